@@ -10,8 +10,9 @@ import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import type { JobQueue } from '../../src/workers/queue.ts';
 import { isCancelled } from '../../src/workers/run-transitions.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
-import { sampleOf, share } from '../support/sampling.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
 import { manualClock } from '../workers/manual-clock.ts';
+import { stepsOf, withoutIds } from './steps.ts';
 import { newLog } from './walk.ts';
 import { withFaults } from './with-faults.ts';
 import {
@@ -44,7 +45,7 @@ interface Scenario {
   outcome: Files;
 }
 
-const scenarios: readonly Scenario[] = [
+const scenarios: readonly [Scenario, ...Scenario[]] = [
   { name: 'publish_new', workflow: 'additive', before: null, outcome: v2 },
   { name: 'upsert_additive', workflow: 'additive', before: v1, outcome: { ...v1, ...v2 } },
   { name: 'replace_catalog', workflow: 'replacement', before: v1, outcome: v2 },
@@ -128,27 +129,28 @@ async function walk(t: Test, kind: WorldKind, scenario: Scenario, at: number | n
   return { operations, wasCancelled: isCancelled(cancelled), wrong };
 }
 
-let [walked, all, stopped] = [0, 0, 0];
+const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const scenario of scenarios)
-    t.test(`${kind}: ${scenario.name}, cancelled at each step`, async (t) => {
-      const clean = await walk(t, kind, scenario, null);
-      t.match(clean, { wrong: { length: 0 }, wasCancelled: false });
-      const points = clean.operations.map((_, index) => index + 1);
-      const drawn = sampleOf(points, 8, `cancelled ${scenario.name} on ${kind}`);
-      const failures: string[] = [];
-      for (const at of drawn) {
-        const { wrong, wasCancelled } = await walk(t, kind, scenario, at);
-        failures.push(...wrong.map((what) => `at ${at} ${clean.operations[at - 1] ?? ''}: ${what}`));
-        if (wasCancelled) stopped += 1;
-      }
-      t.same(failures, [], `${share(drawn.length, points.length)} steps`);
-      walked += drawn.length;
-      all += points.length;
+    t.test(`${kind}: ${scenario.name}, undisturbed`, async (test) => {
+      const { operations, wrong, wasCancelled } = await walk(test, kind, scenario, null);
+      test.same(wrong, []);
+      test.notOk(wasCancelled);
+      const steps = stepsOf(operations);
+      for (const [index, operation] of operations.entries())
+        cases.push({
+          name: `${kind}: ${scenario.name}, cancelled at ${index + 1} ${withoutIds(operation)}`,
+          stratum: `${kind}: ${steps[index] as string}`,
+          run: async () => (await walk(t, kind, scenario, index + 1)).wrong,
+        });
     });
 
-t.test('the walk', async (t) => {
-  t.ok(all > 200, `${all} steps`);
-  t.ok(stopped > walked / 2, `${stopped} of ${walked} runs were stopped; the others had succeeded`);
-  t.comment(`told: cancelled at ${share(walked, all)} steps`);
+t.test('cancelled at each step, the next run publishes the bundle without force', async (t) => {
+  t.ok(cases.length > 200, `${cases.length} steps`);
+  await walkCases(t, cases, { what: 'cancelled runs' });
+});
+
+t.test('a run that is cancelled before it publishes is stopped', async (t) => {
+  const [scenario] = scenarios;
+  t.ok((await walk(t, 'memory files', scenario, 1)).wasCancelled);
 });

@@ -1,36 +1,32 @@
 import t from 'tap';
-import { scenarios, walkScenario } from './walk.ts';
-import { walkUndo } from './undo-walk.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
+import { scenarios } from './scenarios.ts';
+import { missingSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
+import { undoCases } from './undo-walk.ts';
+import { faultCases, prepare } from './walk.ts';
 import { newWorld, worldKinds } from './world.ts';
-import { isExhaustive, sampleOf, share } from '../support/sampling.ts';
 
-let [walked, all] = [0, 0];
-let [kills, allKills] = [0, 0];
-for (const kind of worldKinds) {
-  const undone = sampleOf(scenarios, 4, `undone on ${kind}`);
+/** Every fault at every storage operation of every action, in memory and in a local directory. */
+const cases: Case[] = [];
+for (const kind of worldKinds)
   for (const scenario of scenarios) {
-    if (kind.startsWith('memory objects') && scenario.action.includes('trading places')) continue; // Object stores have no directories.
-    t.test(`${kind}: ${scenario.action}`, async (t) => {
-      // What is decided above the storage does not differ on a disk; one way to fail a kind is walked there.
-      const options = { everyCode: kind !== 'local', concurrency: 1, drawn: 15 };
-      const done = await walkScenario(t, (t) => newWorld(kind, t), scenario, options);
-      walked += done.points;
-      all += done.all;
-    });
-    if (!undone.includes(scenario)) continue;
-    t.test(`${kind}: ${scenario.action}, killed while it is undone`, async (t) => {
-      const options = { atMost: Infinity, drawn: 4, concurrency: 1 };
-      const done = await walkUndo(t, (t) => newWorld(kind, t), scenario, options);
-      kills += done.points;
-      allKills += done.all;
+    if (kind.startsWith('memory objects') && scenario.needsDirectories === true) continue;
+    t.test(`${kind}: ${scenario.action}, undisturbed`, async (test) => {
+      const prepared = await prepare(test, newWorld(kind, t), kind, scenario);
+      // What is decided above the storage does not differ on a disk: one way to fail is enough there.
+      const everyCode = kind !== 'local';
+      // The other worlds differ from these two in single steps, whatever the action.
+      const isMain = kind === 'memory files' || kind === 'memory objects';
+      const group = isMain ? prepared.name : kind;
+      const stratum = (step: string, fault: string): string =>
+        `${group}: ${step}${isMain ? '' : `, ${fault}`}`;
+      cases.push(...faultCases(prepared, { everyCode, stratum }));
+      cases.push(...(await undoCases(test, prepared, (step) => `${group}: ${step}, undoing`)));
     });
   }
-}
 
-t.test('the walk', async (t) => {
-  t.ok(all > 1000, `${all} fault points`);
-  t.ok(isExhaustive ? walked === all : walked > 100, `${walked} of them walked`);
-  t.comment(`told: ${share(walked, all)} fault points walked (memory and local)`);
-  t.ok(isExhaustive ? kills === allKills && kills > 500 : kills > 7, `${kills} kills of an undoing walked`);
-  t.comment(`told: ${share(kills, allKills)} kills of an undoing walked (memory and local)`);
+t.test('after every fault, the next run makes everything right', async (t) => {
+  const strata = await walkCases(t, cases, { what: 'fault points (memory and local)' });
+  t.same(missingSteps(strata, stepsOfFiles, 'memory files'), []);
+  t.same(missingSteps(strata, stepsOfObjects, 'memory objects'), []);
 });

@@ -1,17 +1,21 @@
 import t from 'tap';
-import { frozenScenarios, walkFrozen } from './frozen.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
+import { frozenCases, frozenScenarios } from './frozen.ts';
+import { missingSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
 import { newWorld, worldKinds } from './world.ts';
-import { isExhaustive } from '../support/sampling.ts';
 
-let walked = 0;
-for (const kind of worldKinds)
+/** A publisher that is stopped past its lease, in memory and in a local directory. */
+const cases: Case[] = [];
+for (const where of worldKinds)
   for (const scenario of frozenScenarios)
-    t.test(`${kind}: frozen in ${scenario.name}, it never commits and disturbs nobody`, async (t) => {
-      const options = { drawn: 12, midway: 80, concurrency: 1 };
-      walked += await walkFrozen(t, (t) => newWorld(kind, t), scenario, options);
+    t.test(`${where}: ${scenario.name}, undisturbed`, async (test) => {
+      const stratum = (step: string, isMidway: boolean): string =>
+        isMidway ? `${where}: ${step}, continued midway` : `${where}: ${scenario.name}: ${step}`;
+      cases.push(...(await frozenCases(test, newWorld(where, t), scenario, { where, stratum })));
     });
 
-t.test('the walk', async (t) => {
-  t.ok(walked > (isExhaustive ? 1200 : 300), `${walked} freezes`);
-  t.comment(`told: ${walked} freezes of a publisher walked (memory and local)`);
+t.test('a publisher that was stopped never commits, and does not disturb the other one', async (t) => {
+  const strata = await walkCases(t, cases, { what: 'freezes (memory and local)' });
+  t.same(missingSteps(strata, stepsOfFiles, 'memory files'), []);
+  t.same(missingSteps(strata, stepsOfObjects, 'memory objects'), []);
 });

@@ -5,9 +5,8 @@ import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.t
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
-import { sampleOf, share } from '../support/sampling.ts';
-import { eachPoint } from './each-point.ts';
-import type { WorldFactory } from './walk.ts';
+import type { Case } from '../support/sampling.ts';
+import { stepsOf, withoutIds } from './steps.ts';
 import { withFaults, type FaultLog } from './with-faults.ts';
 import {
   bundleOf,
@@ -104,66 +103,54 @@ export interface Freeze {
   wokenAt: number | null;
 }
 
-export interface FrozenWalk {
-  /** Freezes that a run outside CI draws. */
-  drawn: number;
-  /** At most so many of those in which the other publisher is still at work, evenly spread. */
-  midway: number;
-  concurrency: number;
+export interface FrozenOptions {
+  /** Names the world. */
+  where: string;
+  /** The stratum of a case. */
+  stratum: (step: string, isMidway: boolean) => string;
+  /** At most so many cases in which the other publisher is still at work, evenly spread. */
+  maxMidway?: number;
 }
 
-/** Walks the freezes of a scenario, and returns how many. */
-export async function walkFrozen(
-  t: Test,
-  newWorld: WorldFactory,
-  scenario: FrozenScenario,
-  { drawn, midway, concurrency }: FrozenWalk,
-): Promise<number> {
-  const start = await newWorld(t);
-  await put(await start.open(), 'sibling', 'untouched');
-  await scenario.prepare(start);
-  const { operations, others } = await countOperations(t, start, scenario);
-  const whole: Freeze[] = [];
-  const crossing: Freeze[] = [];
-  for (let at = 1; at <= operations.length; at += 1)
-    for (const first of ['timers', 'answer'] as const) {
-      whole.push({ at, first, wokenAt: null });
-      for (let wokenAt = 1; wokenAt <= others; wokenAt += 1) crossing.push({ at, first, wokenAt });
-    }
-  const freezes = [
-    ...sampleOf(whole, drawn, `whole ${scenario.name}`),
-    ...everyNth(sampleOf(crossing, drawn, `midway ${scenario.name}`), midway),
-  ];
-  const failures: string[] = [];
-  await eachPoint(t, freezes, concurrency, async (freeze) => {
-    const where = `stopped after ${freeze.at} ${operations[freeze.at - 1] ?? ''}, ${freeze.first} first, continued at ${freeze.wokenAt ?? 'the end'}`;
-    failures.push(...(await wrongAfter(start, scenario, freeze)).map((what) => `${where}: ${what}`));
-  });
-  t.same(
-    failures.slice(0, 10),
-    [],
-    `${share(freezes.length, whole.length + crossing.length)} freezes walked`,
-  );
-  return freezes.length;
-}
-
-function everyNth<T>(all: readonly T[], atMost: number): readonly T[] {
-  const stride = Math.ceil(all.length / atMost);
-  return all.filter((_, index) => index % stride === 0);
-}
-
-async function countOperations(
+/** The freezes of a scenario; `start` becomes the destination that each case copies. */
+export async function frozenCases(
   t: Test,
   start: World,
   scenario: FrozenScenario,
-): Promise<{ operations: string[]; others: number }> {
+  { where, stratum, maxMidway = Infinity }: FrozenOptions,
+): Promise<Case[]> {
+  await put(await start.open(), 'sibling', 'untouched');
+  await scenario.prepare(start);
+  const operations = await countOperations(t, start, scenario);
+  // The other publisher waits until the lease is stale: that takes a few looks more.
+  const others = operations.length + 16;
+  const whole: Freeze[] = [];
+  const midway: Freeze[] = [];
+  for (let at = 1; at <= operations.length; at += 1)
+    for (const first of ['timers', 'answer'] as const) {
+      whole.push({ at, first, wokenAt: null });
+      for (let wokenAt = 1; wokenAt <= others; wokenAt += 1) midway.push({ at, first, wokenAt });
+    }
+  const steps = stepsOf(operations);
+  const stride = Math.max(1, Math.ceil(midway.length / maxMidway));
+  return [...whole, ...midway.filter((_, index) => index % stride === 0)].map((freeze) => {
+    const { at, first, wokenAt } = freeze;
+    const stoppedAfter = `${at} ${withoutIds(operations[at - 1] as string)}`;
+    return {
+      name: `${where}: ${scenario.name}, stopped after ${stoppedAfter}, ${first} first, continued at ${wokenAt ?? 'the end'}`,
+      stratum: stratum(steps[at - 1] as string, wokenAt !== null),
+      run: async () => wrongAfter(start, scenario, freeze),
+    };
+  });
+}
+
+async function countOperations(t: Test, start: World, scenario: FrozenScenario): Promise<string[]> {
   const world = await start.fork();
   const publisher = stoppable(await world.open());
   const { error } = await scenario.frozen.act(publisher);
   t.equal(error, null, 'undisturbed, it succeeds');
   t.ok(publisher.operations.length > 8, `${publisher.operations.length} operations`);
-  // The other one waits until the lease is stale: that takes a few looks more.
-  return { operations: publisher.operations, others: publisher.operations.length + 16 };
+  return publisher.operations;
 }
 
 async function wrongAfter(
@@ -214,6 +201,7 @@ async function wrongAfter(
   const catalogs = leaves === null ? 0 : 1;
   if (files.size !== Object.keys(expected).length + catalogs)
     wrong.push(`there are also others: ${[...files.keys()].join(', ')}`);
+  await world.drop?.();
   return wrong;
 }
 

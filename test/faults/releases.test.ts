@@ -1,21 +1,23 @@
 import t from 'tap';
-import { isExhaustive, share } from '../support/sampling.ts';
-import { releaseScenarios, walkReleases } from './release-walk.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
+import { releaseScenarios } from './release-scenarios.ts';
+import { releaseCases } from './release-walk.ts';
+import { missingSteps } from './steps.ts';
 import { newWorld } from './world.ts';
 
-/** What is done with releases, with every fault at every operation, in memory and in a local directory. */
-let [walked, all] = [0, 0];
-for (const kind of ['memory files', 'memory objects', 'local'] as const)
+/** Every fault at every operation of the actions on releases, in memory and in a local directory. */
+const cases: Case[] = [];
+for (const where of ['memory files', 'memory objects', 'local'] as const)
   for (const scenario of releaseScenarios)
-    t.test(`${kind}: ${scenario.name}`, async (t) => {
-      const options = { drawn: 25, concurrency: 1 };
-      const done = await walkReleases(t, (t) => newWorld(kind, t), scenario, options);
-      walked += done.points;
-      all += done.all;
+    t.test(`${where}: ${scenario.name}, undisturbed`, async (test) => {
+      const stratum = (step: string, fault: string): string =>
+        where === 'local' ? `${where}: ${step}, ${fault}` : `${where}: ${scenario.name}: ${step}`;
+      cases.push(...(await releaseCases(test, newWorld(where, t), scenario, { where, stratum })));
     });
 
-t.test('the walk', async (t) => {
-  t.ok(all > 800, `${all} fault points`);
-  t.ok(isExhaustive ? walked === all : walked > 300, `${walked} of them walked`);
-  t.comment(`told: ${share(walked, all)} fault points walked (releases, memory and local)`);
+t.test('after every fault, readers have a whole release', async (t) => {
+  const strata = await walkCases(t, cases, { what: 'fault points (releases, memory and local)' });
+  const steps = ['idle: write ledger', 'idle: replaceLink pointer', 'idle: read lease'];
+  t.same(missingSteps(strata, steps, 'memory files'), []);
+  t.same(missingSteps(strata, ['idle: write pointer'], 'memory objects'), []);
 });

@@ -6,14 +6,12 @@ import { Stand } from '../core/publish/stand.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { s3Worlds, sftpWorlds } from './server-worlds.ts';
-import type { WorldFactory } from './walk.ts';
-import { contextWith, destinationOf, owner, snapshot, testClock } from './world.ts';
+import { contextWith, destinationOf, owner, snapshot, testClock, type World } from './world.ts';
 import { withFaults, type FaultLog } from './with-faults.ts';
 
 /* The index of a root on real servers: it comes, stays as nothing changes, and goes with the last bundle. */
 
-async function comesAndGoes(t: Test, newWorld: WorldFactory): Promise<void> {
-  const world = await newWorld(t);
+async function comesAndGoes(t: Test, world: World): Promise<void> {
   const web: Storage = await world.open();
   const stand = new Stand();
   stand.web = web;
@@ -48,7 +46,11 @@ async function comesAndGoes(t: Test, newWorld: WorldFactory): Promise<void> {
 
 t.test('S3', async (t) => {
   const server = await startRadosgw(t);
-  await comesAndGoes(t, await s3Worlds(t, server, { bucket: await server.newBucket() }));
+  const newWorld = await s3Worlds(t, server, { bucket: await server.newBucket() });
+  await comesAndGoes(t, newWorld());
 });
 
-t.test('SFTP', async (t) => comesAndGoes(t, await sftpWorlds(t, await startSshd(t))));
+t.test('SFTP', async (t) => {
+  const newWorld = await sftpWorlds(t, await startSshd(t));
+  await comesAndGoes(t, newWorld());
+});

@@ -13,7 +13,6 @@ import { locationOf, secretsOf, type Radosgw } from '../services/radosgw.ts';
 import { bareRequests, type Answer } from '../services/s3-requests.ts';
 import { noSecrets, sftpLocationOf, type SftpServer } from '../services/sshd.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
-import type { WorldFactory } from './walk.ts';
 import { directoryWorld, type World } from './world.ts';
 
 /*
@@ -22,7 +21,7 @@ import { directoryWorld, type World } from './world.ts';
  */
 
 /** Directories in this machine's memory, so that no case waits for a disk to be synced. */
-export async function sftpWorlds(t: Test, server: SftpServer): Promise<WorldFactory> {
+export async function sftpWorlds(t: Test, server: SftpServer): Promise<() => World> {
   const place = mkdtempSync(path.join(memoryDirectory(), 'waybill-sftp-worlds-'));
   t.teardown(() => rmSync(place, { recursive: true, force: true }));
   const options = { clock: systemClock, log: silentLog, secrets: noSecrets };
@@ -43,7 +42,7 @@ export async function s3Worlds(
   t: Test,
   server: Radosgw,
   { bucket, partBytes }: { bucket: string; partBytes?: number },
-): Promise<WorldFactory> {
+): Promise<() => World> {
   const options = { clock: systemClock, log: silentLog, secrets: secretsOf(server.user) };
   const whole = await s3Storage(locationOf(server.endpoint, bucket), {
     ...options,

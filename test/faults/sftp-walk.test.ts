@@ -1,38 +1,26 @@
 import t from 'tap';
 import { startPlainSftpServer } from '../services/plain-sftp-server.ts';
 import { startSshd } from '../services/sshd.ts';
-import { isExhaustive, sampleOf, share } from '../support/sampling.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
+import { casesOnServer } from './server-cases.ts';
 import { sftpWorlds } from './server-worlds.ts';
-import { walkUndo } from './undo-walk.ts';
-import { scenarios, walkScenario } from './walk.ts';
+import { missingSteps, stepsOfFiles } from './steps.ts';
 
-/**
- * Every fault at every storage operation of every action, on a real server; and one kind of fault at each of
- * them where a name is replaced in several requests.
- */
-const servers = [
-  { name: 'OpenSSH', server: await startSshd(t), sample: false, atLeast: 300 },
-  { name: 'a server without extensions', server: await startPlainSftpServer(t), sample: true, atLeast: 90 },
-];
-const undone = sampleOf(scenarios, 3, 'undone');
+/** Faults and freezes on OpenSSH, and on a server that replaces a name in several requests. */
+const servers = {
+  OpenSSH: await startSshd(t),
+  'a server without extensions': await startPlainSftpServer(t),
+};
 
-for (const { name, server, sample, atLeast } of servers) {
-  let [walked, all] = [0, 0];
-  for (const scenario of scenarios)
-    t.test(`SFTP on ${name}: ${scenario.action}`, async (t) => {
-      const newWorld = await sftpWorlds(t, server);
-      const settings = { everyCode: false, sample, concurrency: 6, drawn: 6 };
-      const done = await walkScenario(t, newWorld, scenario, settings);
-      walked += done.points;
-      all += done.all;
-      // Killed while it is undone: the protocol is walked in memory, the storage's own calls here.
-      if (undone.includes(scenario))
-        await walkUndo(t, newWorld, scenario, { atMost: 8, drawn: 2, concurrency: 6 });
-    });
-
-  t.test(`the walk on ${name}`, async (t) => {
-    t.ok(all > atLeast, `${all} fault points`);
-    t.ok(isExhaustive ? walked === all : walked > 30, `${walked} of them walked`);
-    t.comment(`told: ${share(walked, all)} fault points walked (SFTP, on ${name})`);
+const cases: Case[] = [];
+for (const [where, server] of Object.entries(servers))
+  t.test(`SFTP on ${where}, undisturbed`, async (test) => {
+    const newWorld = await sftpWorlds(t, server);
+    const worlds = { where, newWorld, hasDirectories: true, hasReleases: where === 'OpenSSH' };
+    cases.push(...(await casesOnServer(test, worlds)));
   });
-}
+
+t.test('after every fault or freeze, the next run makes everything right', async (t) => {
+  const strata = await walkCases(t, cases, { what: 'fault points and freezes (SFTP)', concurrency: 6 });
+  for (const where of Object.keys(servers)) t.same(missingSteps(strata, stepsOfFiles, where), []);
+});

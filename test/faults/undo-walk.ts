@@ -1,24 +1,12 @@
 import type { Test } from 'tap';
-import { sampleOf, share } from '../support/sampling.ts';
-import { eachPoint } from './each-point.ts';
-import {
-  commitIn,
-  countOperations,
-  differences,
-  newLog,
-  prepared,
-  recorded,
-  shortfalls,
-  type Prepared,
-  type Scenario,
-  type Walked,
-  type WorldFactory,
-} from './walk.ts';
+import type { Case } from '../support/sampling.ts';
+import { stepsOf, withoutIds } from './steps.ts';
+import { commitIn, differences, newLog, recorded, shortfalls, type Prepared } from './walk.ts';
 import { withFaults, type Fault } from './with-faults.ts';
 import { lookAt } from './world.ts';
 
 /**
- * A publisher that fails cleanly, so that it undoes what it did, and is killed at each operation of the
+ * A publisher that fails cleanly, so that it undoes its changes, and is killed at each operation of the
  * undoing. It fails at its last change of a file, and at the commit: then there is most to undo. The rerun
  * makes everything right without force.
  */
@@ -28,48 +16,36 @@ interface Kill {
   refusedAt: number;
   /** A later one, at which the process dies. */
   killedAt: number;
-  operation: string;
 }
 
-export interface UndoWalk {
-  /** At most so many kills, evenly spread, where worlds are dear. */
-  atMost: number;
-  /** How many of them a run outside CI draws. */
-  drawn: number;
-  /** Worlds side by side. */
-  concurrency: number;
-}
-
-/** Walks the kills, or a sample of them outside CI; none if there is nothing to undo as a whole. */
-export async function walkUndo(
+/** The kills; none if the action is not undone as a whole. */
+export async function undoCases(
   t: Test,
-  newWorld: WorldFactory,
-  scenario: Scenario,
-  { atMost, drawn, concurrency }: UndoWalk,
-): Promise<Walked> {
-  if (recorded.has(scenario.action)) return { points: 0, all: 0 };
-  const start = await prepared(t, newWorld, scenario);
-  const operations = await countOperations(t, start, scenario);
+  prepared: Prepared,
+  stratum: (step: string) => string,
+): Promise<Case[]> {
+  const { name, operations, scenario } = prepared;
+  if (recorded.has(scenario.action)) return [];
   const commitAt = commitIn(operations);
   const lastChange = operations.slice(0, commitAt - 1).findLastIndex(isChange) + 1;
   // The commit of an unpublishing begins by removing what could be put back.
   const refused = scenario.action.startsWith('unpublish') ? [lastChange] : [lastChange, commitAt];
-  const every: Kill[] = [];
+  const cases: Case[] = [];
   for (const refusedAt of refused) {
-    const undoing = await operationsOf(t, start, scenario, refusedAt);
-    for (const [index, operation] of undoing.entries())
-      if (index >= refusedAt) every.push({ refusedAt, killedAt: index + 1, operation });
+    const all = await operationsOf(t, prepared, refusedAt);
+    const refusedName = withoutIds(operations[refusedAt - 1] ?? '');
+    const steps = stepsOf(all);
+    for (const [index, operation] of all.entries()) {
+      if (index < refusedAt) continue;
+      const kill = { refusedAt, killedAt: index + 1 };
+      cases.push({
+        name: `${name}, refused at ${refusedAt} ${refusedName}, killed at ${kill.killedAt} ${withoutIds(operation)}`,
+        stratum: stratum(steps[index] as string),
+        run: async () => wrongAfter(prepared, kill),
+      });
+    }
   }
-  const stride = Math.max(1, Math.ceil(every.length / atMost));
-  const all = every.filter((_, index) => index % stride === 0);
-  const kills = sampleOf(all, drawn, `undo ${scenario.action}`);
-  const failures: string[] = [];
-  await eachPoint(t, kills, concurrency, async (kill) => {
-    const where = `refused at ${kill.refusedAt} ${operations[kill.refusedAt - 1] ?? ''}, killed at ${kill.killedAt} ${kill.operation}`;
-    failures.push(...(await wrongAfter(start, scenario, kill)).map((what) => `${where}: ${what}`));
-  });
-  t.same(failures.slice(0, 10), [], `${share(kills.length, all.length)} kills of an undoing walked`);
-  return { points: kills.length, all: all.length };
+  return cases;
 }
 
 function isChange(operation: string): boolean {
@@ -82,8 +58,7 @@ const refusal = (at: number): Fault => ({ kind: 'before', at, code: 'storage_per
 /** Every operation of an attempt that is refused one, the undoing included. */
 async function operationsOf(
   t: Test,
-  { fork, before }: Prepared,
-  scenario: Scenario,
+  { fork, before, scenario }: Prepared,
   refusedAt: number,
 ): Promise<string[]> {
   const world = await fork();
@@ -96,8 +71,7 @@ async function operationsOf(
 }
 
 async function wrongAfter(
-  { fork, before }: Prepared,
-  scenario: Scenario,
+  { fork, before, scenario }: Prepared,
   { refusedAt, killedAt }: Kill,
 ): Promise<string[]> {
   const world = await fork();
@@ -116,5 +90,6 @@ async function wrongAfter(
     if (after.get(name) !== text) wrong.push(`after the kill "${name}" was touched`);
   if (!(await scenario.rerun(await world.open()).catch(() => false))) wrong.push('the rerun failed');
   wrong.push(...(await shortfalls(world, scenario)));
+  await world.drop?.();
   return wrong;
 }

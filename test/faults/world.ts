@@ -45,6 +45,8 @@ export interface World {
   files(): Promise<ReadonlyMap<string, string>>;
   /** Another destination with the same files, without publishing them again. */
   fork(): Promise<World>;
+  /** Removes the files of a destination that is needed no more; some worlds remove them at the end. */
+  drop?(): Promise<void>;
 }
 
 /** What a server honours of conditional writes decides how the lease is taken on an object store. */
@@ -66,14 +68,16 @@ export function newWorld(kind: WorldKind, t: Test): World {
   return kind === 'local' ? localWorld(t) : memoryWorld(kind, new Map());
 }
 
-function localWorld(t: Test): World & { directory: string } {
-  const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-world-'));
+function localWorld(t: Test): World {
+  const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-worlds-'));
   t.teardown(() => rmSync(root, { recursive: true, force: true }));
-  return directoryWorld(
-    root,
-    async () => localStorage(root),
-    () => localWorld(t),
-  );
+  let worlds = 0;
+  const another = (): World & { directory: string } => {
+    const directory = path.join(root, `world-${(worlds += 1)}`);
+    mkdirSync(directory);
+    return directoryWorld(directory, async () => localStorage(directory), another);
+  };
+  return another();
 }
 
 function memoryWorld(kind: Exclude<WorldKind, 'local'>, disk: MemoryDisk): World {
@@ -110,6 +114,7 @@ export function directoryWorld(
       if (existsSync(directory)) copyTree(directory, forked.directory);
       return forked;
     },
+    drop: async () => rmSync(directory, { recursive: true, force: true }),
   };
 }
 

@@ -1,18 +1,97 @@
 import fc from 'fast-check';
+import type { Test } from 'tap';
+import { inParallel } from '../../src/core/parallel.ts';
 
 /**
- * Walks, storms and kills have thousands of cases. With `CI` set all of them run; otherwise a sample, which
- * the seed chooses: `npm test` draws one and prints it, and `WAYBILL_TEST_SEED=… npm test` repeats it.
+ * Samples of walks, kills and interleavings, which have thousands of cases. The seed chooses a sample:
+ * `npm test` prints it, and `WAYBILL_TEST_SEED=… npm test` repeats it. `WAYBILL_TEST_EXHAUSTIVE=1` runs
+ * every case.
  */
-export const isExhaustive = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
+export const isExhaustive = process.env['WAYBILL_TEST_EXHAUSTIVE'] === '1';
 
 /** A file that runs by itself always draws the same sample. */
-export const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? 20_261_120);
+export const seed = numberFrom('WAYBILL_TEST_SEED', 20_261_120);
 
 // Properties draw from the same seed, and name it when they fail.
 fc.configureGlobal({ seed });
 
-/** How many of so many cases to run; never none. */
+/** One case of a walk. */
+export interface Case {
+  /** Names the case in a failure, and is the same in every run. */
+  name: string;
+  /** The kind of case, e.g. the step of the protocol and the fault. Every sample has a case of each. */
+  stratum: string;
+  /** Returns what is wrong; throws if the case itself cannot run. */
+  run: () => Promise<readonly string[]>;
+}
+
+export interface WalkOptions {
+  /** Names the cases in the report, e.g. `fault points (SFTP)`. */
+  what: string;
+  /** Cases at a time; one by default. */
+  concurrency?: number;
+}
+
+/** The walk ends early after this many failures. */
+const maxFailures = 10;
+const reportEveryMs = 10_000;
+
+/**
+ * Runs one case of each stratum, and then further cases of all strata in turn until the budget is used.
+ * A file has one walk, so that the budget holds for the file. How many cases run depends on the machine:
+ * nothing may depend on it. Returns the strata.
+ */
+export async function walkCases(
+  t: Test,
+  cases: readonly Case[],
+  { what, concurrency = 1 }: WalkOptions,
+): Promise<ReadonlySet<string>> {
+  const strata = new Set(cases.map(({ stratum }) => stratum));
+  const end = performance.now() + numberFrom('WAYBILL_TEST_BUDGET', 20) * 1000;
+  const failures: string[] = [];
+  let [started, ran, reported] = [0, 0, performance.now()];
+  await inParallel(drawn(cases, what), concurrency, async ({ name, run }) => {
+    const isOver = !isExhaustive && started >= strata.size && performance.now() > end;
+    if (isOver || failures.length >= maxFailures) return;
+    started += 1;
+    const wrong = await run().catch((error: unknown) => [errorText(error)]);
+    if (wrong.length > 0) failures.push(`seed ${seed}: ${name}: ${wrong.join('; ')}`);
+    ran += 1;
+    // A file that prints nothing for minutes is taken for one that hangs.
+    if (performance.now() - reported < reportEveryMs) return;
+    reported = performance.now();
+    t.comment(`${ran} of ${cases.length} ${what}`);
+  });
+  t.same(failures, [], what);
+  t.comment(`told: ${share(ran, cases.length)} ${what}, ${strata.size} strata`);
+  return strata;
+}
+
+/**
+ * The cases in the order in which a walk runs them: first one of each stratum, then a second one, and so on.
+ * A larger budget runs the same cases and more.
+ */
+export function drawn(cases: readonly Case[], what: string): readonly Case[] {
+  const random = generator(what);
+  const strata = new Map<string, Case[]>();
+  for (const one of cases) strata.set(one.stratum, [...(strata.get(one.stratum) ?? []), one]);
+  const orders = shuffled([...strata.values()], random).map((stratum) => shuffled(stratum, random));
+  const longest = Math.max(0, ...orders.map(({ length }) => length));
+  return Array.from({ length: longest }, (_, round) => orders.flatMap((order) => order[round] ?? [])).flat();
+}
+
+function errorText(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+function shuffled<T>(all: readonly T[], random: () => number): T[] {
+  return all
+    .map((one) => ({ one, rank: random() }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ one }) => one);
+}
+
+/** How many of so many cases to run; at least one. */
 export function howMany(all: number, sampled: number): number {
   return isExhaustive ? all : Math.max(1, Math.min(all, sampled));
 }
@@ -22,12 +101,8 @@ export function howMany(all: number, sampled: number): number {
  * each other.
  */
 export function sampleOf<T>(all: readonly T[], sampled: number, what: string): readonly T[] {
-  const wanted = howMany(all.length, sampled);
-  if (wanted >= all.length) return all;
-  const random = generator(what);
-  const chosen = new Set<number>();
-  while (chosen.size < wanted) chosen.add(Math.floor(random() * all.length));
-  return all.filter((_, index) => chosen.has(index));
+  const wanted = new Set(shuffled(all, generator(what)).slice(0, howMany(all.length, sampled)));
+  return all.filter((one) => wanted.has(one));
 }
 
 /**
@@ -46,4 +121,10 @@ export function generator(what: string): () => number {
 /** `12 of 340`, or only the number if those were all. */
 export function share(ran: number, all: number): string {
   return ran === all ? `${ran}` : `${ran} of ${all}`;
+}
+
+function numberFrom(name: string, otherwise: number): number {
+  const value = Number(process.env[name] ?? otherwise);
+  if (!(value >= 0)) throw new Error(`${name} is not a number: ${process.env[name] ?? ''}`);
+  return value;
 }

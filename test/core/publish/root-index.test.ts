@@ -1,4 +1,4 @@
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
 import { mostListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
@@ -11,7 +11,7 @@ import { placeAt } from '../../../src/core/releases/place.ts';
 import { switchAt } from '../../../src/core/releases/switch-at.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { eachPoint } from '../../faults/each-point.ts';
+import { stepsOf, withoutIds } from '../../faults/steps.ts';
 import { distinctKinds, withFaults, type Fault, type FaultLog } from '../../faults/with-faults.ts';
 import {
   contextWith,
@@ -26,7 +26,7 @@ import {
   worldKinds,
   type World,
 } from '../../faults/world.ts';
-import { share, sampleOf } from '../../support/sampling.ts';
+import { walkCases, type Case } from '../../support/sampling.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 import { Stand, type Settings } from './stand.ts';
 
@@ -142,18 +142,15 @@ const walks: Record<string, Walked> = {
   },
 };
 
-async function faultAt(t: Test, world: World, walked: Walked, fault: Fault, what: string): Promise<void> {
+async function wrongAfter(world: World, walked: Walked, fault: Fault): Promise<string[]> {
   const open = await world.open();
   const stand = await walked.prepare(open);
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
   stand.web = withFaults(open, fault, log);
   await stand.run(walked.settings);
-  if (!log.fired) return void t.fail(`${what}: the fault never fired`);
-  t.strictSame(
-    deadIn((await world.files()) as Map<string, string>),
-    [],
-    `${what}: nothing listed is missing`,
-  );
+  const wrong = log.fired ? [] : ['the fault never fired'];
+  const dead = deadIn(await world.files());
+  if (dead.length > 0) wrong.push(`listed and missing: ${dead.join()}`);
   stand.web = await world.open();
   const rerun = await stand.run(walked.settings);
   const files = (await world.files()) as Map<string, string>;
@@ -164,35 +161,38 @@ async function faultAt(t: Test, world: World, walked: Walked, fault: Fault, what
     (await untruths(stand.web, '')).length === 0 &&
     names.every((name) => files.has(name)) &&
     JSON.stringify(pathsIn(files).toSorted()) === JSON.stringify(walked.paths);
-  if (!isWhole) t.fail(what, { rerun, listed: pathsIn(files), litter: litterIn(files) });
+  if (!isWhole)
+    wrong.push(`the rerun: ${JSON.stringify({ rerun, listed: pathsIn(files), litter: litterIn(files) })}`);
+  await world.drop?.();
+  return wrong;
 }
 
+const cases: Case[] = [];
 for (const kind of worldKinds)
   for (const [name, walked] of Object.entries(walks))
-    t.test(`${kind}: ${name}, with every fault at every operation`, async (t) => {
-      const counted = newWorld(kind, t);
-      const open = await counted.open();
+    t.test(`${kind}: ${name}, undisturbed`, async (test) => {
+      const open = await newWorld(kind, test).open();
       const stand = await walked.prepare(open);
       const log: FaultLog = { operations: [], fired: false, mutations: 0 };
       stand.web = withFaults(open, null, log);
-      t.equal((await stand.run(walked.settings)).status, 'ok');
-      const points = log.operations.flatMap((operation, index) =>
-        distinctKinds(operation).map((kind) => ({ operation, kind, at: index + 1 })),
-      );
-      t.ok(points.length > 40);
-      const chosen = sampleOf(points, 40, `${kind}, ${name}`);
-      await eachPoint(t, chosen, 1, async ({ operation, kind: fault, at }) => {
-        const code = 'storage_transient';
-        await faultAt(
-          t,
-          newWorld(kind, t),
-          walked,
-          { kind: fault, at, code },
-          `${fault} at ${at}, ${operation}`,
-        );
-      });
-      t.comment(`${share(chosen.length, points.length)} faults`);
+      test.equal((await stand.run(walked.settings)).status, 'ok');
+      const steps = stepsOf(log.operations);
+      for (const [index, operation] of log.operations.entries())
+        for (const fault of distinctKinds(operation)) {
+          const at = index + 1;
+          cases.push({
+            name: `${kind}: ${name}, ${fault} at ${at}, ${withoutIds(operation)}`,
+            stratum: `${kind}: ${steps[index] as string}`,
+            run: async () =>
+              wrongAfter(newWorld(kind, t), walked, { kind: fault, at, code: 'storage_transient' }),
+          });
+        }
     });
+
+t.test('after every fault, the index lists what is there', async (t) => {
+  t.ok(cases.length > 1000, `${cases.length} fault points`);
+  await walkCases(t, cases, { what: 'fault points (index of the root, memory and local)' });
+});
 
 t.test('what is at the root and of others stays as it is', async (t) => {
   const web = memoryStorage({ flavour: 'files' });

@@ -1,0 +1,148 @@
+import { setChannel } from '../../src/core/releases/channels.ts';
+import type { ReleaseId } from '../../src/core/releases/release.ts';
+import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { filesOf, publishAsRelease, publishInPlace, retire, siteOf, takeDown } from './release-world.ts';
+import { contextWith, testClock, type Files } from './world.ts';
+
+/** Every action on releases, for walks that disturb it. */
+
+const how = { dryRun: false };
+const context = (): ReturnType<typeof contextWith> => contextWith(testClock());
+const isDone = ({ outcome }: SwitchResult): boolean => outcome !== 'refused';
+
+export interface ReleaseScenario {
+  name: string;
+  /** So many releases are there before; the first ones became current one after the other. */
+  published: number;
+  activated: number;
+  prepare?: (root: Storage, ids: readonly ReleaseId[]) => Promise<unknown>;
+  /** Also what the next run does. False if it was refused. */
+  work: (root: Storage, ids: readonly ReleaseId[]) => Promise<boolean>;
+  /** By number: what may be current after a fault, and is in the end. */
+  between: readonly (number | null)[];
+  current: number | null;
+  /** What is held back after any fault, and in the end. */
+  heldBetween?: readonly number[];
+  held: readonly number[];
+  stored: readonly number[];
+  changesNothing?: boolean;
+  /** The bundle of this number stays in place at every moment, with its catalog. */
+  inPlace?: number;
+  /** What is published in place in the end, beside the releases. */
+  endsInPlace?: Files;
+  /** What the channel may lead to after a fault, and leads to in the end. */
+  preview?: { between: readonly (number | null)[]; end: number | null };
+  /** What is done at the end may be left to the next run without a failure. */
+  retiresLater?: boolean;
+}
+
+const id = (ids: readonly ReleaseId[], n: number): ReleaseId => ids[n] as ReleaseId;
+const channel = { name: 'preview', ttlMs: 3_600_000 };
+
+export const releaseScenarios: readonly ReleaseScenario[] = [
+  {
+    ...{ name: 'the first release becomes current', published: 1, activated: 0 },
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [null, 0], current: 0, held: [], stored: [0] },
+  },
+  {
+    ...{ name: 'the next release becomes current', published: 2, activated: 1 },
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 1), how)),
+    ...{ between: [0, 1], current: 1, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'a rollback', published: 2, activated: 2 },
+    work: async (root, ids) => isDone(await rollBack(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [0, 1], current: 0, held: [1], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'a second rollback', published: 3, activated: 3 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await rollBack(context(), siteOf(root), id(ids, 0), how)),
+    ...{ between: [0, 1], current: 0, heldBetween: [2], held: [1, 2], stored: [0, 1, 2] },
+  },
+  {
+    ...{ name: 'what was rolled back is promoted', published: 2, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await promote(context(), siteOf(root), id(ids, 1), how)),
+    ...{ between: [0, 1], current: 1, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'what was rolled back may come back', published: 2, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root) => isDone(await resume(context(), siteOf(root), how)),
+    ...{ between: [0], current: 0, held: [], stored: [0, 1] },
+  },
+  {
+    ...{ name: 'another release after a rollback', published: 3, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root, ids) => isDone(await activate(context(), siteOf(root), id(ids, 2), how)),
+    ...{ between: [0, 2], current: 2, held: [], stored: [0, 1, 2] },
+  },
+  {
+    ...{ name: 'the first publication', published: 0, activated: 0 },
+    work: async (root) => (await publishAsRelease(root, 0)).error === null,
+    ...{ between: [null, 0], current: 0, held: [], stored: [0] },
+  },
+  {
+    ...{ name: 'a publication, most of it linked, with retention', published: 3, activated: 3 },
+    work: async (root) => (await publishAsRelease(root, 3, { keep: 1 })).error === null,
+    ...{ between: [2, 3], current: 3, held: [], stored: [2, 3], retiresLater: true },
+  },
+  {
+    ...{ name: 'a publication of what was rolled back', published: 2, activated: 2 },
+    prepare: async (root) => rollBack(context(), siteOf(root), null, how),
+    work: async (root) => (await publishAsRelease(root, 1)).error === null,
+    ...{ between: [0], current: 0, heldBetween: [1], held: [1], stored: [0, 1] },
+    changesNothing: true,
+  },
+  {
+    ...{ name: 'what is published in place becomes releases', published: 0, activated: 0 },
+    prepare: async (root) => publishInPlace(root, 0),
+    work: async (root) => (await publishAsRelease(root, 1)).error === null,
+    ...{ between: [null, 0, 1], current: 1, held: [], stored: [0, 1], inPlace: 0 },
+  },
+  {
+    ...{ name: 'releases are left for a publication in place', published: 2, activated: 2 },
+    work: async (root) => (await publishInPlace(root, 2, 'additive')).error === null,
+    ...{ between: [1], current: 1, held: [], stored: [0, 1] },
+    endsInPlace: { ...filesOf(1), ...filesOf(2) },
+  },
+  {
+    ...{ name: 'a first publication to a channel', published: 1, activated: 1 },
+    work: async (root) => (await publishAsRelease(root, 1, { channel })).error === null,
+    ...{ between: [0], current: 0, held: [], stored: [0, 1], preview: { between: [null, 1], end: 1 } },
+  },
+  {
+    ...{ name: 'a channel is led to another release', published: 1, activated: 1 },
+    prepare: async (root) => publishAsRelease(root, 1, { channel }),
+    work: async (root) => (await publishAsRelease(root, 2, { channel, keep: 0 })).error === null,
+    ...{ between: [0], current: 0, held: [], stored: [0, 2], preview: { between: [1, 2], end: 2 } },
+    retiresLater: true,
+  },
+  {
+    ...{ name: 'the time of a channel is over', published: 2, activated: 1 },
+    prepare: async (root, ids) =>
+      setChannel(context(), siteOf(root), { name: 'preview', to: id(ids, 1), from: null, ttlMs: 0 }),
+    work: async (root) => (await retire(root, 9)).length >= 0,
+    ...{ between: [0], current: 0, held: [], stored: [0], preview: { between: [1, null], end: null } },
+  },
+  {
+    ...{ name: 'a bundle path with a channel is taken down', published: 1, activated: 1 },
+    prepare: async (root) => publishAsRelease(root, 1, { channel }),
+    work: async (root) => takeDown(root),
+    ...{ between: [0, null], current: null, held: [], stored: [] },
+    preview: { between: [1, null], end: null },
+  },
+  {
+    ...{ name: 'a bundle path is taken down', published: 3, activated: 2 },
+    work: async (root) => takeDown(root),
+    ...{ between: [1, null], current: null, held: [], stored: [] },
+  },
+  {
+    ...{ name: 'retention', published: 4, activated: 4 },
+    work: async (root) => (await retire(root, 1)).length >= 0,
+    ...{ between: [3], current: 3, held: [], stored: [2, 3] },
+  },
+];

@@ -1,0 +1,312 @@
+import type { PipelineConfig } from '../../src/core/config/config.ts';
+import { hasCode } from '../../src/core/errors.ts';
+import { prune, type PruneReport } from '../../src/core/maintain/prune.ts';
+import { reconcile } from '../../src/core/maintain/reconcile.ts';
+import { repair } from '../../src/core/maintain/repair.ts';
+import { verify } from '../../src/core/maintain/verify.ts';
+import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { memoryStorage } from '../support/memory-storage.ts';
+import {
+  bundlePath,
+  contextWith,
+  destinationOf,
+  otherOwner,
+  owner,
+  publishTo,
+  put,
+  stateOf,
+  testClock,
+  type Files,
+} from './world.ts';
+
+/** Every action that changes what is published, for walks that disturb it. */
+
+const v1: Files = { 'a.txt': 'a1', 'dir/c.txt': 'c1' };
+/** Directories that move whole, with the assets or with the pages, and one that holds both. */
+const site: Files = {
+  ...{ 'index.html': 'home', 'both/page.html': 'p', 'both/style.css': 's', 'both/deep/er/map.json': 'm' },
+  ...{ 'assets/app.js': 'j', 'assets/img/one.png': '1', 'pages/about.html': 'a' },
+};
+const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
+/** One file of `v1` differs, the other one is kept. */
+const partly: Files = { ...v1, 'a.txt': 'a2' };
+/** `dir/c.txt` becomes a file where a directory was, and `a.txt` a directory where a file was. */
+const turned: Files = { 'a.txt/inner': 'i', dir: 'now a file' };
+
+export interface Scenario {
+  action: string;
+  /** Makes the destination as it is before the fault. */
+  prepare(root: Storage): Promise<void>;
+  /** The work that the fault hits. Rejects, or returns false, where it failed. */
+  work(root: Storage): Promise<boolean>;
+  /** The same work as the next run does it, without force. */
+  rerun(root: Storage): Promise<boolean>;
+  /** What the bundle path must hold in the end, the state apart. */
+  outcome: Files;
+  /** Files that nothing may touch. */
+  untouched: Files;
+  /** The state that the work finds records files that are gone. */
+  startsUntrue?: boolean;
+  /** Nothing is published in the end, and there is no state. */
+  endsWithoutState?: boolean;
+  /** Object stores have no directories. */
+  needsDirectories?: boolean;
+}
+
+const beside: Files = {
+  'sibling.txt': 'a sibling',
+  'bundle-2/file': 'a neighbour',
+  'top/other': 'elsewhere',
+};
+const guests: Files = { [`${bundlePath}/unmanaged.txt`]: 'not ours' };
+
+async function putAll(root: Storage, files: Files): Promise<void> {
+  for (const [name, text] of Object.entries(files)) await put(root, name, text);
+}
+
+async function succeeds(result: Promise<{ action: string; error: unknown }>): Promise<boolean> {
+  return (await result).error === null;
+}
+
+async function pruned(root: Storage): Promise<boolean> {
+  const report: PruneReport = await prune(contextWith(testClock()), root, {
+    owner,
+    policy: { enabled: true, keepLatest: 1, olderThanMs: null },
+    maxRemoved: null,
+    dryRun: false,
+  });
+  return report.errors.length === 0;
+}
+
+async function reconciled(root: Storage): Promise<boolean> {
+  const reports = await reconcile(contextWith(testClock()), root, { owner, dryRun: false, allOwners: false });
+  return reports.every(({ error }) => error === null);
+}
+
+/** Once there is nothing to unpublish, that is done. */
+async function unpublished(root: Storage): Promise<boolean> {
+  const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
+  return unpublish(contextWith(testClock()), root, request).then(
+    () => true,
+    (error: unknown) => hasCode(error, 'not_published') || hasCode(error, 'not_owned'),
+  );
+}
+
+const whole: Files = { 'a.txt': 'a1', 'b.txt': 'b1', 'dir/c.txt': 'c1' };
+
+/** From a source that still holds all of `whole`. */
+async function repaired(root: Storage): Promise<boolean> {
+  const source = memoryStorage({ flavour: 'files' });
+  const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: Object.keys(whole) };
+  await put(source, 'bundle/manifest.json', JSON.stringify(manifest));
+  for (const [name, text] of Object.entries(whole)) await put(source, `bundle/${name}`, text);
+  const destination = destinationOf('additive');
+  const pipeline: PipelineConfig = {
+    id: owner.pipelineId,
+    source: { backend: 'local', path: '/source' },
+    sourceId: '/source',
+    destinations: [destination],
+    maxWaiting: null,
+    schedule: null,
+    watch: null,
+    sceneMaps: { contentRules: 'warning' },
+  };
+  const context = { ...contextWith(testClock()), openStorage: async () => source };
+  const verified = await verify(root, { concurrency: 1 });
+  const done = await repair(context, { pipeline, destination, root, dryRun: false }, verified);
+  return (
+    verified.every(({ error }) => error === null) &&
+    done.every((report) => report === null || (report.error === null && report.unrepaired.length === 0))
+  );
+}
+
+export const scenarios: readonly Scenario[] = [
+  {
+    action: 'publish_new',
+    prepare: (root) => putAll(root, beside),
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'upsert_additive',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: { ...v1, ...v2, 'theirs.txt': 'theirs' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'upsert_additive, most of it kept and one file gone',
+    async prepare(root) {
+      await publishTo(root, { files: { ...v1, 'b.txt': 'b1', 'gone.txt': 'gone' } });
+      await root.remove('bundle/gone.txt' as never);
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' } })),
+    rerun: (root) => succeeds(publishTo(root, { files: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' } })),
+    outcome: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' },
+    untouched: guests,
+    startsUntrue: true,
+  },
+  {
+    action: 'replace_catalog',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    outcome: { ...v2, 'theirs.txt': 'theirs' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'replace_catalog, files and directories trading places',
+    async prepare(root) {
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+    },
+    work: (root) => succeeds(publishTo(root, { files: turned, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: turned, workflow: 'replacement' })),
+    outcome: turned,
+    untouched: {},
+    needsDirectories: true,
+  },
+  {
+    action: 'force_replace of unmanaged content',
+    prepare: (root) => putAll(root, { ...beside, ...guests, [`${bundlePath}/a.txt`]: 'in the way' }),
+    work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
+    // Where the fault struck before the intent was written, nothing was forced yet, and force is what the
+    // operator gives again.
+    async rerun(root) {
+      const begun = (await stateOf(root)).kind === 'valid';
+      return succeeds(publishTo(root, { files: v2, force: !begun }));
+    },
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'force_replace of an invalid state',
+    async prepare(root) {
+      await publishTo(root, { files: v1 });
+      await putAll(root, { ...beside, [`${bundlePath}/.publisher.json`]: '{"schema_version": 4' });
+    },
+    work: (root) => succeeds(publishTo(root, { files: v2, force: true })),
+    async rerun(root) {
+      const begun = (await stateOf(root)).kind === 'valid';
+      return succeeds(publishTo(root, { files: v2, force: !begun }));
+    },
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'publish of new directories beside those that are there',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await putAll(root, guests);
+    },
+    work: (root) => succeeds(publishTo(root, { files: { ...v1, ...site } })),
+    rerun: (root) => succeeds(publishTo(root, { files: { ...v1, ...site } })),
+    outcome: { ...v1, ...site },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'legacy state published over',
+    prepare: (root) =>
+      putAll(root, {
+        ...beside,
+        [`${bundlePath}/.publisher.json`]: '{"version": 2, "files": ["a.txt"]}',
+        [`${bundlePath}/a.txt`]: 'old',
+      }),
+    work: (root) => succeeds(publishTo(root, { files: v2 })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2 })),
+    outcome: v2,
+    untouched: beside,
+  },
+  {
+    action: 'prune',
+    async prepare(root) {
+      await putAll(root, { ...beside });
+      await publishTo(root, { files: { 'a.txt': 'a1', 'b.txt': 'b1', 'dir/c.txt': 'c1' } });
+      await putAll(root, guests);
+    },
+    work: pruned,
+    rerun: pruned,
+    outcome: { 'a.txt': 'a1' },
+    untouched: { ...beside, ...guests },
+  },
+  {
+    action: 'reconcile',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await root.remove('bundle/dir/c.txt' as never);
+      await putAll(root, guests);
+    },
+    work: reconciled,
+    rerun: reconciled,
+    outcome: { 'a.txt': 'a1' },
+    untouched: { ...beside, ...guests },
+    // That is what it is for.
+    startsUntrue: true,
+  },
+  {
+    action: 'verify --repair',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: whole });
+      await root.remove('bundle/dir/c.txt' as never);
+      await putAll(root, { ...guests, [`${bundlePath}/b.txt`]: 'altered' });
+    },
+    work: repaired,
+    // What a repair left unfinished, a run finishes; it repairs nothing else.
+    rerun: async (root) => (await succeeds(publishTo(root, { files: whole }))) && repaired(root),
+    outcome: whole,
+    untouched: { ...beside, ...guests },
+    startsUntrue: true,
+  },
+  {
+    action: 'unpublish',
+    async prepare(root) {
+      await putAll(root, beside);
+      await publishTo(root, { files: v1 });
+      await putAll(root, guests);
+    },
+    work: unpublished,
+    rerun: unpublished,
+    outcome: {},
+    untouched: { ...beside, ...guests },
+    endsWithoutState: true,
+  },
+  {
+    action: 'unpublish beside another owner',
+    async prepare(root) {
+      await publishTo(root, { files: { 'theirs.txt': 'theirs' }, as: otherOwner });
+      await publishTo(root, { files: v1 });
+    },
+    work: unpublished,
+    rerun: unpublished,
+    outcome: { 'theirs.txt': 'theirs' },
+    untouched: {},
+  },
+  {
+    action: 'unpublish, then publish',
+    prepare: async (root) => {
+      await publishTo(root, { files: v1, workflow: 'replacement' });
+    },
+    work: async (root) =>
+      (await unpublished(root)) && succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    rerun: (root) => succeeds(publishTo(root, { files: v2, workflow: 'replacement' })),
+    outcome: v2,
+    untouched: {},
+  },
+];

@@ -1,0 +1,79 @@
+/**
+ * The steps of the protocol that a publication goes through, found in the log of its storage operations
+ * (`with-faults.ts`). Walks sample by step.
+ */
+
+/** `idle`: no intent is recorded; `staging`: no output has changed yet; `applying`: outputs are changing. */
+type Phase = 'idle' | 'staging' | 'applying';
+
+const kindsOfKey: readonly [RegExp, string][] = [
+  [/\.publisher\.lock$/, 'lease'],
+  [/\.publisher\.releases\.json$/, 'ledger'],
+  [/\.publisher\.json$/, 'state'],
+  [/\.publisher\.tmp\/[^/]+\/state-\d+$/, 'staged state'],
+  [/\.publisher\.tmp\/[^/]+\/./, 'staged output'],
+  [/\.publisher\.tmp/, 'staging'],
+  [/(^|\/)(current|preview)(\.json)?$/, 'pointer'],
+];
+const changes: ReadonlySet<string> = new Set(['write', 'rename', 'remove', 'replaceLink']);
+
+/** The step of each operation, e.g. `staging: read lease`, which is a fence, or `applying: rename state`. */
+export function stepsOf(operations: readonly string[]): string[] {
+  let phase: Phase = 'idle';
+  return operations.map((operation) => {
+    const [verb = '', ...keys] = operation.split(' ');
+    const key = (verb === 'replaceLink' ? keys[0] : keys.at(-1)) ?? '';
+    const kind = kindsOfKey.find(([pattern]) => pattern.test(key))?.[1] ?? 'output';
+    const isOfOutputs = changes.has(verb) && (kind === 'output' || kind === 'pointer');
+    if (phase === 'staging' && isOfOutputs) phase = 'applying';
+    const step = keys.length === 0 ? `${phase}: ${verb}` : `${phase}: ${verb} ${kind}`;
+    if (changes.has(verb) && kind === 'state') phase = phase === 'idle' ? 'staging' : 'idle';
+    return step;
+  });
+}
+
+/** An operation as every run names it: without the random id of the attempt. */
+export function withoutIds(operation: string): string {
+  return operation.replaceAll(/[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g, '*');
+}
+
+/** The steps of a replacement where files can be renamed. A read of the lease is a fence. */
+export const stepsOfFiles: readonly string[] = [
+  'idle: write lease',
+  'idle: read lease',
+  'idle: rename state',
+  'staging: write staged output',
+  'staging: keep output',
+  'staging: read lease',
+  'applying: rename output',
+  'applying: remove output',
+  'applying: write staged state',
+  'applying: read lease',
+  'applying: rename state',
+  'idle: sync',
+  'idle: removeTree staging',
+  'idle: remove lease',
+];
+
+/** The steps of a replacement on an object store. A read of the state is a fence. */
+export const stepsOfObjects: readonly string[] = [
+  'idle: read state',
+  'idle: write state',
+  'staging: keep output',
+  'staging: read state',
+  'applying: write output',
+  'applying: read state',
+  'applying: remove output',
+  'applying: write state',
+  'idle: removeTree staging',
+];
+
+/** The steps that no stratum of this world has. */
+export function missingSteps(
+  strata: ReadonlySet<string>,
+  steps: readonly string[],
+  where: string,
+): readonly string[] {
+  const ofWorld = [...strata].filter((stratum) => stratum.startsWith(`${where}: `));
+  return steps.filter((step) => !ofWorld.some((stratum) => stratum.includes(step)));
+}
