@@ -6,10 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { bundle } from '../scripts/test/bundle.ts';
 import { exhaustiveResults } from '../scripts/test/exhaustive.ts';
+import { endLeftovers, leftDirectories } from '../scripts/test/leftovers.ts';
 import { quietDomains, runFile, type FileResult } from '../scripts/test/run-file.ts';
 import { SelectionError, selectFiles } from '../scripts/test/selection.ts';
 import { watchSilence } from '../scripts/test/silence.ts';
 import { seedOf } from '../scripts/test/source-version.ts';
+import { ensureInstalled } from './services/debian.ts';
 import { emptyPatterns } from './support/empty-patterns.ts';
 
 t.test('an error that nothing awaits fails the test that it comes from', async (t) => {
@@ -40,6 +42,24 @@ t.test('an error that nothing awaits fails the test that it comes from', async (
     );
   }
 });
+
+for (const how of ['throw', 'SIGKILL'] as const)
+  t.test(`a file that ends by ${how} leaves no service behind`, async (t) => {
+    await ensureInstalled('redis', 'ssh');
+    const directory = t.testdir();
+    const env = { PATH: process.env['PATH'], TMPDIR: directory, WAYBILL_TEST_FILE: directory };
+    const child = spawn(process.execPath, ['--import=tsx', 'test/fixtures/harness/services.ts', how], {
+      ...{ env, detached: true },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const ended = once(child, 'exit');
+    await once(child.stdout, 'data');
+    if (how === 'SIGKILL') child.kill(how);
+    t.strictSame(await ended, how === 'SIGKILL' ? [null, how] : [1, null]);
+    t.strictSame(await endLeftovers(child.pid as number, directory), []);
+    if (how === 'throw') t.strictSame(leftDirectories([directory]), []);
+  });
 
 t.test('a failure names its place in the source, and shows it', async (t) => {
   const file = 'test/fixtures/harness/failing.ts';

@@ -1,7 +1,7 @@
 /**
- * A publisher as a process of its own, for tests that stop and kill it. Publishes two files, to a directory,
- * to SFTP or to S3; the second half of the second one comes only when a line arrives on standard input, and
- * `staging` is printed when it gets there.
+ * A publisher in a process of its own, for tests that stop and kill it. It publishes two files to a
+ * directory, to SFTP or to S3. In the middle of the second file it prints `staging` and waits for a line on
+ * standard input.
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/clock.ts';
@@ -31,6 +31,13 @@ const { root, s3, sftp, files, leaseTimes } = JSON.parse(process.argv[2] ?? '{}'
   };
 };
 
+/** Waits once: a storage that has to create its staging directory again reads the body a second time. */
+let going: Promise<unknown> | undefined;
+const goOn = (): Promise<unknown> => {
+  if (going === undefined) process.stdout.write('staging\n');
+  return (going ??= once(process.stdin, 'data'));
+};
+
 const bundle = bundleOf(files);
 const last = bundle.files.at(-1)!;
 const original = last.body;
@@ -42,8 +49,7 @@ last.body = {
     const bytes = Buffer.concat(chunks);
     const half = bytes.length >> 1;
     if (half > 0) yield bytes.subarray(0, half);
-    process.stdout.write('staging\n');
-    await once(process.stdin, 'data');
+    await goOn();
     yield bytes.subarray(half);
   },
 };

@@ -7,12 +7,12 @@ import { silentLog } from '../../src/core/log.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { startPublisher, type OtherPublisher } from './other-publisher.ts';
-import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
+import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 
 /**
- * Two real processes on one S3 destination, real signals, and leases of seconds instead of minutes. The slow
- * one is in the middle of an upload in parts.
+ * Two real processes on one S3 destination, and real signals. The slow one is in the middle of an upload in
+ * parts.
  */
 
 const partBytes = 1024;
@@ -27,8 +27,8 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
   await child.line('staging');
   t.equal((await uploads()).length, 1, 'an upload is under way');
   child.process.kill('SIGSTOP');
-  t.equal((await publish(location)).error, null);
-  t.same(await uploads(), [], 'whoever takes over aborts it');
+  t.equal((await publish(location, overtaking)).error, null);
+  t.same(await uploads(), [], 'the publisher that takes over aborts it');
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
   const { action, code } = JSON.parse(await child.line('{')) as { action: string; code: string };
@@ -39,9 +39,9 @@ t.test('a process stopped in mid-upload and woken after it lost its lease does n
 
 t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
   const location = locationOf(server.endpoint, bucket, 'live/');
-  const child = start(t, location, unhurried);
+  const child = start(t, location);
   await child.line('staging');
-  const waiting = publish(location, unhurried);
+  const waiting = publish(location);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -55,7 +55,7 @@ t.test('a killed process is overtaken at once, and its upload is aborted', async
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
   t.equal((await uploads()).length, 1, 'its upload is left behind');
-  const result = await publish(location, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  const result = await publish(location);
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   t.same(await uploads(), []);
   await check(t, location);
@@ -95,10 +95,6 @@ async function publish(
   return publishHere(await open(location), times, workflow);
 }
 
-function start(t: Test, location: S3Location, times = leaseTimes): OtherPublisher {
-  return startPublisher(t, {
-    s3: { location, user: server.user, partBytes },
-    files: slow,
-    leaseTimes: times,
-  });
+function start(t: Test, location: S3Location): OtherPublisher {
+  return startPublisher(t, { s3: { location, user: server.user, partBytes }, files: slow, leaseTimes });
 }

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
@@ -8,10 +9,10 @@ import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { startPublisher } from './other-publisher.ts';
-import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
-import type { Files } from './world.ts';
+import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
+import { bundlePath, type Files } from './world.ts';
 
-/** Two real processes on one SFTP destination, real signals, and leases of seconds instead of minutes. */
+/** Two real processes on one SFTP destination, and real signals. */
 
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's'.repeat(5000) };
 const server = await startSshd(t);
@@ -21,7 +22,7 @@ t.test('a process stopped in mid-file and woken after it lost its lease does not
   const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
   child.process.kill('SIGSTOP');
-  t.equal((await publish(location)).error, null);
+  t.equal((await publish(location, overtaking)).error, null);
   child.process.kill('SIGCONT');
   child.process.stdin?.write('go on\n');
   const { action } = JSON.parse(await child.line('{')) as { action: string };
@@ -29,11 +30,28 @@ t.test('a process stopped in mid-file and woken after it lost its lease does not
   await check(t, location);
 });
 
+t.test('a woken process that creates its staging directory again does not commit', async (t) => {
+  const location = sftpLocationOf(server, path.join(server.root, 'staged-again'));
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
+  await child.line('staging');
+  child.process.kill('SIGSTOP');
+  t.equal((await publish(location, overtaking)).error, null);
+  // With the directory of another attempt next to it, its own can be created again.
+  const staging = path.join(location.path, bundlePath, '.publisher.tmp');
+  mkdirSync(path.join(staging, 'another'), { recursive: true });
+  child.process.kill('SIGCONT');
+  child.process.stdin?.write('go on\n');
+  t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
+  t.same(readdirSync(staging), ['another']);
+  rmSync(staging, { recursive: true });
+  await check(t, location);
+});
+
 t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
   const location = sftpLocationOf(server, path.join(server.root, 'live'));
-  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes: unhurried });
+  const child = startPublisher(t, { sftp: location, files: slow, leaseTimes });
   await child.line('staging');
-  const waiting = publish(location, unhurried);
+  const waiting = publish(location);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -46,7 +64,7 @@ t.test('a killed process is overtaken at once', async (t) => {
   await child.line('staging');
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
-  const result = await publish(location, { ...leaseTimes, staleAfterMs: 3_600_000 });
+  const result = await publish(location);
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   await check(t, location);
 });

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
 import { startPublisher, type OtherPublisher } from './other-publisher.ts';
-import { checkQuick, leaseTimes, publishHere, unhurried } from './two-processes.ts';
+import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 
 // By itself, the file would have half a minute.
 t.setTimeout(120_000);
 
-/** Real processes, real signals, and leases of a second instead of minutes. */
+/** Two real processes on one directory, and real signals. */
 const slow: Files = { 'a.txt': 'slow', 'slow.txt': 's' };
 
 t.test(
@@ -18,8 +18,7 @@ t.test(
     const child = start(t, root);
     await child.line('staging');
     child.process.kill('SIGSTOP');
-    const overtaking = await publish(root);
-    t.equal(overtaking.error, null);
+    t.equal((await publish(root, overtaking)).error, null);
     child.process.kill('SIGCONT');
     child.process.stdin?.write('go on\n');
     t.match(JSON.parse(await child.line('{')), { action: 'error', code: 'lease_lost' });
@@ -29,9 +28,9 @@ t.test(
 
 t.test('a publisher that waits for a live one goes on when that one is done', async (t) => {
   const root = t.testdir();
-  const child = start(t, root, unhurried);
+  const child = start(t, root);
   await child.line('staging');
-  const waiting = publish(root, unhurried);
+  const waiting = publish(root);
   child.process.stdin?.write('go on\n');
   t.match(JSON.parse(await child.line('{')), { action: 'publish_new', code: null });
   t.match(await waiting, { action: 'replace_catalog', error: null });
@@ -44,8 +43,7 @@ t.test('a killed process is overtaken at once, for its death is known', async (t
   await child.line('staging');
   child.process.kill('SIGKILL');
   await once(child.process, 'exit');
-  const patient = { ...leaseTimes, staleAfterMs: 3_600_000 };
-  const result = await publish(root, patient);
+  const result = await publish(root);
   t.match(result, { action: 'replace_catalog', reason: { code: 'attempt_interrupted' }, error: null });
   await check(t, root);
 });
@@ -58,6 +56,6 @@ async function publish(root: string, times = leaseTimes): ReturnType<typeof publ
   return publishHere(await localStorage(root), times);
 }
 
-function start(t: Test, root: string, times = leaseTimes): OtherPublisher {
-  return startPublisher(t, { root, files: slow, leaseTimes: times });
+function start(t: Test, root: string): OtherPublisher {
+  return startPublisher(t, { root, files: slow, leaseTimes });
 }

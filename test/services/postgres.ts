@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 
 const run = promisify(execFile);
 
@@ -56,7 +57,7 @@ export async function startPostgres(): Promise<PostgresServer> {
       log_filename: 'server.log',
       log_line_prefix: '%a|',
     };
-    const started = spawn(
+    const started = spawnService(
       postgres as string,
       ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
       { ...user, cwd: directory, stdio: 'ignore' },
@@ -65,18 +66,16 @@ export async function startPostgres(): Promise<PostgresServer> {
     for (;;) {
       const ready = await run(isReady as string, ['-h', '127.0.0.1', '-p', String(port)]).catch(() => null);
       if (ready !== null) return;
-      if (started.exitCode !== null) throw new Error(`postgres ended with ${started.exitCode}`);
+      if (hasEnded(started)) throw new Error(`postgres ended with ${started.signalCode ?? started.exitCode}`);
     }
   };
   const stop = async (): Promise<void> => {
     const running = child;
     child = undefined;
-    if (running?.exitCode !== null) return;
-    const exit = new Promise((resolve) => running.once('exit', resolve));
     // Fast shutdown: clients are cut off.
-    running.kill('SIGINT');
-    await exit;
+    if (running !== undefined) await endService(running, 'SIGINT');
   };
+  const revoke = cleanUpAtExit(directory, () => (child === undefined ? [] : [child]));
   await start();
   return {
     port,
@@ -85,6 +84,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     start,
     stop,
     remove: async () => {
+      revoke();
       await stop();
       await rm(directory, { recursive: true, force: true });
     },

@@ -1,5 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,6 +7,7 @@ import type { Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 
 const run = promisify(execFile);
 
@@ -43,7 +43,7 @@ export async function startPrometheus(
       scrape_configs: [{ job_name: 'waybill', scrape_timeout: '500ms', static_configs: [{ targets }] }],
     }),
   );
-  const child = spawn(
+  const child = spawnService(
     'prometheus',
     [
       `--config.file=${config}`,
@@ -53,11 +53,11 @@ export async function startPrometheus(
     { stdio: ['ignore', 'ignore', 'pipe'] },
   );
   let log = '';
-  child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
-  const exited = once(child, 'exit');
+  child.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  const revoke = cleanUpAtExit(directory, () => [child]);
   t.teardown(async () => {
-    child.kill('SIGKILL');
-    await exited;
+    revoke();
+    await endService(child);
     rmSync(directory, { recursive: true, force: true });
   });
   const isReady = (): Promise<boolean> =>
@@ -66,7 +66,7 @@ export async function startPrometheus(
       () => false,
     );
   while (!(await isReady())) {
-    if (child.exitCode !== null) throw new Error(`prometheus ended:\n${log}`);
+    if (hasEnded(child)) throw new Error(`prometheus ended:\n${log}`);
     await systemClock.sleep(20);
   }
   return {

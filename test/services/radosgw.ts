@@ -1,6 +1,5 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { execFile, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -9,6 +8,7 @@ import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Secrets } from '../../src/core/secrets.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 
 const run = promisify(execFile);
@@ -103,11 +103,10 @@ export async function startOwnRadosgw(
   const directory = mkdtempSync(path.join(within, 'waybill-radosgw-'));
   const before = through?.(directory) ?? [];
   const children: ChildProcess[] = [];
-  const endAll = (): void => children.forEach((child) => void child.kill('SIGKILL'));
-  process.once('exit', endAll);
+  const revoke = cleanUpAtExit(directory, () => children);
   t.teardown(async () => {
-    process.removeListener('exit', endAll);
-    for (const child of children.reverse()) await end(child);
+    revoke();
+    for (const child of children.reverse()) await endService(child);
     rmSync(directory, { recursive: true, force: true });
   });
 
@@ -120,7 +119,7 @@ export async function startOwnRadosgw(
   const start = (program: string, ...args: string[]): ChildProcess => {
     const log = openSync(path.join(directory, 'output.log'), 'a');
     const [first = '', ...others] = [...before, program, '-f', ...args];
-    const child = spawn(first, others, { env, stdio: ['ignore', log, log] });
+    const child = spawnService(first, others, { env, stdio: ['ignore', log, log] });
     closeSync(log);
     children.push(child);
     return child;
@@ -148,7 +147,7 @@ export async function startOwnRadosgw(
     ...using(t, { port, endpoint: `http://127.0.0.1:${port}`, user }),
     addUser,
     async restart() {
-      await end(gateway);
+      await endService(gateway);
       gateway = start('radosgw', '-n', 'client.rgw');
       await answers(port, gateway);
     },
@@ -255,7 +254,7 @@ rgw multipart min part size = 1
 /** Until the gateway answers, whatever it answers; fails at once where it has ended. */
 async function answers(port: number, gateway: ChildProcess): Promise<void> {
   for (;;) {
-    if (gateway.exitCode !== null) throw new Error(`radosgw ended with code ${gateway.exitCode}`);
+    if (hasEnded(gateway)) throw new Error(`radosgw ended with ${gateway.signalCode ?? gateway.exitCode}`);
     const isUp = await fetch(`http://127.0.0.1:${port}/`).then(
       async (response) => response.text().then(() => true),
       () => false,
@@ -263,11 +262,4 @@ async function answers(port: number, gateway: ChildProcess): Promise<void> {
     if (isUp) return;
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill('SIGKILL');
-  await ended;
 }

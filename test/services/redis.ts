@@ -1,11 +1,11 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile, type ChildProcess } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { cleanUpAtExit, endService, spawnService } from './service-process.ts';
 
 const run = promisify(execFile);
 
@@ -49,13 +49,13 @@ export async function startRedis(
       '--appendonly',
       'yes',
     ];
-    const started = spawn('redis-server', [...base, ...auth, ...args], {
+    const started = spawnService('redis-server', [...base, ...auth, ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     child = started;
     await new Promise<void>((resolve, reject) => {
       let log = '';
-      started.stdout.on('data', (chunk: Buffer) => {
+      started.stdout?.on('data', (chunk: Buffer) => {
         log += chunk.toString();
         if (log.includes('Ready to accept connections')) resolve();
       });
@@ -68,11 +68,9 @@ export async function startRedis(
   const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<void> => {
     const ending = child;
     child = undefined;
-    if (ending === undefined) return;
-    const exited = once(ending, 'exit');
-    ending.kill(signal);
-    await exited;
+    if (ending !== undefined) await endService(ending, signal);
   };
+  const revoke = cleanUpAtExit(directory, () => (child === undefined ? [] : [child]));
   await start();
   return {
     url: `redis://${password === undefined ? '' : `:${password}@`}${host}:${port}`,
@@ -85,6 +83,7 @@ export async function startRedis(
       return stdout.trim();
     },
     close: async () => {
+      revoke();
       await stop('SIGKILL');
       await rm(directory, { recursive: true, force: true });
     },

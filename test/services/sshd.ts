@@ -1,5 +1,4 @@
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile, type ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
@@ -10,6 +9,7 @@ import type { Secrets } from '../../src/core/secrets.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';
+import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 
 const run = promisify(execFile);
 
@@ -80,21 +80,19 @@ export async function startSshd(
   let child: ChildProcess | undefined;
   const stop = async (): Promise<void> => {
     if (child === undefined) return;
-    const ended = once(child, 'exit');
     const sessions = await childrenOf(child.pid as number);
-    child.kill('SIGKILL');
+    const ended = endService(child);
     for (const pid of sessions) endProcess(pid);
     await ended;
     child = undefined;
   };
   const start = async (): Promise<void> => {
-    child = spawn(program, ['-D', '-e', '-f', config], { stdio: ['ignore', 'ignore', 'inherit'] });
+    child = spawnService(program, ['-D', '-e', '-f', config], { stdio: ['ignore', 'ignore', 'inherit'] });
     await greets(port, child);
   };
-  const atExit = (): void => void child?.kill('SIGKILL');
-  process.once('exit', atExit);
+  const revoke = cleanUpAtExit(directory, () => (child === undefined ? [] : [child]));
   t.teardown(async () => {
-    process.removeListener('exit', atExit);
+    revoke();
     await stop();
     rmSync(directory, { recursive: true, force: true });
   });
@@ -152,11 +150,11 @@ export async function makeKeys(
   };
 }
 
-/** Until the server says who it is; fails at once where it has ended. */
+/** Resolves when the server has sent its greeting. Throws if it has ended. */
 async function greets(port: number, server: ChildProcess): Promise<void> {
   const { connect } = await import('node:net');
   for (;;) {
-    if (server.exitCode !== null) throw new Error(`sshd ended with code ${server.exitCode}`);
+    if (hasEnded(server)) throw new Error(`sshd ended with ${server.signalCode ?? server.exitCode}`);
     const isUp = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1');
       // sshd complains in its log of whoever leaves without a greeting.
@@ -166,8 +164,7 @@ async function greets(port: number, server: ChildProcess): Promise<void> {
       });
       socket.once('error', () => resolve(false));
       socket.once('close', () => resolve(false));
-      setTimeout(() => resolve(false), 1000).unref();
-    }).catch(() => false);
+    });
     if (isUp) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

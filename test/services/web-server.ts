@@ -1,8 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
+import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 
 interface WebServer {
   program: string;
@@ -18,17 +17,17 @@ export async function startWebServer(
   t: Pick<Test, 'teardown'>,
   { program, args, env, directory, url }: WebServer,
 ): Promise<void> {
-  const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawnService(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
   let log = '';
-  child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
-  const exited = once(child, 'exit');
+  child.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  const revoke = cleanUpAtExit(directory, () => [child]);
   t.teardown(async () => {
-    child.kill('SIGKILL');
-    await exited;
+    revoke();
+    await endService(child);
     rmSync(directory, { recursive: true, force: true });
   });
   while (!(await answers(url))) {
-    if (child.exitCode !== null) throw new Error(`${program} ended:\n${log}`);
+    if (hasEnded(child)) throw new Error(`${program} ended:\n${log}`);
     await systemClock.sleep(20);
   }
 }

@@ -1,10 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
+import { hasEnded, spawnService } from '../service-process.ts';
 
 /** A directory for servers of this name, which is removed when they have ended: make it before them. */
 export function ownDirectory(t: Pick<Test, 'teardown'>, name: string): string {
@@ -26,7 +27,7 @@ export async function startServer(
   const file = path.join(directory, 'server.log');
   const log = openSync(file, 'a');
   const [program = '', ...args] = command;
-  const child = spawn('setpriv', ['--pdeathsig', 'KILL', program, ...args], {
+  const child = spawnService(program, args, {
     cwd: directory,
     env: {
       ...{ PATH: process.env['PATH'] ?? '', HOME: directory, LANG: 'C.UTF-8', LC_ALL: 'C.UTF-8' },
@@ -41,12 +42,12 @@ export async function startServer(
   process.once('exit', kill);
   t.teardown(async () => {
     process.removeListener('exit', kill);
-    const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined;
+    const ended = hasEnded(child) ? undefined : once(child, 'exit');
     kill();
     await ended;
   });
   while (!(await takesConnections(port))) {
-    if (child.exitCode !== null || child.signalCode !== null)
+    if (hasEnded(child))
       throw new Error(`${program} ended before it served:\n${readFileSync(file, 'utf8').slice(-6000)}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

@@ -1,0 +1,18 @@
+import t from 'tap';
+import { systemClock } from '../../../src/core/clock.ts';
+import { finishPoll } from '../../../src/workers/bullmq/finish-poll.ts';
+
+t.test('asks for each run once at a time, however many wait for it', async (t) => {
+  const never = new AbortController().signal;
+  const answers: string[][] = [[], ['maps.2'], ['maps.1']];
+  const asked: string[][] = [];
+  const poll = finishPoll({ ...systemClock, sleep: async () => undefined }, async (runIds) => {
+    asked.push([...runIds]);
+    return answers.shift() ?? [];
+  });
+  const waits = Array.from({ length: 50 }, () => poll.wait('maps.1', never));
+  const other = Array.from({ length: 50 }, () => poll.wait('maps.2', never));
+  await Promise.all([...waits, ...other]);
+  t.same(asked, [['maps.1'], ['maps.1', 'maps.2'], ['maps.1']]);
+  await poll.close();
+});
