@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import './refuse-platform.ts';
 import { CommanderError } from 'commander';
-import { asWaybillError, type WaybillError } from '../core/errors.ts';
+import { asWaybillError, errorRecord, type WaybillError } from '../core/errors.ts';
 import { exitCodes } from './exit-codes.ts';
-import { makeProgram, takesColour } from './program.ts';
+import { asksForJson, makeProgram, takesColour } from './program.ts';
 import { singleDashConfig } from './single-dash-config.ts';
 import { tolerateBrokenPipes } from './standard-streams.ts';
 
@@ -32,14 +32,17 @@ function argumentsOf(argv: readonly string[]): string[] {
 
 async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   tolerateBrokenPipes();
-  const { printError } = await import('./output.ts');
-  printError(failure, { color: takesColour(program), json: asksForJson(process.argv) });
+  const { printError, printErrorDocument } = await import('./output.ts');
+  const isJson = asksForJson(process.argv);
+  if (!isJson) printError(failure, { color: takesColour(program) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
     process.stderr.write(`${thrown.stack ?? ''}\n`);
+  // Last, so that the last line of stderr is always the document.
+  if (isJson) printErrorDocument(errorRecord(failure));
   process.exitCode = exitCodes[failure.code];
 }
 
-/** Commander has told people already. */
+/** Prints a usage error for machines; commander has printed it for people. */
 async function reportUsage({ exitCode, message }: CommanderError): Promise<void> {
   process.exitCode = exitCode === 0 ? 0 : 2;
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
@@ -48,11 +51,4 @@ async function reportUsage({ exitCode, message }: CommanderError): Promise<void>
   const [what = '', guess] = message.slice('error: '.length).split('\n');
   const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? 'waybill <command> --help shows what it takes';
   printErrorDocument({ code: 'usage', message: what, hint, retryable: false, findings: [] });
-}
-
-/** Asked of the arguments, since what commander refuses has no options. */
-function asksForJson(argv: readonly string[]): boolean {
-  return argv.some(
-    (each, at) => each === '--format=json' || (each === '--format' && argv[at + 1] === 'json'),
-  );
 }

@@ -1,7 +1,7 @@
 import { isatty } from 'node:tty';
 import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
-import { errorRecord, type ErrorRecord, type WaybillError } from '../core/errors.ts';
+import type { ErrorRecord, WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { jsonDocument } from '../core/json-document.ts';
 import { silentLog, type Log } from '../core/log.ts';
@@ -54,24 +54,20 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
   };
 }
 
-let isDocumentPrinted = false;
-
 function printDocument(kind: string, body: object, indent: number): void {
-  isDocumentPrinted = true;
   process.stdout.write(`${jsonDocument(kind, body, indent)}\n`);
 }
 
-/** The document of a command that failed before it had one of its own; nothing if it had. */
+/**
+ * Prints an error with `--format json`: a document of kind `error`, as one line on stderr. stdout holds
+ * results only.
+ */
 export function printErrorDocument(error: ErrorRecord): void {
-  if (!isDocumentPrinted) printDocument('error', { error }, 2);
+  process.stderr.write(`${jsonDocument('error', { error }, 0)}\n`);
 }
 
-/**
- * Prints what failed, all its findings, and what to do next: for people on stderr and, where JSON is asked
- * for, as a document on stdout as well.
- */
-export function printError(error: WaybillError, options: { color: boolean; json: boolean }): void {
-  if (options.json) printErrorDocument(errorRecord(error));
+/** Prints an error for people on stderr, with all its findings and the next step. */
+export function printError(error: WaybillError, options: { color: boolean }): void {
   const { line, style } = lineWriter(process.stderr, options.color);
   line(`${style.red('error')}  ${error.message}`);
   for (const finding of error.findings)

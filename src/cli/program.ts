@@ -58,6 +58,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
     version: string;
   };
 
+  const isJson = asksForJson(argv);
   const program = new Command('waybill')
     .description(
       'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
@@ -69,7 +70,8 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .configureOutput({
       writeOut: (text) => writeNow(1, text),
       writeErr: (text) => writeNow(2, text),
-      outputError: (text, write) => write(restyled(text)),
+      // A usage error is then printed as a document (`main.ts`).
+      outputError: (text, write) => (isJson ? undefined : write(restyled(text))),
       getOutHelpWidth: () => columnsOf(1),
       getErrHelpWidth: () => columnsOf(2),
       // The help has none, and to ask a stream makes it.
@@ -85,7 +87,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
           command.setOptionValue(option.attributeName(), false);
     })
     .showSuggestionAfterError()
-    .showHelpAfterError('next   waybill <command> --help shows what it takes')
+    .showHelpAfterError(isJson ? false : 'next   waybill <command> --help shows what it takes')
     .exitOverride()
     .addHelpText(
       'after',
@@ -106,6 +108,13 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
 /** Whether colours are wanted, as far as the command line says. */
 export function takesColour(program: Command): boolean {
   return program.opts<{ color: boolean }>().color;
+}
+
+/** Whether the arguments ask for JSON. They are searched because a refused command line has no options. */
+export function asksForJson(argv: readonly string[]): boolean {
+  return argv.some(
+    (each, at) => each === '--format=json' || (each === '--format' && argv[at + 1] === 'json'),
+  );
 }
 
 /** Gives commander's errors the form of all others. */

@@ -64,10 +64,9 @@ function named({ runId, pipelineId }: PublishJob): Record<string, string> {
 function failureOf({ run }: JobResult): string | null {
   for (const { error, status, destinations } of run.pipelines) {
     if (error !== null) return error.code;
-    for (const destination of destinations) {
-      const errors = [destination.error, ...destination.actions.map((action) => action.error)];
-      const [first] = errors.filter((one) => one !== null);
-      if (first !== undefined) return first.code;
+    for (const { actions } of destinations) {
+      const failed = actions.find((action) => action.error !== null);
+      if (failed?.error) return failed.error.code;
     }
     if (status === 'failed') return 'invalid_bundle';
   }

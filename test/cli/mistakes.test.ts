@@ -11,7 +11,7 @@ import { inConfiguration } from './mistakes/in-configuration.ts';
 import { inEnvironment } from './mistakes/in-environment.ts';
 import { inStorage } from './mistakes/in-storage.ts';
 import type { Mistake } from './mistakes/mistake.ts';
-import { document, program, type Ended } from './process.ts';
+import { document, errorDocument, program, type Ended } from './process.ts';
 
 /**
  * The mistakes that people make, in the configuration and around it, each made for real and told as it is
@@ -57,9 +57,9 @@ async function meet(mistake: Mistake): Promise<void> {
     t.match(all, remedy, 'the text says what to do');
     if (json === undefined) return;
     t.equal(json.status, asText.status, 'the exit code is that of the text');
-    document(t, json);
-    // Line and column stand beside the file there.
-    const values = valuesOf(JSON.parse(json.stdout));
+    const printed = json.stdout === '' ? errorDocument(t, json) : document(t, json);
+    // Line and column are separate values there.
+    const values = valuesOf(printed);
     t.match(values, where.replace(/(?::\d+){1,2}$/, ''), 'the document names the place');
     t.match(values, remedy, 'the document says what to do');
   });
@@ -127,15 +127,14 @@ function section({ name }: Mistake, args: string[], asText: Ended, json: Ended |
   const lines = (asText.stdout + asText.stderr.replace(/^(?=.)/gm, '! ')).trimEnd();
   const command = normal(`$ waybill ${args.join(' ')}`, '\0');
   const parts = [`## ${name}`, command, lines, `[${asText.status}]`];
-  if (json !== undefined) parts.push(`json ${essence(json.stdout)}`, `[${json.status}]`);
+  if (json !== undefined) parts.push(`json ${essence(json)}`, `[${json.status}]`);
   return `${parts.join('\n')}\n`;
 }
 
 /** Errors and findings of a document, wherever they stand. */
-function essence(written: string): string {
-  if (written === '') return 'none';
+function essence({ stdout, stderr }: Ended): string {
   const found: unknown[] = [];
-  const { kind } = JSON.parse(written, (_, value: unknown) => {
+  const { kind } = JSON.parse(stdout || stderr, (_, value: unknown) => {
     if (typeof value === 'object' && value !== null && 'code' in value && 'message' in value) {
       found.push(value);
       return undefined;

@@ -31,11 +31,17 @@ const validateOutput = new Ajv2020({ allErrors: true }).compile(
 );
 
 /** The one JSON document on stdout, held against the published schema. */
-export function document(t: Test, { stdout }: Ended): unknown {
+export function document(t: Test, { stdout }: Pick<Ended, 'stdout'>): unknown {
   const parsed: unknown = JSON.parse(stdout);
   validateOutput(parsed);
   t.same(validateOutput.errors ?? [], [], 'the document is as the schema says');
   return parsed;
+}
+
+/** The error document of a command that failed before it had a result; stdout is empty. */
+export function errorDocument(t: Test, { stdout, stderr }: Ended): unknown {
+  t.equal(stdout, '', 'a fatal failure prints no result document');
+  return document(t, { stdout: stderr.trimEnd().split('\n').at(-1) ?? '' });
 }
 
 /** Every file below a directory, with what would show that it was touched. */

@@ -13,7 +13,7 @@ import { startRoughProxy } from '../services/rough-proxy.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { startDaemon } from './daemon.ts';
 import { installLinked, packWaybill } from './packed.ts';
-import { document, fingerprint, program, waybill, type Ended } from './process.ts';
+import { document, errorDocument, fingerprint, program, waybill, type Ended } from './process.ts';
 
 t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
   const place = t.testdir({ site: { 'index.html': '<p>', sub: { a: 'A' } } });
@@ -88,7 +88,7 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
     );
   const both = waybill(['pack', 'good', '-o', '-', '--format', 'json'], { cwd: place });
   t.match(both, { status: 2, stderr: /standard output/ });
-  t.match(document(t, both), { kind: 'error', error: { code: 'usage' } });
+  t.match(errorDocument(t, both), { kind: 'error', error: { code: 'usage' } });
   t.match(waybill(['pack', 'good'], { cwd: place, env: { SOURCE_DATE_EPOCH: 'x' } }), { status: 2 });
   t.same(readdirSync(place).sort(), ['good', 'old.tgz', 'site']);
   t.end();

@@ -2,7 +2,17 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
+import {
+  configuration,
+  document,
+  errorDocument,
+  fingerprint,
+  manifest,
+  program,
+  root,
+  waybill,
+  web,
+} from './process.ts';
 
 interface RunDocument {
   counters: Record<string, number>;
@@ -262,8 +272,8 @@ t.test('a source that cannot be read fails each destination that it was meant fo
         error?.code,
       ]),
       [
-        ['web', 'failed', { length: 0 }, pipeline?.error?.code],
-        ['root', 'failed', { length: 0 }, pipeline?.error?.code],
+        ['web', 'failed', [{ action: 'error', destination_path: null }], pipeline?.error?.code],
+        ['root', 'failed', [{ action: 'error', destination_path: '.' }], pipeline?.error?.code],
       ],
     );
     t.type(pipeline?.error?.code, 'string');
@@ -343,22 +353,59 @@ t.test('replacement removes what the bundle no longer has', async (t) => {
   t.notOk(existsSync(path.join(place, 'web/one/sub')));
 });
 
-t.test('a wrong configuration tells everything at once, on stderr and in JSON', async (t) => {
+t.test('an invalid configuration is reported with all its findings, as text and as JSON', async (t) => {
   const place = t.testdir({
     'c.yml':
       'pipelines:\n  - id: Maps!\n    sauce: {}\n    destinations:\n      - {id: web, backend: local, workflow: sideways}\n',
   });
   const ended = waybill(['run', '-c', 'c.yml', '--format', 'json'], { cwd: place });
   t.equal(ended.status, 2);
-  const { error } = document(t, ended) as { error: { code: string; findings: { pointer: string }[] } };
+  const { error } = errorDocument(t, ended) as { error: { code: string; findings: { pointer: string }[] } };
   t.equal(error.code, 'config_invalid');
-  for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(ended.stderr, told);
+  const text = waybill(['run', '-c', 'c.yml'], { cwd: place });
+  for (const told of [/c\.yml:2:\d+/, /sauce/, /workflow/, /path/]) t.match(text.stderr, told);
   for (const told of [/sauce/, /workflow/, /path/])
     t.ok(
       error.findings.some(({ pointer }) => told.test(pointer)),
       String(told),
     );
   t.match(waybill(['run', '-c', 'none.yml'], { cwd: place }), { status: 2, stdout: '', stderr: /none\.yml/ });
+});
+
+// "Fatal setup failures (unreadable config, invalid secrets) produce no JSON result document."
+t.test('a fatal setup failure leaves stdout empty in every command with `--format json`', async (t) => {
+  const place = t.testdir({
+    'bad.yml': 'pipelines: 7\n',
+    'secrets.yml': `secrets: {directory: ./gone}\n${configuration([web])}`,
+  });
+  const here = ['-p', 'maps', '-d', 'web'];
+  const commands = [
+    ['run'],
+    ['run', '--dry-run'],
+    ['verify'],
+    ['inspect', '-p', 'maps'],
+    ['validate', '-p', 'maps'],
+    ['reconcile-state', ...here],
+    ['prune', ...here, '--dry-run'],
+    ['unpublish', ...here, 'one'],
+    ['releases', 'list', ...here],
+    ['notify', 'test'],
+  ];
+  for (const [file, code] of [
+    ['none.yml', 'config_unreadable'],
+    ['bad.yml', 'config_invalid'],
+    ['secrets.yml', 'secrets_invalid'],
+  ] as const)
+    for (const command of commands) {
+      const ended = waybill([...command, '-c', file, '--format', 'json'], { cwd: place });
+      t.equal(ended.status, 2, `${command.join(' ')} ${file}`);
+      t.match(errorDocument(t, ended), { kind: 'error', error: { code } }, `${command.join(' ')} ${file}`);
+    }
+  const usage = waybill(['run', '--format', 'json'], { cwd: place });
+  t.match(errorDocument(t, usage), { error: { code: 'usage', message: /--config/ } });
+  t.equal(usage.stderr.split('\n').length, 2, 'the document is one line, and the only one');
+  const checked = waybill(['config', 'check', '-c', 'bad.yml', '--format', 'json'], { cwd: place });
+  t.match(document(t, checked), { kind: 'config-check', valid: false }, 'findings are the result of a check');
 });
 
 t.test('secrets: fatal before any storage work, and one warning without values', async (t) => {
@@ -376,7 +423,7 @@ t.test('secrets: fatal before any storage work, and one warning without values',
   for (const file of ['bad.yml', 'gone.yml']) {
     const ended = waybill(['run', '-c', file, '--format', 'json'], { cwd: place });
     t.equal(ended.status, 2, file);
-    t.match(document(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } }, file);
+    t.match(errorDocument(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } }, file);
     t.notOk(existsSync(path.join(place, 'web')), `${file}: nothing was published`);
   }
   const ended = waybill(['run', '-c', 'c.yml'], { cwd: place, env: { TOKEN_CI: 'from-the-environment' } });

@@ -14,7 +14,7 @@ import { digestOf } from '../../src/core/digest.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { rclone } from '../services/rclone.ts';
 import { startS3Proxy } from '../services/s3-proxy.ts';
-import { document, manifest, program, type Ended } from './process.ts';
+import { document, errorDocument, manifest, program, type Ended } from './process.ts';
 import { upkeepSuite } from './upkeep.ts';
 
 /** The built program, from S3 to S3 and to a directory. */
@@ -243,7 +243,7 @@ t.test(
     for (const env of [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }]) {
       const ended = await waybill(['run', '--config', config, '--format', 'json'], env);
       t.match(ended, { status: 2, stderr: /MAPS_SECRET/ });
-      t.match(document(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } });
+      t.match(errorDocument(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } });
     }
     t.equal(proxy.seen.length, 0);
     const wrong = await waybill(['run', '--config', config], { ...secrets, MAPS_SECRET: 'wrong-0123456789' });

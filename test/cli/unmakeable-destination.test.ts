@@ -6,7 +6,7 @@ import net, { type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { configuration, manifest, program, type Ended } from './process.ts';
+import { configuration, document, manifest, program, type Ended } from './process.ts';
 
 /**
  * Destinations that cannot be made, with the built program. Where it was once deaf or hung, a test that
@@ -30,6 +30,46 @@ for (const [what, destination, named] of [
     }
     t.equal(waybill(place, ['run', '-d', 'fine']).status, 0, 'other destinations are served');
   });
+
+// "Setup, planning or execution failure for a destination | `error` | That destination is marked failed."
+t.test('a destination that fails at setup has the action `error`, in text and in JSON', async (t) => {
+  const place = layOut(t, 'id: web, backend: local, path: file/deep');
+  const withRoot = ['id: web, backend: local, path: file/deep', 'id: root, backend: local, path: file/x'];
+  writeFileSync(
+    path.join(place, 'c.yml'),
+    configuration([
+      withRoot[0] ?? '',
+      `${withRoot[1]}, mapping: fixed`,
+      'id: fine, backend: local, path: fine',
+    ]),
+  );
+  for (const args of [['run', '--dry-run'], ['run']]) {
+    const text = waybill(place, args);
+    t.match(text.stdout, /^ {4}✗ {2}error\n {6}failed: .*\n/m, `${args.join(' ')}: no path is known`);
+    t.match(text.stdout, /^ {4}✗ {2}target=\. {2}error\n/m, `${args.join(' ')}: a fixed destination`);
+    const json = waybill(place, [...args, '--format', 'json']);
+    t.equal(json.status, 1);
+    const { pipelines } = document(t, json) as { pipelines: [{ destinations: [unknown, unknown, unknown] }] };
+    const [web, fixed, fine] = pipelines[0].destinations;
+    const failed = { action: 'error', bundle: null, error: { code: 'storage_permanent' } };
+    t.match(web, { status: 'failed', actions: [{ ...failed, destination_path: null }] });
+    t.match(fixed, { status: 'failed', actions: [{ ...failed, destination_path: '.' }] });
+    t.match(fine, { status: 'ok', actions: [{ bundle: 'one', destination_path: 'one' }] });
+  }
+});
+
+// The same sentence.
+t.test('an unreadable source gives every destination the action `error`', async (t) => {
+  const place = layOut(t, 'id: web, backend: local, path: web');
+  rmSync(path.join(place, 'source'), { recursive: true });
+  for (const args of [['run', '--dry-run'], ['run']]) {
+    const ended = waybill(place, args);
+    t.match(ended, { status: 1, stdout: /^ {4}✗ {2}error {2}nothing was published/m });
+    const json = waybill(place, [...args, '--format', 'json']);
+    const actions = [{ action: 'error', error: { code: 'storage_not_found' } }];
+    t.match(document(t, json), { pipelines: [{ destinations: [{ actions }, { actions }] }] });
+  }
+});
 
 t.test(
   'without the right to make it: run and dry run name the directory that does not allow it',

@@ -118,7 +118,8 @@ export async function publishHere({ config: file }: Place): Promise<ActionResult
   if (pipeline === undefined) throw new Error(`${file} has no pipeline`);
   const { destinations } = await publishPipeline(context, pipeline, { dryRun: false, force: false });
   const [result] = destinations[0]?.actions ?? [];
-  if (result === undefined) throw new Error(`nothing was published: ${JSON.stringify(destinations)}`);
+  if (result === undefined || result.bundle === null)
+    throw new Error(`nothing was published: ${JSON.stringify(destinations)}`);
   return result;
 }
 

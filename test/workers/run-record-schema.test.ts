@@ -4,6 +4,7 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../src/core/errors.ts';
 import { finding, type Finding } from '../../src/core/finding.ts';
+import { withDestinationFailure } from '../../src/core/publish/results/action-result.ts';
 import type { RunResult } from '../../src/core/publish/results/result.ts';
 import {
   acceptedRun,
@@ -58,7 +59,12 @@ t.test(
     const { run } = runResult('failed');
     const error = errorRecord(new WaybillError('storage_denied', 'cannot open /srv/www'));
     const pipeline = run.pipelines[0]!;
-    const destination = { ...pipeline.destinations[0]!, actions: [], error };
+    const [succeeded] = pipeline.destinations;
+    const destination = withDestinationFailure(
+      { ...succeeded!, actions: [] },
+      { mapping: 'preserve_relative' },
+      error,
+    );
     const unopened = finishedRun(
       acceptedRun(job, at),
       { ...run, pipelines: [{ ...pipeline, destinations: [destination] }] },

@@ -152,9 +152,8 @@ function publicationMetrics({ counter }: Definer): {
   };
   const record = ({ pipelines }: RunResult): void => {
     for (const { pipelineId, destinations } of pipelines) {
-      for (const { destinationId, actions, error } of destinations) {
+      for (const { destinationId, actions } of destinations) {
         const place = { pipeline: pipelineId, destination: destinationId };
-        if (error !== null) publications.inc({ ...place, action: 'error' });
         for (const result of actions) {
           const { action } = result;
           publications.inc({ ...place, action });

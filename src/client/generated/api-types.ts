@@ -471,6 +471,9 @@ export interface PlanDestination {
   destination_id: string;
   location: string;
   status: 'ok' | 'failed';
+  /**
+   * One for each bundle, and the action error if the destination failed as a whole: every failed destination has an action with an error, or an orphan with one.
+   */
   actions: PlanAction[];
   /**
    * Bundle paths that were published from this source, which does not hold the bundles any more; empty where orphans is keep
@@ -500,13 +503,13 @@ export interface PlanDestination {
 }
 export interface PlanAction {
   /**
-   * Path relative to the source root; . for the root.
+   * Path relative to the source root; . for the root. null for the action error of a destination that failed as a whole.
    */
-  bundle: string;
+  bundle: string | null;
   /**
-   * Path relative to the destination root; . for the root.
+   * Path relative to the destination root; . for the root. null if the destination failed before a bundle path was known.
    */
-  destination_path: string;
+  destination_path: string | null;
   action:
     | 'publish_new'
     | 'upsert_additive'

@@ -20,9 +20,10 @@ export function destinationSpan(
 }
 
 /** Ends it with what came of the destination. */
-export function endSpan(span: Span | null, { actions, error }: DestinationResult): void {
+export function endSpan(span: Span | null, { actions: all, error }: DestinationResult): void {
   if (span === null) return;
-  const failure = error ?? actions.find((action) => action.error !== null)?.error ?? null;
+  const failure = error ?? all.find((action) => action.error !== null)?.error ?? null;
+  const actions = all.filter(({ bundle }) => bundle !== null);
   if (failure !== null) span.fail(failure.code);
   const [only, ...others] = actions;
   if (only !== undefined && others.length === 0) {

@@ -4,7 +4,7 @@ import type { CatalogState } from '../catalog/catalog.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
 import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, WaybillError } from '../errors.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import type { Owner } from '../identity.ts';
 import { withReleasers } from '../lifecycle.ts';
@@ -12,6 +12,7 @@ import type { Occurrence } from '../notify/event.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
+import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
 import { publishBundle } from './publish-bundle.ts';
 import type { PublishedPath } from './root-index/list-published.ts';
@@ -36,15 +37,8 @@ export async function publishToDestination(
   const notify = (occurrence: Occurrence | null): void => {
     if (!request.dryRun && occurrence !== null) context.notify?.(occurrence, span?.trace);
   };
-  const result: DestinationResult = {
-    destinationId: destination.id,
-    location: describeLocation(destination.location),
-    status: 'ok',
-    actions: [],
-    orphans: [],
-    warnings: [],
-    error: null,
-  };
+  const result = emptyDestination(destination);
+  let failure: ErrorRecord | null = null;
   const add = ({ bundle, action, isOwn }: Published): void => {
     result.actions.push(action);
     notify(publicationOccurrence(owner, bundle, action, runId, { tellsSame: isOwn }));
@@ -54,7 +48,7 @@ export async function publishToDestination(
   try {
     const { bundles, warnings, error } = await selector.select(destination);
     result.warnings.push(...warnings);
-    result.error = error;
+    failure = error;
     const { selectAgain } = selector;
     const newest = async (again: NonNullable<typeof selectAgain>): Promise<SourceBundle> => {
       const selection = await again(destination);
@@ -72,12 +66,13 @@ export async function publishToDestination(
     await publishAll(context, shared, bundles, request, add);
   } catch (error) {
     context.log.error({ err: error, destination: destination.id }, 'destination failed');
-    result.error = errorRecord(error);
+    failure = errorRecord(error);
   }
-  if (result.error !== null) notify(destinationFailure(owner, result.error, runId));
-  if (result.error !== null || result.actions.some(({ error }) => error !== null)) result.status = 'failed';
-  endSpan(span, result);
-  return result;
+  if (failure !== null) notify(destinationFailure(owner, failure, runId));
+  if (result.actions.some(({ error }) => error !== null)) result.status = 'failed';
+  const ended = failure === null ? result : withDestinationFailure(result, destination, failure);
+  endSpan(span, ended);
+  return ended;
 }
 
 /**

@@ -7,8 +7,8 @@ import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
 import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
-import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
+import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { sourceFailures } from './results/occurrences.ts';
 import type { SourceListing } from './orphans/orphan.ts';
 import { settleOrphans, type OrphanTask } from './orphans/settle-orphans.ts';
@@ -159,17 +159,11 @@ function chosenDestinations(
   return channel === undefined ? chosen : destinationsWithChannel(chosen, channel);
 }
 
-/** What the source failed with is what kept each destination from being published to. */
+/** Reports the source error on every destination. */
 function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: ErrorRecord): PipelineResult {
-  const destinations = chosenDestinations(pipeline, request).map(({ id, location }) => ({
-    destinationId: id,
-    location: describeLocation(location),
-    status: 'failed' as const,
-    actions: [],
-    orphans: [],
-    warnings: [],
-    error,
-  }));
+  const destinations = chosenDestinations(pipeline, request).map((destination) =>
+    withDestinationFailure(emptyDestination(destination), destination, error),
+  );
   return { ...emptyResult(pipeline), status: 'failed', destinations, error };
 }
 

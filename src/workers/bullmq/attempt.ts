@@ -54,10 +54,7 @@ function isBusy({ run }: JobResult): boolean {
   return run.pipelines
     .flatMap(({ error, destinations }) => [
       error,
-      ...destinations.flatMap((destination) => [
-        destination.error,
-        ...destination.actions.map((action) => action.error),
-      ]),
+      ...destinations.flatMap(({ actions }) => actions.map((action) => action.error)),
     ])
     .some((error) => error?.code === 'destination_busy');
 }

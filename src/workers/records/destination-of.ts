@@ -1,4 +1,4 @@
-import type { ActionResult, DestinationResult } from '../../core/publish/results/result.ts';
+import type { DestinationResult } from '../../core/publish/results/result.ts';
 import { publicError, withoutPaths } from '../../core/public-error.ts';
 import type { RunDestination } from '../run-record.ts';
 
@@ -10,16 +10,16 @@ import type { RunDestination } from '../run-record.ts';
 /** So many paths stand in a record, which is kept for each run of a day and sent with each of its changes. */
 export const mostChanges = 20;
 
-/** The rows of a destination: one for each bundle, and one for what failed as a whole. */
-export function destinationsOfResult(destination: DestinationResult): RunDestination[] {
-  const { destinationId, actions, error } = destination;
-  const rows = actions.map((action) => destinationOfAction(destinationId, action));
-  if (error === null) return rows;
-  return [...rows, { ...nothingDone, destination_id: destinationId, error: publicError(error) }];
+/** The rows of a destination: one for each bundle, and one for a failure of the destination as a whole. */
+export function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
+  return actions.map((action) => destinationOfAction(destinationId, action));
 }
 
-/** What a bundle came to at a destination. */
-export function destinationOfAction(destinationId: string, result: ActionResult): RunDestination {
+/** The row of one action at a destination. */
+export function destinationOfAction(
+  destinationId: string,
+  result: DestinationResult['actions'][number],
+): RunDestination {
   const { reason, error } = result;
   const changes = result.changes.filter(({ fate }) => fate !== 'keep');
   return {
@@ -40,20 +40,3 @@ export function destinationOfAction(destinationId: string, result: ActionResult)
     error: error === null ? null : publicError(error),
   };
 }
-
-const nothingDone: Omit<RunDestination, 'destination_id'> = {
-  action: 'error',
-  reason: null,
-  destination_path: null,
-  release: null,
-  outputs_written: 0,
-  outputs_linked: 0,
-  outputs_kept: 0,
-  outputs_removed: 0,
-  bytes_written: 0,
-  bytes_linked: 0,
-  bytes_kept: 0,
-  changes: [],
-  changes_omitted: 0,
-  error: null,
-};

@@ -30,7 +30,6 @@ async function overtake({ web }: Stand, source: Storage, name: string, created: 
   t.match(await other.run({ mapping: 'fixed' }), { status: 'ok' });
 }
 
-const unread = { status: 'failed', actions: [], orphans: [], warnings: [] };
 const nothing = { bundles: 0, invalidBundles: [], destinations: [], warnings: [], error: null };
 
 t.test('a pipeline of uploads is skipped, with a warning, and opens nothing', async (t) => {
@@ -90,11 +89,14 @@ t.test('a source that cannot be read fails every destination with its own error,
     };
     const result = await stand.run({ request: { dryRun, runId: 'r1' } });
     const error = errorRecord(away);
-    t.same(result, {
-      ...nothing,
-      ...{ pipelineId: 'maps', status: 'failed', error },
-      destinations: [{ destinationId: 'web', location: '/destination', ...unread, error }],
-    });
+    t.match(result, { pipelineId: 'maps', status: 'failed', bundles: 0, error });
+    t.match(result.destinations, [
+      {
+        ...{ destinationId: 'web', location: '/destination', status: 'failed', error },
+        actions: [{ action: 'error', bundle: null, destinationPath: null, error }],
+      },
+    ]);
+    t.equal(result.destinations[0]?.actions.length, 1);
     const told = { data: { pipeline_id: 'maps', destination_id: null, run_id: 'r1' } };
     t.match(stand.events, dryRun ? { length: 0 } : [told]);
     t.equal(stand.events.length, dryRun ? 0 : 1);
@@ -403,10 +405,13 @@ t.test('stopped between two bundles, a run says what it left; the first stays pu
     const [web] = result.destinations;
     t.match(web, {
       status: 'failed',
-      actions: [{ bundle: 'a', action: 'publish_new', error: null }],
+      actions: [
+        { bundle: 'a', action: 'publish_new', error: null },
+        { bundle: null, action: 'error', error: { code } },
+      ],
       error: { code },
     });
-    t.equal(web?.actions.length, 1);
+    t.equal(web?.actions.length, 2);
     t.equal(web?.error?.hint, code === 'aborted' ? 'run again to finish it' : null);
     t.ok((await snapshot(stand.web)).has('a/a.txt'));
     t.notOk((await snapshot(stand.web)).has('b/b.txt'));

@@ -90,14 +90,14 @@ t.test('a source that does not open fails every destination, and none is touched
         destinationId: 'web',
         location: '/web',
         status: 'failed',
-        actions: { length: 0 },
+        actions: [{ action: 'error', bundle: null, destinationPath: null, error: result.error }],
         error: result.error,
       },
       {
         destinationId: 'root',
         location: '/root',
         status: 'failed',
-        actions: { length: 0 },
+        actions: [{ action: 'error', bundle: null, destinationPath: '.', error: result.error }],
         error: result.error,
       },
     ],
@@ -131,12 +131,15 @@ t.test('a destination that is stopped between two bundles has failed, and says s
     destinations: [
       {
         status: 'failed',
-        actions: [{ bundle: 'a', action: 'publish_new', error: null }],
+        actions: [
+          { bundle: 'a', action: 'publish_new', error: null },
+          { bundle: null, action: 'error', error: { code: 'aborted' } },
+        ],
         error: { code: 'aborted' },
       },
     ],
   });
-  t.equal(result.destinations[0]?.actions.length, 1);
+  t.equal(result.destinations[0]?.actions.length, 2);
   t.same(events, ['bundle.published', 'bundle.publish_failed']);
   const next = await publishPipeline(context, toWeb, request);
   t.match(next, {

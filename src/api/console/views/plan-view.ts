@@ -8,8 +8,9 @@ import { errorView, type ErrorView } from './run-view.ts';
 export interface PlanView {
   rows: {
     destinationId: string;
-    bundle: string;
-    path: string;
+    /** null if the destination failed as a whole. */
+    bundle: string | null;
+    path: string | null;
     mark: Mark;
     reason: string | null;
     counts: string;
@@ -45,10 +46,9 @@ export function planView(planned: RunResult): PlanView {
       }),
     ),
   );
-  const errors = result.pipelines.flatMap(({ error, invalidBundles, destinations }) => [
+  const errors = result.pipelines.flatMap(({ error, invalidBundles }) => [
     ...(error === null ? [] : [error]),
     ...invalidBundles.map((one) => one.error),
-    ...destinations.flatMap((one) => (one.error === null ? [] : [one.error])),
   ]);
   const warnings = result.pipelines.flatMap((one) => [
     ...one.warnings,

@@ -40,7 +40,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
       probes: null,
       next: error.hint ?? null,
     });
-    printError(error, { color: options.color, json: false });
+    printError(error, { color: options.color });
     return exitCodes[error.code];
   }
 }

@@ -14,7 +14,7 @@ export function printOrphans(
   const rows = orphans.map(({ destinationPath, action, outputs, bytes }) => [
     action === 'error' ? style.red('✗') : style.yellow('!'),
     `target=${destinationPath}`,
-    action === 'unpublish' ? 'unpublish' : 'orphan',
+    action === 'keep' ? 'orphan' : action,
     `${plural(outputs.length, 'output')}, ${formatSize(bytes)}`,
     style.dim(said(action, dryRun)),
   ]);

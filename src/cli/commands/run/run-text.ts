@@ -15,6 +15,8 @@ import { countedOrphans, printOrphans } from './orphan-text.ts';
 /** So many changes of one destination are listed, unless everything was asked for. */
 const changesShown = 20;
 
+type DestinationAction = DestinationResult['actions'][number];
+
 /** A run as people read it: data to stdout, warnings to stderr. */
 export function printRun(
   result: RunResult,
@@ -37,7 +39,10 @@ function printPipeline(pipeline: PipelineResult, result: RunResult, output: Outp
     if (pipeline.error === null) printDestination(destination, result, output, verbose);
     else {
       output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
-      output.data(`    ${style.red('✗')}  nothing was published: the source could not be read`);
+      for (const action of destination.actions)
+        output.data(
+          `    ${heading(action, output).join('  ')}  nothing was published: the source could not be read`,
+        );
     }
 }
 
@@ -50,11 +55,8 @@ function printDestination(
   const { style } = output;
   for (const warning of destination.warnings) output.warn(warning);
   output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
-  if (destination.error !== null) tell('failed', destination.error, output, '    ');
   const rows = destination.actions.map((action) => [
-    mark(action, output),
-    `target=${action.destinationPath}`,
-    action.action,
+    ...heading(action, output),
     amount(action, dryRun),
     style.dim(action.reason?.message ?? ''),
   ]);
@@ -91,12 +93,18 @@ function printChanges(changes: ActionResult['changes'], output: Output): void {
   for (const line of columns(rows, '      ')) output.data(output.style.dim(line));
 }
 
-function mark({ error, action }: ActionResult, { style }: Output): string {
+/** Without a target if the destination failed as a whole and no bundle path is known. */
+function heading(result: DestinationAction, output: Output): string[] {
+  const { destinationPath, action } = result;
+  return [mark(result, output), ...(destinationPath === null ? [] : [`target=${destinationPath}`]), action];
+}
+
+function mark({ error, action }: DestinationAction, { style }: Output): string {
   if (error !== null) return style.red('✗');
   return action === 'skip_same' ? style.dim('=') : style.green('✓');
 }
 
-function amount(result: ActionResult, dryRun: boolean): string {
+function amount(result: DestinationAction, dryRun: boolean): string {
   const { action, outputs, changes, release } = result;
   if (action === 'skip_same') return plural(outputs.length, 'output');
   const { written, linked, kept, removed, bytes } = dryRun

@@ -6,6 +6,7 @@ import { withReleasers } from '../../lifecycle.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseRemovals } from '../refusals/removal-limit.ts';
+import { withDestinationFailure } from '../results/action-result.ts';
 import type { DestinationResult, OrphanResult } from '../results/result.ts';
 import { unpublishListed } from '../root-index/unpublish-listed.ts';
 import { findOrphans, type FoundOrphans, type Orphan } from './find-orphans.ts';
@@ -48,7 +49,7 @@ export async function settleOrphans(
     });
   } catch (error) {
     context.log.error({ err: error, destination: destination.id }, 'orphans could not be settled');
-    return { ...result, orphans, status: 'failed', error: errorRecord(error) };
+    return withDestinationFailure({ ...result, orphans }, destination, errorRecord(error));
   }
   const isFailed = orphans.some(({ error }) => error !== null);
   return { ...result, orphans, status: isFailed ? 'failed' : result.status };

@@ -1,11 +1,13 @@
 import { describeBundlePath } from '../../bundle-path.ts';
-import { errorRecord, WaybillError } from '../../errors.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../errors.ts';
+import { describeLocation } from '../../storage/location.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';
-import type { ActionResult } from './result.ts';
+import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Results of the publication of one bundle to one destination. Pure.
+ * Results of the publication to one destination: of one bundle, and as a whole. Pure.
  */
 
 /** What was done at a destination; in place nothing is linked. */
@@ -42,18 +44,40 @@ export function failedResult(
   error: unknown,
 ): ActionResult {
   return {
+    ...nothingDecided,
     bundle: bundlePath,
     destinationPath,
-    action: 'error',
-    reason: null,
-    changes: [],
-    unkept: [],
     outputs: outputsOf(planned),
-    release: null,
-    channel: null,
-    ...nothingApplied,
     error: errorRecord(error),
   };
+}
+
+/** The result of a destination before anything was published there. */
+export function emptyDestination({ id, location }: DestinationConfig): DestinationResult {
+  return {
+    destinationId: id,
+    location: describeLocation(location),
+    status: 'ok',
+    actions: [],
+    orphans: [],
+    warnings: [],
+    error: null,
+  };
+}
+
+/** Marks a destination as failed with an error that is not that of a single bundle. */
+export function withDestinationFailure(
+  result: DestinationResult,
+  { mapping }: Pick<DestinationConfig, 'mapping'>,
+  error: ErrorRecord,
+): DestinationResult {
+  const failure: DestinationFailure = {
+    ...nothingDecided,
+    bundle: null,
+    destinationPath: mapping === 'fixed' ? '.' : null,
+    error,
+  };
+  return { ...result, status: 'failed', actions: [...result.actions, failure], error };
 }
 
 const nothingApplied: Done = {
@@ -64,6 +88,17 @@ const nothingApplied: Done = {
   bytesWritten: 0,
   bytesLinked: 0,
   bytesKept: 0,
+};
+
+const nothingDecided = {
+  action: 'error' as const,
+  reason: null,
+  changes: [],
+  unkept: [],
+  outputs: [],
+  release: null,
+  channel: null,
+  ...nothingApplied,
 };
 
 /** What was done by a publication that found nothing to do: every output stayed as it was. Pure. */

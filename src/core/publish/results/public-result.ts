@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../../errors.ts';
 import type { Finding } from '../../finding.ts';
 import { publicError, publicFinding, withoutPaths } from '../../public-error.ts';
-import type { ActionResult, DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
+import type { DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
 
 /**
  * A result as a producer may read it: paths of this machine become `<path>`, and errors what `publicError`
@@ -39,7 +39,9 @@ function publicDestination(destination: DestinationResult): DestinationResult {
   };
 }
 
-function publicAction(action: ActionResult): ActionResult {
+type Action = DestinationResult['actions'][number];
+
+function publicAction(action: Action): Action {
   const { reason, error } = action;
   return {
     ...action,

@@ -55,12 +55,23 @@ export interface OrphanResult {
   error: ErrorRecord | null;
 }
 
+/**
+ * The action `error` of a destination that failed as a whole: its storage did not open, the source could not
+ * be read, or the run was stopped. No bundle is named.
+ */
+export interface DestinationFailure extends Omit<ActionResult, 'bundle' | 'destinationPath'> {
+  bundle: null;
+  /** `.` at a fixed destination; else null, because no bundle path is known. */
+  destinationPath: string | null;
+}
+
 export interface DestinationResult {
   destinationId: string;
   /** Backend and location, without secrets. */
   location: string;
   status: 'ok' | 'failed';
-  actions: ActionResult[];
+  /** Ends with a `DestinationFailure` if `error` is set. */
+  actions: (ActionResult | DestinationFailure)[];
   /** Sorted by path; empty where `orphans` of the destination is `keep`. */
   orphans: OrphanResult[];
   warnings: Finding[];
