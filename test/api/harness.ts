@@ -14,7 +14,7 @@ import { problemPage } from '../../src/api/pages/problem-page.ts';
 import { siteOf } from '../../src/api/site-of.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
-import type { StageUpload } from '../../src/api/upload/ports.ts';
+import type { StageUpload, UploadPipeline } from '../../src/api/upload/ports.ts';
 import { systemClock, type Clock } from '../../src/core/clock.ts';
 import { replaceable } from '../../src/core/current.ts';
 import { scopes } from '../../src/core/config/scopes.ts';
@@ -90,6 +90,8 @@ export interface ApiSettings {
   maxUploadSize?: number;
   /** Of each pipeline. */
   maxWaiting?: number;
+  /** Destinations of each pipeline, for the names of generated outputs; none by default. */
+  destinations?: UploadPipeline['destinations'];
   /** Whether there is room for an upload; by default there is. */
   room?: ApiPorts['room'];
   /** What `/metrics` asks for. */
@@ -208,7 +210,15 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       ...unlimited,
     },
     uploadPipelines: new Map(
-      ['maps', 'docs'].map((id) => [id, { id, ...limits, channels: id === 'maps' ? ['preview'] : [] }]),
+      ['maps', 'docs'].map((id) => [
+        id,
+        {
+          id,
+          ...limits,
+          destinations: settings.destinations ?? [],
+          channels: id === 'maps' ? ['preview'] : [],
+        },
+      ]),
     ),
     pipelineIds: pipelines,
     notifierIds: new Set(['hook']),
@@ -377,7 +387,14 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
   for await (const chunk of input) chunks.push(chunk);
   const body = Buffer.concat(chunks);
-  return { directory, bundlePath: 'session-1', contentDigest: digestOf(body), bytes: 2 * body.length };
+  const manifest = { name: null, files: [] };
+  return {
+    directory,
+    bundlePath: 'session-1',
+    manifest,
+    contentDigest: digestOf(body),
+    bytes: 2 * body.length,
+  };
 };
 
 export interface UploadOptions {

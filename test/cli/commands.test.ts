@@ -84,6 +84,20 @@ t.test('validate reads every byte, of a directory and of a source', async (t) =>
   );
 });
 
+t.test('validate finds a file that has the name of a generated output', (t) => {
+  const place = t.testdir({
+    source: { site: { 'manifest.json': manifest(['index.html']), 'index.html': 'home' } },
+    'c.yml': configuration([`${web}, outputs: {index: true}`]),
+  });
+  const refused = waybill(['validate', '-c', 'c.yml', '-p', 'maps'], { cwd: place });
+  t.match(refused, { status: 1, stdout: /index\.html: destination "web" generates "index\.html"/ });
+  writeFileSync(path.join(place, 'c.yml'), configuration([`${web}, outputs: {index: auto}`]));
+  t.match(waybill(['validate', '-c', 'c.yml', '-p', 'maps'], { cwd: place }), { status: 0 });
+  t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0 });
+  t.equal(readFileSync(path.join(place, 'web/site/index.html'), 'utf8'), 'home');
+  t.end();
+});
+
 t.test('a bundle whose scene map is invalid is refused with the pointer and the line', async (t) => {
   const map = readFileSync('examples/scene-maps/session-42-invalid.json', 'utf8');
   const place = t.testdir({

@@ -6,6 +6,7 @@ import { stagingFailure } from '../../workers/staging-check.ts';
 import { isConcealed } from '../http/problem.ts';
 import { accept, withStagingDirectory } from '../upload/accept-staged.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
+import { stageFor } from '../upload/stage-for.ts';
 import type { ResumablePorts } from './ports.ts';
 
 /**
@@ -44,20 +45,16 @@ async function hand(
   upload: PartialUpload,
   trace: TraceContext,
 ): Promise<PartialOutcome> {
-  const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
   const admission = await ports.queue.reserve({
     pipelineId: pipeline.id,
     idempotency: idempotencyOf(upload),
   });
   try {
     const { accepted } = await withStagingDirectory(ports, async (directory) => {
-      const staged = await ports.stage({
+      const staged = await stageFor(ports, pipeline, upload.channel, {
         input: ports.partialUploads.open(upload.id),
         directory,
-        limits: { maxUploadSize, maxFiles },
         signal: ports.stopping,
-        pipelineId: pipeline.id,
-        sceneMaps,
         partial: upload.partial,
         keeps: true,
       });

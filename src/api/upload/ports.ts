@@ -1,4 +1,5 @@
-import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Manifest } from '../../core/bundle/manifest.ts';
+import type { DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
 import type { Current } from '../../core/current.ts';
 import type { Digest } from '../../core/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
@@ -40,6 +41,7 @@ export interface UploadPipeline {
   sceneMaps: PipelineConfig['sceneMaps'];
   /** The channels that some destination has. */
   channels: readonly string[];
+  destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
 }
 
 /** `stageUpload` of the core. */
@@ -60,6 +62,7 @@ export type StageUpload = (request: {
 export interface StagedUpload {
   directory: string;
   bundlePath: string;
+  manifest: Pick<Manifest, 'name' | 'files'>;
   /** What an idempotency key stands for: the manifest, and the bytes that it does not declare. */
   contentDigest: Digest;
   /** Size of the files that the manifest lists. */

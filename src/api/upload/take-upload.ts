@@ -17,6 +17,7 @@ import { requestContext } from '../http/request/request-context.ts';
 import { channelQuery, requireChannel } from '../runs/channel-query.ts';
 import { partialOf } from './partial-header.ts';
 import { planUpload, sendPlan } from './plan-upload.ts';
+import { stageFor } from './stage-for.ts';
 
 /** How a request carries the archive. */
 export interface UploadForm {
@@ -82,7 +83,10 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
     try {
       const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
         if (req.headers.expect !== undefined) res.writeContinue();
-        const staged = await receive(ports, pipeline, directory, { req, ...body, keeps: !isDryRun });
+        const staged = await receive(ports, pipeline, directory, {
+          ...{ req, ...body, channel },
+          keeps: !isDryRun,
+        });
         if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
       });
@@ -191,20 +195,12 @@ function receive(
   {
     req,
     archive,
+    channel,
     ...asked
-  }: Pick<Admitted, 'archive' | 'partial'> & { req: IncomingMessage; keeps: boolean },
+  }: Pick<Admitted, 'archive' | 'partial' | 'channel'> & { req: IncomingMessage; keeps: boolean },
 ): Promise<StagedUpload> {
-  const { maxUploadSize, maxFiles, sceneMaps } = pipeline;
   return withBody(req, ports, ({ chunks, signal }) =>
-    ports.stage({
-      input: archive(chunks),
-      directory,
-      limits: { maxUploadSize, maxFiles },
-      signal,
-      pipelineId: pipeline.id,
-      sceneMaps,
-      ...asked,
-    }),
+    stageFor(ports, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
   );
 }
 

@@ -136,10 +136,11 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
 export function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {
-    const { id, source, sceneMaps } = pipeline;
+    const { id, source, sceneMaps, destinations } = pipeline;
     if (source.backend !== 'http_upload') continue;
     const { maxUploadSize, maxFiles } = source;
-    pipelines.set(id, { id, maxUploadSize, maxFiles, sceneMaps, channels: channelsOf(pipeline) });
+    const channels = channelsOf(pipeline);
+    pipelines.set(id, { id, maxUploadSize, maxFiles, sceneMaps, channels, destinations });
   }
   return pipelines;
 }

@@ -176,7 +176,8 @@ export interface ChannelConfig {
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;
-  index: boolean;
+  /** `auto`: only if the bundle has no file of that name. */
+  index: boolean | 'auto';
   sceneMapPage: boolean;
 }
 

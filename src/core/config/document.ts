@@ -103,7 +103,7 @@ export type DestinationDocument = DestinationLocationDocument & {
   outputs: {
     checksums: boolean;
     archive: boolean;
-    index: boolean;
+    index: boolean | 'auto';
     scene_map_page: boolean;
     root_index: boolean;
   };

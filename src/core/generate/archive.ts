@@ -1,9 +1,8 @@
 import { manifestName } from '../bundle/manifest.ts';
 import { dateOf } from '../instant.ts';
-import { compareCodeUnits, parseRelativePath, type RelativePath } from '../paths.ts';
+import { compareCodeUnits } from '../paths.ts';
 import { gzip } from '../archive/gzip.ts';
-import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { nameOf } from '../storage/key.ts';
+import { archiveName } from './generated-names.ts';
 import { digestInputs, type Generator, type GeneratorInput } from './generator.ts';
 import { writeTar, type TarFile } from '../archive/tar-writer.ts';
 
@@ -35,10 +34,4 @@ export const archiveGenerator: Generator = {
 function filesOf({ manifestFile, files }: GeneratorInput['bundle']): TarFile[] {
   const sorted = [...files].sort((a, b) => compareCodeUnits(a.path, b.path));
   return [{ path: manifestName, ...manifestFile }, ...sorted];
-}
-
-/** Called after the last segment of the bundle's path, or of its name. */
-function archiveName({ path, name }: SourceBundle): RelativePath {
-  const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
-  return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
 }

@@ -1,5 +1,6 @@
-import { compareCodeUnits, type RelativePath } from '../paths.ts';
+import { compareCodeUnits } from '../paths.ts';
 import { hexOf } from '../digest.ts';
+import { checksumsName } from './generated-names.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
 /**
@@ -12,7 +13,7 @@ export const checksumsGenerator: Generator = {
   switchedBy: 'checksums',
   describe: async (input) => [
     {
-      path: 'SHA256SUMS' as RelativePath,
+      path: checksumsName,
       kind: 'checksums',
       contentType: 'text/plain; charset=utf-8',
       inputs: digestInputs(covered(input)),

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
-import { compareCodeUnits, type RelativePath } from '../paths.ts';
+import { compareCodeUnits } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { instantForPeople } from '../instant-for-people.ts';
 import { formatSize } from '../settings/units.ts';
+import { indexName } from './generated-names.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);
@@ -40,7 +41,7 @@ export const indexGenerator: Generator = {
     const styleHash = createHash('sha256').update(style).digest('base64');
     return [
       {
-        path: 'index.html' as RelativePath,
+        path: indexName,
         kind: 'index',
         contentType: 'text/html; charset=utf-8',
         inputs: digestInputs(template, style, page),

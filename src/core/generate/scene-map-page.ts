@@ -1,8 +1,8 @@
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
-import type { RelativePath } from '../paths.ts';
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
 import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
+import { sceneMapPageName } from './generated-names.ts';
 import { digestInputs, type GeneratedFile, type Generator } from './generator.ts';
 
 /** An HTML page beside each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
@@ -15,7 +15,7 @@ export const sceneMapPageGenerator: Generator = {
 
 function pageOf(file: DigestedFile): GeneratedFile {
   return {
-    path: file.path.replace(/(\.json)?$/i, '.html') as RelativePath,
+    path: sceneMapPageName(file.path),
     kind: 'scene_map_page',
     contentType: 'text/html; charset=utf-8',
     inputs: digestInputs(file.path, file.digest),

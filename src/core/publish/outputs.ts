@@ -1,13 +1,12 @@
 import mime from 'mime';
-import { invalidBundle } from '../bundle/invalid-bundle.ts';
-import { compareCodeUnits, findCollisions } from '../paths.ts';
+import { compareCodeUnits } from '../paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { withDigests, type DigestedFile, type Reading } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import { finding } from '../finding.ts';
 import { measure } from '../storage/body.ts';
+import { chooseOutputs, namesTaken, type ChosenOutputs } from '../generate/generated-names.ts';
 import type { GeneratedFile, Generator, Sibling } from '../generate/generator.ts';
 import type { PlannedOutput } from './plan.ts';
 
@@ -28,15 +27,21 @@ export interface OutputsOptions {
 /**
  * Everything that a bundle becomes at a destination: its listed files and the generated outputs that are
  * switched on, sorted by path. Reads the bytes of files without a declared digest, and of those that an
- * output is generated from unless it is recorded. Throws `invalid_bundle` if a generated output has the name
- * of a listed file, `body_mismatch` if a file differs from the manifest, or the source's own error.
+ * output is generated from unless it is recorded. Throws `invalid_bundle`, before anything is read, if a
+ * generated output has the name of a listed file; `body_mismatch` if a file differs from the manifest; or the
+ * source's own error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
+  const { chosen, taken } = chooseOutputs(bundle, {
+    id: options.owner.destinationId,
+    outputs: options.destination.outputs,
+  });
+  if (taken.length > 0) throw namesTaken(`"${bundle.path}"`, taken);
   const digested = await withDigests(bundle, options.reading);
   const metadata = sharedMetadata(options.destination.cacheControl);
   const planned = digested.files.map((file) => plannedFile(digested, file, metadata, options));
   const recorded = new Map<string, OutputRecord>();
-  const wanted = await wantedGenerators(options.destination.outputs);
+  const wanted = await wantedGenerators(chosen);
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
   const siblings: Sibling[] = [];
   for (const generator of wanted) {
@@ -46,15 +51,14 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
       planned.push(output);
     }
   }
-  if (wanted.length > 0) refuseCollisions(bundle, planned);
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
 }
 
 /** The generators are loaded only if a destination needs one, because they load a template engine. */
-async function wantedGenerators(outputs: DestinationConfig['outputs']): Promise<Generator[]> {
-  if (!Object.values(outputs).includes(true)) return [];
+async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
+  if (!Object.values(chosen).includes(true)) return [];
   const { generators } = await import('../generate/generators.ts');
-  return generators.filter(({ switchedBy }) => outputs[switchedBy]);
+  return generators.filter(({ switchedBy }) => chosen[switchedBy]);
 }
 
 /** What is derived of a listed file depends on its content type alone, so that most files share it. */
@@ -133,15 +137,4 @@ function urlOf(
 function contentTypeOf(path: string): string {
   const type = mime.getType(path) ?? 'application/octet-stream';
   return type.startsWith('text/') ? `${type}; charset=utf-8` : type;
-}
-
-function refuseCollisions(bundle: SourceBundle, planned: readonly PlannedOutput[]): void {
-  const findings = findCollisions(planned.map(({ path }) => path)).map(({ index, reason }) => {
-    const { path, generated } = planned[index] as PlannedOutput;
-    const what =
-      generated.generator === null ? 'the listed file' : `the generated output "${generated.generator.name}"`;
-    const message = `${what} "${path}" ${reason}; leave the file out of the manifest, or switch that output off`;
-    return finding('error', 'generated_path_taken', message, { file: path });
-  });
-  if (findings.length > 0) throw invalidBundle(`"${bundle.path}"`, findings);
 }

@@ -33,9 +33,7 @@ function judgeForm(form: Form, value: unknown): Judged {
     case 'choice':
       return typeof value === 'string' && form.values.includes(value) ? value : refused;
     case 'either':
-      return form.forms.some((each) => (each.kind === 'text' ? isText(each, value) : isNumber(each, value)))
-        ? value
-        : refused;
+      return form.forms.some((each) => judgeForm(each, value) !== refused) ? value : refused;
     case 'list':
       return judgeList(form, value);
     case 'map':

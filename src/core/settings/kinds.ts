@@ -159,6 +159,15 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
 
 export const boolean = shared(() => expectsNumber({ kind: 'boolean' }, 'true or false'));
 
+/** True, false, or one of these words. */
+export const booleanOr = shared((...words: string[]) =>
+  expects(
+    { kind: 'either', forms: [{ kind: 'boolean' }, { kind: 'choice', values: words }] },
+    `true, false or ${words.join(', ')}`,
+    `true, false, ${words.join(', ')}`,
+  ),
+);
+
 export const integer = shared((min: number, max: number) =>
   expectsNumber({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`),
 );

@@ -61,7 +61,7 @@ export type Form =
   | { kind: 'boolean' }
   | NumberForm
   | { kind: 'choice'; values: readonly string[] }
-  | { kind: 'either'; forms: readonly (TextForm | NumberForm)[] }
+  | { kind: 'either'; forms: readonly Form[] }
   | { kind: 'list'; items: Setting; min: number; isUnique?: boolean }
   | MapForm
   | { kind: 'map by name'; names: { form: RegExp; expected: string }; values: Setting }

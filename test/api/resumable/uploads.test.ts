@@ -197,7 +197,9 @@ t.test(
         isStaging();
         await gate;
         for await (const chunk of input) t.ok(chunk.length > 0);
-        return { directory, bundlePath: 's', contentDigest: `sha256:${'0'.repeat(64)}` as never, bytes: 3 };
+        const contentDigest = `sha256:${'0'.repeat(64)}` as never;
+        const manifest = { name: null, files: [] };
+        return { directory, bundlePath: 's', manifest, contentDigest, bytes: 3 };
       },
     });
     const url = await begin(api.origin, 3);

@@ -259,7 +259,7 @@ export const inConfiguration: Mistake[] = [
     name: 'yes for true',
     config: to(`${local}, outputs: {index: yes}`),
     place: 'outputs.index',
-    remedy: 'true or false',
+    remedy: 'true, false or auto',
   },
   {
     name: 'pruning without a limit',

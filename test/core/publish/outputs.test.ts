@@ -205,33 +205,57 @@ t.test(
 );
 
 t.test('a generated output never takes the place of a listed file', async (t) => {
-  for (const [name, outputs, file, message] of [
+  for (const [name, outputs, message] of [
     [
       'SHA256SUMS',
       { ...nothing, checksums: true },
-      'SHA256SUMS',
-      /^"s\/42" is .* "checksums" "SHA256SUMS" is listed twice/,
+      /"web" generates "SHA256SUMS" \(outputs\.checksums\), and the bundle has "SHA256SUMS"; set outputs\.checksums to false there/,
     ],
     [
       'Index.HTML',
       { ...nothing, index: true },
-      'index.html',
-      /generated output "index" "index.html" differs from "Index.HTML"/,
+      /"web" generates "index\.html" \(outputs\.index\), and the bundle has "Index\.HTML"; set outputs\.index to auto or false there, or remove the file/,
     ],
     [
       '42.tar.gz/x',
       { ...nothing, archive: true },
-      '42.tar.gz/x',
-      /the listed file "42.tar.gz\/x" lies below "42.tar.gz"/,
+      /generates "42\.tar\.gz" \(outputs\.archive\), and the bundle has "42\.tar\.gz\/x"/,
     ],
   ] as const) {
     const bundle = await bundleOf({ [name]: 'x' });
     await t.rejects(planOutputs(bundle, options(outputs)), {
       ...{ code: 'invalid_bundle', message },
-      findings: [{ severity: 'error', code: 'generated_path_taken', file }],
+      findings: [{ severity: 'error', code: 'generated_path_taken', file: name }],
     });
     await t.resolves(planOutputs(bundle, options(nothing)), 'switched off, there is no collision');
   }
+});
+
+t.test('two generated outputs of one name are refused', async (t) => {
+  const bundle = await bundleOf(
+    { 'index.json': sceneMapText },
+    { files: [{ path: 'index.json', kind: 'scene_map' }] },
+  );
+  await t.rejects(planOutputs(bundle, options({ ...nothing, index: true, sceneMapPage: true })), {
+    message:
+      /generates "index\.html" twice \(outputs\.scene_map_page and outputs\.index\); set outputs\.index to auto/,
+  });
+  const planned = await planOutputs(bundle, options({ ...nothing, index: 'auto', sceneMapPage: true }));
+  t.equal(find(planned, 'index.html').kind, 'scene_map_page');
+});
+
+t.test('outputs.index: auto generates an index only for a bundle without index.html', async (t) => {
+  const outputs = { ...nothing, index: 'auto' } as const;
+  const kindOf = async (...names: string[]): Promise<string | undefined> => {
+    const bundle = await bundleOf(Object.fromEntries(names.map((name) => [name, 'x'])));
+    const planned = await planOutputs(bundle, options(outputs));
+    return planned.find(({ path }) => path.toLowerCase() === 'index.html')?.kind;
+  };
+  t.equal(await kindOf('style.css'), 'index');
+  t.equal(await kindOf('index.html', 'style.css'), 'file');
+  t.equal(await kindOf('INDEX.html'), 'file', 'a file system may not tell letter case apart');
+  t.equal(await kindOf('index.html/page.txt'), undefined, 'a directory has the name');
+  t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });
 
 t.test('each scene map gets a page beside it, made once and then taken from the record', async (t) => {

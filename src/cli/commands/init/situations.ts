@@ -116,7 +116,7 @@ ${triggers}    watch: true # a change of the source starts a run
         workflow: additive # replacement: files that a bundle no longer has are removed
         outputs:
           checksums: true # SHA256SUMS
-          index: true # an HTML listing
+          index: auto # an HTML listing, if the bundle has no index.html
         # public_base_url: https://www.example.org/
 
 # Only waybill serve needs it.
@@ -143,7 +143,7 @@ ${upload}    destinations:
         # layout: releases # a directory for each publication, a switch in one step, and a way back
         outputs:
           checksums: true # SHA256SUMS
-          index: true # an HTML listing
+          index: auto # an HTML listing, if the bundle has no index.html
         # public_base_url: https://www.example.org/
 `,
     next: uploading,
@@ -174,7 +174,7 @@ ${upload}    destinations:
         cache_control: public, max-age=60
         outputs:
           checksums: true # SHA256SUMS
-          index: true # an HTML listing
+          index: auto # an HTML listing, if the bundle has no index.html
         # public_base_url: https://cdn.example.org/
 `,
     next: (config) => [

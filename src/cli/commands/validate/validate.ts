@@ -7,6 +7,8 @@ import {
   type BundleSource,
 } from '../../../core/bundle/discover.ts';
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
+import type { DestinationConfig } from '../../../core/config/config.ts';
+import { chooseOutputs } from '../../../core/generate/generated-names.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError } from '../../../core/errors.ts';
@@ -114,7 +116,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
     const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const filesRead = source.backend === 'local' || options.listingOnly !== true;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };
-    return await check(storage, all, identity, { bar, filesRead });
+    return await check(storage, all, identity, { bar, filesRead, destinations: pipeline.destinations });
   } finally {
     await storage.close();
   }
@@ -130,11 +132,18 @@ interface Found {
   warnings: readonly Finding[];
 }
 
+interface CheckOptions {
+  bar: ProgressBar;
+  filesRead: boolean;
+  /** Destinations whose generated outputs must not have the name of a file. */
+  destinations?: readonly DestinationConfig[];
+}
+
 async function check(
   storage: Storage,
   { candidates, invalid, warnings }: Found,
   source: BundleSource,
-  { bar: { onBytes }, filesRead }: { bar: ProgressBar; filesRead: boolean },
+  { bar: { onBytes }, filesRead, destinations = [] }: CheckOptions,
 ): Promise<Validation> {
   const reports = invalid.map(({ path: bundle, error }) => broken(bundle, error));
   for (const candidate of candidates) {
@@ -142,6 +151,7 @@ async function check(
       const bundle = await loadBundle(storage, candidate, source);
       const findings = [
         ...bundle.warnings,
+        ...destinations.flatMap((destination) => chooseOutputs(bundle, destination).taken),
         ...(await validateBundle(bundle, {
           onBytes,
           contents: filesRead ? 'all' : 'scene_maps',

@@ -5,6 +5,7 @@ import {
   amount,
   baseUrl,
   boolean,
+  booleanOr,
   cacheControl,
   choice,
   duration,
@@ -139,7 +140,11 @@ const destination = {
   outputs: map({
     checksums: boolean().default(false).description('Adds SHA256SUMS, which "sha256sum -c" verifies.'),
     archive: boolean().default(false).description('Adds a reproducible tar.gz of the bundle.'),
-    index: boolean().default(false).description('Adds an HTML page that lists the files.'),
+    index: booleanOr('auto')
+      .default(false)
+      .description(
+        'Adds index.html, a page that lists the files. With auto, only if the bundle has no index.html. With true, a bundle that has one is refused.',
+      ),
     scene_map_page: boolean().default(false).description('Adds an HTML page for each scene map.'),
     root_index: boolean()
       .default(false)

@@ -1,0 +1,128 @@
+import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { foldedPath } from '../case-folding.ts';
+import type { DestinationConfig, GeneratedOutputs } from '../config/config.ts';
+import type { WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import { ancestorsOf, parseRelativePath, type RelativePath } from '../paths.ts';
+import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import { nameOf } from '../storage/key.ts';
+
+/*
+ * The names of generated outputs. They follow from the manifest alone, so that a bundle which has one of them
+ * is refused before its files are read: by the API before it answers 202, by `validate`, and by each run.
+ */
+
+/** A bundle as its manifest describes it. */
+export interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
+  files: readonly { path: RelativePath; kind: string }[];
+}
+
+type Output = keyof GeneratedOutputs;
+
+/** Later outputs give way to earlier ones: `auto` sees the names of all before it. */
+const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
+  archive: (bundle) => [archiveName(bundle)],
+  sceneMapPage: ({ files }) =>
+    files.filter(({ kind }) => kind === sceneMapKind).map(({ path }) => sceneMapPageName(path)),
+  checksums: () => [checksumsName],
+  index: () => [indexName],
+};
+
+const settings: Record<Output, string> = {
+  archive: 'outputs.archive',
+  sceneMapPage: 'outputs.scene_map_page',
+  checksums: 'outputs.checksums',
+  index: 'outputs.index',
+};
+
+export const checksumsName = 'SHA256SUMS' as RelativePath;
+export const indexName = 'index.html' as RelativePath;
+
+/** The last segment of the bundle's path, or of its name. */
+export function archiveName({ path, name }: Pick<NamedBundle, 'path' | 'name'>): RelativePath {
+  const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
+  return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
+}
+
+/** `maps/scenes.html` for `maps/scenes.json`. */
+export function sceneMapPageName(path: RelativePath): RelativePath {
+  return path.replace(/(\.json)?$/i, '.html') as RelativePath;
+}
+
+/** The outputs that are generated for a bundle: `auto` is decided. */
+export type ChosenOutputs = Record<Output, boolean>;
+
+/**
+ * Decides which outputs a destination generates for a bundle, and finds the names among them that the bundle
+ * or another output has already. Pure.
+ */
+export function chooseOutputs(
+  bundle: NamedBundle,
+  { id, outputs }: Pick<DestinationConfig, 'id' | 'outputs'>,
+): { chosen: ChosenOutputs; taken: Finding[] } {
+  const chosen: ChosenOutputs = { archive: false, sceneMapPage: false, checksums: false, index: false };
+  const wanted = (Object.keys(namesOf) as Output[]).filter((output) => outputs[output] !== false);
+  const taken: Finding[] = [];
+  if (wanted.length === 0) return { chosen, taken };
+  const present = new PresentNames(bundle.files.map(({ path }) => path));
+  for (const output of wanted) {
+    const names = namesOf[output](bundle);
+    if (outputs[output] === 'auto' && names.some((name) => present.conflict(name) !== undefined)) continue;
+    chosen[output] = true;
+    for (const name of names) {
+      const conflict = present.conflict(name);
+      if (conflict === undefined) present.add(name, output);
+      else taken.push(takenName(id, name, output, conflict));
+    }
+  }
+  return { chosen, taken };
+}
+
+/** One error for all generated names that a bundle has already; `name` is how people know the bundle. */
+export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
+  return invalidBundle(name, taken, 'change the setting named above, or rename the file in the bundle');
+}
+
+interface Conflict {
+  path: string;
+  /** Null for a file of the bundle. */
+  output: Output | null;
+}
+
+/** Finds a path that cannot be published together with a name: the same after case folding, or below it. */
+class PresentNames {
+  readonly #files = new Map<string, Conflict>();
+
+  constructor(paths: readonly RelativePath[]) {
+    for (const path of paths) this.add(path, null);
+  }
+
+  add(path: RelativePath, output: Output | null): void {
+    const folded = foldedPath(path);
+    this.#files.set(folded, { path, output });
+    for (const directory of ancestorsOf(folded))
+      if (!this.#files.has(directory)) this.#files.set(directory, { path, output });
+  }
+
+  conflict(name: RelativePath): Conflict | undefined {
+    return this.#files.get(foldedPath(name));
+  }
+}
+
+function takenName(
+  id: string,
+  name: RelativePath,
+  output: Output,
+  { path, output: other }: Conflict,
+): Finding {
+  const setting = settings[output];
+  const reason =
+    other === null
+      ? `destination "${id}" generates "${name}" (${setting}), and the bundle has "${path}"`
+      : `destination "${id}" generates "${name}" twice (${settings[other]} and ${setting})`;
+  const value = output === 'index' ? 'auto or false' : 'false';
+  const remedy = other === null ? ', or remove the file from the bundle' : '';
+  const message = `${reason}; set ${setting} to ${value} there${remedy}`;
+  return finding('error', 'generated_path_taken', message, { file: path });
+}
