@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 
 /*
- * Names of files are bytes, and a bundle holds only those that are UTF-8. This is how the others are told
- * of.
+ * File names are bytes, and a bundle contains only UTF-8 names. Object keys can have segments that no
+ * directory entry can have. These are the messages for the others.
  */
 
-/** What every message says of such a name, and what to do about it. */
+export const noPath = 'is an object key with an empty, "." or ".." segment, which no path names';
 export const notUtf8 = 'has a name that is not UTF-8';
 export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8';
 

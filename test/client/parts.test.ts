@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type net from 'node:net';
 import { once } from 'node:events';
 import path from 'node:path';
+import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import {
   connect,
@@ -13,6 +14,7 @@ import {
   type PushOptions,
 } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/clock.ts';
+import { digestOf } from '../../src/core/digest.ts';
 import { startApi, tokens, type Api } from '../api/harness.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 
@@ -128,6 +130,36 @@ t.test('where the daemon has room for less than the bundle, it is published all 
   const { isReplayed } = await pushed(place);
   t.notOk(isReplayed);
   t.ok(place.api.ports.content.missing('maps', []).length === 0);
+});
+
+t.test('a directory with its own manifest is accepted with any subset of digests and sizes', async (t) => {
+  const place = await layOut(t);
+  const names = Array.from({ length: count }, (_, index) => `file-${index}`);
+  let pushes = 0;
+  const entry = fc.record({ digest: fc.boolean(), size: fc.boolean(), change: fc.boolean() });
+  const entries = fc.array(entry, { minLength: count, maxLength: count });
+  const push = async (declared: { digest: boolean; size: boolean; change: boolean }[]): Promise<void> => {
+    declared.forEach(({ change }, index) => change && place.change(`file-${index}`));
+    const files = names.map((name, index) => ({
+      path: name,
+      ...(declared[index]?.size === true ? { size: fileBytes } : {}),
+      ...(declared[index]?.digest === true
+        ? { digest: digestOf(readFileSync(path.join(place.site, name))) }
+        : {}),
+    }));
+    const created = new Date(Date.UTC(2026, 0, 1, 0, 0, (pushes += 1))).toISOString();
+    writeFileSync(path.join(place.site, 'manifest.json'), JSON.stringify({ name: 'site', created, files }));
+    const parts: MissingPart[] = [];
+    const options = { wait: false, onPart: (part: MissingPart) => void parts.push(part) };
+    const { isReplayed } = await place.client().push('maps', place.site, options);
+    t.equal(isReplayed, false);
+    // A file that the daemon cannot look up is sent; the others only if they changed.
+    const needed = declared.filter(({ digest, change }) => !digest || change).length;
+    t.equal(parts.at(-1)?.files ?? count, pushes === 1 ? count : needed);
+  };
+  const all = { digest: false, size: false, change: false };
+  await push(names.map(() => all));
+  await fc.assert(fc.asyncProperty(entries, push), { numRuns: 20, endOnFailure: true });
 });
 
 t.test('a daemon without all this gets whole archives', async (t) => {

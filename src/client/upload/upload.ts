@@ -19,8 +19,8 @@ export interface Parts {
   /** Files that it lists, and their bytes. */
   files: number;
   bytes: number;
-  /** The archive with the manifest and only the files of these digests, and how much that is. */
-  only: (digests: ReadonlySet<string>) => Upload & { files: number; bytes: number };
+  /** The archive with the manifest and the files to send if the daemon lacks only these digests. */
+  only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
 /** What an upload in several requests has use for. */

@@ -11,7 +11,7 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './c
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { notUtf8, renameIt } from '../name-bytes.ts';
+import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, parseRelativePath } from '../paths.ts';
 import { isReservedSegment } from '../reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
@@ -54,10 +54,11 @@ export async function discoverBundles(storage: Storage): Promise<Discovery> {
       const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
       for await (const entry of storage.list(directory, { recursive: false, onUnreadable }))
         entries.push(entry);
-      const manifest = entries.find(({ key, type }) => type === 'file' && nameOf(key) === manifestName);
+      const manifestKey = joinKey(directory, manifestName);
+      const manifest = entries.find(({ key, type }) => type === 'file' && key === manifestKey);
       if (manifest === undefined) {
         next.push(...directoriesToSearch(entries, found.warnings));
-        refuseUnreadable(found, unreadable);
+        reportUnreadable(found, unreadable);
       } else addCandidate(found, directory, await readCandidate(storage, directory, manifest));
     });
     level = next;
@@ -129,11 +130,16 @@ function addCandidate(found: Discovery, directory: Key | '', read: BundleCandida
   else found.candidates.push(read);
 }
 
-/** Directories that cannot be looked into, because no path names them: there may be bundles in them. */
-function refuseUnreadable(found: Discovery, unreadable: readonly UnreadableName[]): void {
-  for (const { directory, decoded, escaped, type } of unreadable) {
-    if (type !== 'directory' || decoded.startsWith('.')) continue;
+/**
+ * Object keys that no path names are skipped with a warning. A directory whose name is not UTF-8 may contain
+ * bundles that cannot be read, so it is an invalid bundle.
+ */
+function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[]): void {
+  for (const { reason, directory, decoded, escaped, type } of unreadable) {
     const file = joinKey(directory, escaped);
+    if (reason === 'no_path')
+      found.warnings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
+    if (reason === 'no_path' || type !== 'directory' || decoded.startsWith('.')) continue;
     addCandidate(found, file, [finding('error', 'unsafe_bundle_path', `${notUtf8}; ${renameIt}`, { file })]);
   }
 }

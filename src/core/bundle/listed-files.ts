@@ -1,5 +1,5 @@
 import { finding, type Finding } from '../finding.ts';
-import { notUtf8, renameIt } from '../name-bytes.ts';
+import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
@@ -28,8 +28,8 @@ export interface Listing {
   present: Map<string, Entry>;
   links: Set<string>;
   unlisted: string[];
-  /** What no manifest can list: the names are not UTF-8, and escaped. */
-  unreadable: string[];
+  /** Escaped names, relative to the bundle, that no manifest can list. */
+  unreadable: Record<UnreadableName['reason'], string[]>;
 }
 
 export async function listBundle(
@@ -38,10 +38,11 @@ export async function listBundle(
   files: readonly ManifestFile[],
 ): Promise<Listing> {
   const listed = new Set<string>(files.map(({ path }) => path));
-  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [], unreadable: [] };
+  const unreadable: Listing['unreadable'] = { not_utf8: [], no_path: [] };
+  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [], unreadable };
   const start = joinKey(directory, '').length;
-  const onUnreadable = ({ directory: above, escaped }: UnreadableName): void =>
-    void listing.unreadable.push(joinKey(above, escaped).slice(start));
+  const onUnreadable = ({ reason, directory: above, escaped }: UnreadableName): void =>
+    void unreadable[reason].push(joinKey(above, escaped).slice(start));
   for await (const entry of storage.list(directory, { recursive: true, onUnreadable })) {
     const path = entry.key.slice(start);
     if (entry.type === 'link') listing.links.add(path);
@@ -52,18 +53,25 @@ export async function listBundle(
 }
 
 /**
- * Names that are not UTF-8: an error where a listed file is missing, which may well be there under such a
- * name, else a warning, as of everything that is not listed. One finding tells of the first of them. Pure.
+ * One finding for each reason, which names the first such entry. A name that is not UTF-8 is an error if a
+ * listed file is missing, because that file may have this name. Otherwise it is a warning, as for every
+ * unlisted file. Pure.
  */
 export function unreadableFindings({ unreadable }: Listing, findings: readonly Finding[]): Finding[] {
-  const [file, ...more] = unreadable.sort(compareCodeUnits);
-  if (file === undefined) return [];
-  const severity = findings.some(({ code }) => code === 'file_missing') ? 'error' : 'warning';
-  const beside = more.length === 0 ? '' : `, like ${more.length} more`;
+  const isAnyMissing = findings.some(({ code }) => code === 'file_missing');
+  const report = (names: string[], message: (more: string) => Finding['message']): Finding[] => {
+    const [file, ...more] = names.sort(compareCodeUnits);
+    if (file === undefined) return [];
+    const isError = isAnyMissing && names === unreadable.not_utf8;
+    const also = more.length === 0 ? '' : `, like ${more.length} more`;
+    return [finding(isError ? 'error' : 'warning', 'unsafe_path', message(also), { file })];
+  };
   return [
-    finding(severity, 'unsafe_path', `${notUtf8}${beside}, so that no manifest can list it; ${renameIt}`, {
-      file,
-    }),
+    ...report(
+      unreadable.not_utf8,
+      (more) => `${notUtf8}${more}, so that no manifest can list it; ${renameIt}`,
+    ),
+    ...report(unreadable.no_path, (more) => `${noPath}${more}, so no manifest can list it`),
   ];
 }
 

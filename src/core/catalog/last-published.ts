@@ -1,8 +1,9 @@
 import { sameOwner, type Owner } from '../identity.ts';
-import { isReservedPath, stateName } from '../reserved-names.ts';
+import { stateName } from '../reserved-names.ts';
 import { nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
+import { isInBundlePath } from './managed-paths.ts';
 import { readState, stateKey } from './store.ts';
 
 /** How far a look goes; whatever lies beyond makes its answer null. */
@@ -48,8 +49,7 @@ async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key |
   let entries = 0;
   for await (const { key, type } of storage.list('', { recursive: true })) {
     entries += 1;
-    if (type === 'file' && nameOf(key) === stateName && !isReservedPath(parentOf(key)))
-      paths.push(parentOf(key));
+    if (type === 'file' && nameOf(key) === stateName && isInBundlePath(key)) paths.push(parentOf(key));
     if (entries > limits.entries || paths.length > limits.catalogs) return null;
   }
   return paths;

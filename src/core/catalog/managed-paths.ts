@@ -1,7 +1,7 @@
 import { isReservedPath, stateName } from '../reserved-names.ts';
 import { WaybillError } from '../errors.ts';
 import { compareCodeUnits } from '../paths.ts';
-import { nameOf, parentOf, type Key } from '../storage/key.ts';
+import { hasSegmentsOnly, nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 
 /** What a destination holds, by one recursive listing: object stores list a thousand names in one request. */
@@ -23,8 +23,7 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
   const keys: Key[] = [];
   for await (const { key, type } of storage.list('', { recursive: true })) {
     if (!isReservedPath(key)) keys.push(key);
-    else if (type === 'file' && nameOf(key) === stateName && !isReservedPath(parentOf(key)))
-      paths.push(parentOf(key));
+    else if (type === 'file' && nameOf(key) === stateName && isInBundlePath(key)) paths.push(parentOf(key));
   }
   paths.sort(compareCodeUnits);
   const files = new Map<Key | '', Set<string>>(paths.map((path) => [path, new Set()]));
@@ -35,6 +34,11 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
     else files.get(path)?.add(path === '' ? key : key.slice(path.length + 1));
   }
   return { paths, files, strays: strays.sort(compareCodeUnits) };
+}
+
+/** Whether the directory of this catalog or lock is a bundle path. Pure. */
+export function isInBundlePath(key: Key): boolean {
+  return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
 }
 
 /** The deepest managed bundle path that this key lies below; null if there is none. */

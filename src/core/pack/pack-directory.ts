@@ -1,6 +1,5 @@
 import path from 'node:path';
 import ignore from 'ignore';
-import type { TarFile } from '../archive/tar-writer.ts';
 import {
   checkSceneMapFile,
   defaultSceneMapRules,
@@ -35,7 +34,7 @@ import { keyOf, listedKey } from '../storage/key.ts';
 import { localStorage } from '../storage/local/driver.ts';
 import type { Storage } from '../storage/storage.ts';
 import { manifestText, type ManifestFacts, type MeasuredFile } from './make-manifest.ts';
-import { packedBundle, type PackedBundle } from './packed-bundle.ts';
+import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-bundle.ts';
 import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
 
 export interface PackOptions extends Patterns {
@@ -225,19 +224,28 @@ function packed(parts: {
   findings: readonly Finding[];
 }): PackedBundle {
   const { directory, manifest, bytes, isNew, files, digests, findings } = parts;
-  const listed: TarFile[] = files.map(({ path: name, body }) => ({
+  const declared = new Map(manifest.files.map((file) => [file.path, file.digest]));
+  const listed: MeasuredTarFile[] = files.map(({ path: name, body }) => ({
     path: name,
     body,
     digest: digests.get(name) as Digest,
+    declaredDigest: declared.get(name) ?? null,
   }));
   listed.sort((a, b) => compareCodeUnits(a.path, b.path));
+  const manifestDigest = digestOf(bytes);
+  const manifestFile = {
+    path: manifestName,
+    body: bytesBody(bytes),
+    digest: manifestDigest,
+    declaredDigest: manifestDigest,
+  };
   return packedBundle({
     manifest: bytes,
     isNew,
     name: manifest.name,
     created: manifest.created,
     contentDigest: contentDigest(manifest, ({ path: name }) => digests.get(name) as Digest),
-    files: [{ path: manifestName, body: bytesBody(bytes), digest: digestOf(bytes) }, ...listed],
+    files: [manifestFile, ...listed],
     warnings: located(directory, findings),
   });
 }

@@ -1,5 +1,6 @@
 import { gzip } from '../archive/gzip.ts';
 import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
+import { mustBeSent } from '../bundle/bundle-content.ts';
 import { digestOf, hexOf, type Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import { dateOf, type Instant } from '../instant.ts';
@@ -32,8 +33,14 @@ export interface PackedBundle {
    * file is no longer what was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
-  /** The archive with the manifest and only those files, for a receiver that has the others. */
-  only(digests: ReadonlySet<Digest>): PartOfBundle;
+  /** The archive with the manifest and the files that a receiver needs if it lacks only these digests. */
+  only(missing: ReadonlySet<Digest>): PartOfBundle;
+}
+
+/** A file of the archive, with the digest that was measured. */
+export interface MeasuredTarFile extends TarFile {
+  /** null if the manifest does not declare it. */
+  declaredDigest: Digest | null;
 }
 
 export interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> {
@@ -43,16 +50,16 @@ export interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'ta
 
 /** Puts together what was measured; `files` begin with the manifest. */
 export function packedBundle(
-  parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly TarFile[] },
+  parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
   const { files, ...facts } = parts;
   const modified = dateOf(facts.created);
   return {
     ...facts,
     ...archiveOf(files, modified),
-    only: (digests) => {
-      const [manifest, ...listed] = files as [TarFile, ...TarFile[]];
-      const some = listed.filter(({ digest }) => digests.has(digest));
+    only: (missing) => {
+      const [manifest, ...listed] = files as [MeasuredTarFile, ...MeasuredTarFile[]];
+      const some = listed.filter(({ declaredDigest }) => mustBeSent(declaredDigest, missing));
       const digest = digestOf(some.map((file) => `${file.digest} ${file.path}\n`).join(''));
       return { ...archiveOf([manifest, ...some], modified), digest };
     },

@@ -3,7 +3,7 @@ import { maxPathSegments } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { foldedPath } from '../case-folding.ts';
 import { finding, type Finding } from '../finding.ts';
-import { notUtf8, renameIt } from '../name-bytes.ts';
+import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
@@ -40,11 +40,14 @@ export async function selectFiles(
   const findings: Finding[] = [];
   const pending: (Key | '')[] = [''];
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
-    const onUnreadable = ({ decoded, escaped }: UnreadableName): void => {
-      if (!excluded.ignores(joinKey(directory, decoded)))
+    const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
+      const file = joinKey(directory, escaped);
+      if (reason === 'no_path')
+        findings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
+      else if (!excluded.ignores(joinKey(directory, decoded)))
         findings.push(
           finding('error', 'unsafe_path', `${notUtf8}; ${renameIt}, or exclude it`, {
-            file: joinKey(directory, escaped),
+            file,
           }),
         );
     };

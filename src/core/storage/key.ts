@@ -22,6 +22,25 @@ export function listedKey(name: string): Key {
   return name as Key;
 }
 
+/** Whether each segment can be a name in a directory, which those of an object's key need not be. Pure. */
+export function hasSegmentsOnly(key: string): boolean {
+  return splitAtOddSegment(key) === null;
+}
+
+/**
+ * Splits a key before its first empty, `.` or `..` segment. null if it has none. The slash between the two
+ * parts belongs to neither: `a//b` is `a` and `/b`. Pure.
+ */
+export function splitAtOddSegment(key: string): { directory: Key | ''; rest: string } | null {
+  let start = 0;
+  for (const segment of key.split('/')) {
+    if (segment === '' || segment === '.' || segment === '..')
+      return { directory: key.slice(0, Math.max(0, start - 1)) as Key | '', rest: key.slice(start) };
+    start += segment.length + 1;
+  }
+  return null;
+}
+
 export function parentOf(key: Key): Key | '' {
   const slash = key.lastIndexOf('/');
   return slash === -1 ? '' : (key.slice(0, slash) as Key);

@@ -31,7 +31,8 @@ export interface Storage {
   /**
    * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
    * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
-   * directory that does not exist is empty. `onUnreadable` gets what no key could name and is not listed.
+   * directory that does not exist is empty. `onUnreadable` gets the entries that no relative path names. They
+   * are then not listed.
    */
   list(
     directory: Key | '',
@@ -197,10 +198,12 @@ export interface Entry {
   size: number;
 }
 
-/** An entry of a storage of bytes as names, whose name is not UTF-8. */
+/** An entry that no relative path names. */
 export interface UnreadableName {
+  /** `no_path`: the key of an object has an empty, `.` or `..` segment. */
+  reason: 'not_utf8' | 'no_path';
   directory: Key | '';
-  /** Its name in the directory: decoded, with U+FFFD where it could not be, and as `escapedName` tells it. */
+  /** The rest of its key, with U+FFFD for bytes that are not UTF-8; and as `escapedName` returns it. */
   decoded: string;
   escaped: string;
   type: EntryType;

@@ -54,6 +54,7 @@ t.test('a listing sorts what is there by what the manifest lists', async (t) => 
       async *list(listed, { recursive, onUnreadable }) {
         t.same([listed, recursive], [directory, true]);
         onUnreadable?.({
+          reason: 'not_utf8',
           directory: listedKey(below('d')),
           escaped: 'caf\\xe9',
           decoded: 'caf\ufffd',
@@ -70,7 +71,7 @@ t.test('a listing sorts what is there by what the manifest lists', async (t) => 
       ]),
       links: new Set(['d/b', 'd']),
       unlisted: ['d', 'd/other'],
-      unreadable: ['d/caf\\xe9'],
+      unreadable: { not_utf8: ['d/caf\\xe9'], no_path: [] },
     });
   }
 });
@@ -80,7 +81,7 @@ t.test('a name that is not UTF-8 is an error only where a listed file is missing
     present: new Map(),
     links: new Set(),
     unlisted: [],
-    unreadable,
+    unreadable: { not_utf8: unreadable, no_path: [] },
   });
   const missing = finding('error', 'file_missing', 'is not there', { file: 'a' });
   const other = finding('error', 'size_mismatch', 'is another', { file: 'b' });

@@ -1,5 +1,6 @@
 import pMap from 'p-map';
 import { ancestorsOf, compareCodeUnits, type RelativePath } from '../../paths.ts';
+import { isInBundlePath } from '../../catalog/managed-paths.ts';
 import { isReservedPath, lockName, stateName } from '../../reserved-names.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../../storage/key.ts';
@@ -142,7 +143,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
     let isManaged = false;
     let hasContent = false;
     for await (const { key, type } of storage.list(directory, { recursive: false })) {
-      if (directory !== '' && isStateOrLock(key)) isManaged = true;
+      if (directory !== '' && isStateOrLock(key) && parentOf(key) === directory) isManaged = true;
       else if (isReservedPath(nameOf(key))) continue;
       else if (type === 'directory') directories.push(key);
       else hasContent = true;
@@ -160,8 +161,7 @@ async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'con
   const nested = new Set<string>();
   for await (const { key } of storage.list('', { recursive: true })) {
     if (!isReservedPath(key)) contents.push(key);
-    else if (isStateOrLock(key) && parentOf(key) !== '' && !isReservedPath(parentOf(key)))
-      nested.add(parentOf(key));
+    else if (isStateOrLock(key) && parentOf(key) !== '' && isInBundlePath(key)) nested.add(parentOf(key));
   }
   return { contents: contents.sort(compareCodeUnits), nested: [...nested].sort(compareCodeUnits) };
 }

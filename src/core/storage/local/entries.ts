@@ -72,7 +72,7 @@ export async function* entriesBelow(
     for (const entry of readdirSync(at(each), { withFileTypes: true, encoding: 'buffer' })) {
       const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
       if (isUtf8(entry.name)) found.push({ name: decoded, type });
-      else tell({ directory: each, decoded, escaped: escapedName(entry.name), type });
+      else tell({ reason: 'not_utf8', directory: each, decoded, escaped: escapedName(entry.name), type });
     }
     return found;
   }

@@ -2,11 +2,12 @@ import type { Clock } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
 import { hasCode, WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
+import { escapedName } from '../../name-bytes.ts';
 import { inParallel } from '../../parallel.ts';
 import { defaultRetryPolicy, type RetryPolicy } from '../../retry.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { alreadyExists, keyTooLong, noLinks, readOnly as refuseReadOnly } from '../errors.ts';
-import { listedKey, type Key } from '../key.ts';
+import { listedKey, nameOf, splitAtOddSegment, type Key } from '../key.ts';
 import { s3Client } from './client/client.ts';
 import { conditionalWrites } from './conditional-writes.ts';
 import { answerName, isUnsupported } from './errors.ts';
@@ -17,7 +18,7 @@ import { uploadInParts, type MultipartOptions } from './multipart.ts';
 import { unfinishedUploads } from './unfinished-uploads.ts';
 import { putWhole } from './whole-puts.ts';
 import type { ListPage, S3Wire } from './wire.ts';
-import type { Entry, FileStat, Storage, Written } from '../storage.ts';
+import type { Entry, FileStat, Storage, UnreadableName, Written } from '../storage.ts';
 
 export interface S3StorageOptions {
   readOnly?: boolean;
@@ -103,16 +104,24 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       return { type: 'file', size, version, modifiedAt };
     },
 
-    async *list(directory, { recursive }): AsyncIterable<Entry> {
+    async *list(directory, { recursive, onUnreadable }): AsyncIterable<Entry> {
       const below = directory === '' ? prefix : `${at(directory)}/`;
       for await (const { objects, prefixes } of pages(below, { oneLevel: !recursive })) {
-        yield* objects.flatMap(entryOf);
+        for (const entry of objects.flatMap(entryOf)) {
+          const odd = onUnreadable && splitAtOddSegment(entry.key);
+          if (odd) onUnreadable(unreadable(odd, 'file'));
+          else yield entry;
+        }
         for (const name of prefixes) {
+          const entry = directoryOf(name);
+          const odd = splitAtOddSegment(entry.key);
+          if (odd !== null && onUnreadable !== undefined)
+            onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
           // "a//b" implies a directory without a name, which no key can reach: its objects are listed
           // instead.
-          if (!name.endsWith('//') && name !== '/') yield directoryOf(name);
-          else
+          else if (nameOf(entry.key) === '')
             for await (const page of pages(name, { oneLevel: false })) yield* page.objects.flatMap(entryOf);
+          else yield entry;
         }
       }
     },
@@ -230,6 +239,13 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       `${label}: "${key}" is too large to be written on a condition`,
     );
   }
+}
+
+function unreadable(
+  { directory, rest }: { directory: Key | ''; rest: string },
+  type: Entry['type'],
+): UnreadableName {
+  return { reason: 'no_path', directory, decoded: rest, escaped: escapedName(Buffer.from(rest)), type };
 }
 
 async function checkAccess(wire: S3Wire, prefix: string): Promise<void> {

@@ -1,9 +1,12 @@
 import t from 'tap';
+import { discoverBundles, loadBundle } from '../../../../src/core/bundle/discover.ts';
+import { surveyDestination } from '../../../../src/core/catalog/managed-paths.ts';
 import { systemClock } from '../../../../src/core/clock.ts';
 import type { S3Location } from '../../../../src/core/storage/s3/location.ts';
 import { digestOf, hexOf } from '../../../../src/core/digest.ts';
 import { WaybillError } from '../../../../src/core/errors.ts';
 import { silentLog } from '../../../../src/core/log.ts';
+import { selectFiles } from '../../../../src/core/pack/select-files.ts';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';
@@ -241,17 +244,9 @@ t.test(
   'keys that no bundle could have are told and can be removed; marks of directories are not there',
   async (t) => {
     const location = place();
-    const { PutObjectCommand } = await import('@aws-sdk/client-s3');
-    const client = server.client();
     const odd = ['/leading', 'a//b', 'a//c//d', 'control\u0007', 'a/../b'];
-    for (const name of [...odd, 'mark/', 'a/plain'])
-      await client.send(
-        new PutObjectCommand({
-          Bucket: bucket,
-          Key: location.prefix + name,
-          Body: name.endsWith('/') ? '' : 'x',
-        }),
-      );
+    await putKeys(location, [...odd, 'a/plain']);
+    await putKeys(location, ['mark/'], '');
     const storage = await open(location);
     t.same(await names(storage), [...odd, 'a/plain'].sort());
     t.same(await names(storage, false), ['/leading', 'a', 'control\u0007', 'mark'].sort());
@@ -259,6 +254,58 @@ t.test(
     t.same(await names(storage), ['a/plain']);
   },
 );
+
+/** Puts objects whose keys the driver itself would not write. */
+async function putKeys(location: S3Location, keys: readonly string[], body = 'x'): Promise<void> {
+  const { PutObjectCommand } = await import('@aws-sdk/client-s3');
+  const client = server.client();
+  for (const name of keys)
+    await client.send(new PutObjectCommand({ Bucket: bucket, Key: location.prefix + name, Body: body }));
+}
+
+t.test(
+  'keys that map to no path hide no bundle and are no bundle: the source says which they are',
+  async (t) => {
+    const location = place();
+    const created = '2026-11-20T01:02:03Z';
+    const text = (...files: string[]): string =>
+      JSON.stringify({ created, files: files.map((each) => ({ path: each })) });
+    await putKeys(
+      location,
+      ['/old/manifest.json', 'site//backup/manifest.json', 'site/../manifest.json'],
+      text('one'),
+    );
+    await putKeys(location, [
+      '/old/one',
+      'site//backup/one',
+      'site/../one',
+      'site/a',
+      'site/b',
+      'other//manifest.json',
+    ]);
+    await putKeys(location, ['site/manifest.json'], text('a', 'b'));
+    const storage = await open(location);
+    const found = await discoverBundles(storage);
+    t.match(found.candidates, [{ path: 'site', manifest: { files: { length: 2 } } }]);
+    t.same(found.invalid, []);
+    const skipped = found.warnings.map(({ code, file }) => `${code} ${file}`);
+    t.same(skipped, ['key_skipped /', 'key_skipped other//']);
+    const { warnings } = await loadBundle(storage, found.candidates[0]!, { backend: 's3', id: 'x' });
+    t.match(warnings, [{ code: 'unsafe_path', severity: 'warning', message: /, like 3 more/ }]);
+    const selected = await selectFiles(storage, { exclude: ['manifest.json'] });
+    t.same(
+      selected.files.map(({ path }) => path),
+      ['site/a', 'site/b'],
+    );
+  },
+);
+
+t.test('a catalog under a key that maps to no path is not that of a bundle path', async (t) => {
+  const location = place();
+  await putKeys(location, ['/.publisher.json', 'a//.publisher.json', 'b/.publisher.json']);
+  const survey = await surveyDestination(await open(location));
+  t.same(survey.paths, ['b']);
+});
 
 const refusals: [
   string,

@@ -39,7 +39,7 @@ t.test('names that no key stands for are told with their directory in the view',
   const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
   for await (const entry of view.list('', { recursive: true, onUnreadable })) keys.push(entry.key);
   t.same(keys, ['sub/x']);
-  const name = { decoded: '\ufffd', escaped: String.raw`\xe9`, type: 'file' };
+  const name = { reason: 'not_utf8', decoded: '\ufffd', escaped: String.raw`\xe9`, type: 'file' };
   t.same(unreadable, [
     { directory: '', ...name },
     { directory: 'sub', ...name },
