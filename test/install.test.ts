@@ -54,7 +54,9 @@ const waybill = async (...args: string[]): Promise<string> =>
   (await run(bin, args, { cwd: place, env: { ...env, WAYBILL_TOKEN: token } })).stdout;
 
 t.test('npm installs every dependency in the tested version, and none of development', async (t) => {
-  await npm('install', 'waybill');
+  // npm prints nothing while it builds native packages, and a file that prints nothing for minutes is killed.
+  const progress = setInterval(() => t.comment('npm installs'), 30_000);
+  await npm('install', 'waybill').finally(() => clearInterval(progress));
   const lock = JSON.parse(readFileSync('npm-shrinkwrap.json', 'utf8')) as {
     packages: Record<string, { version: string; dev?: boolean }>;
   };
