@@ -59,5 +59,5 @@ export function consolePages(
   site: Site,
 ): RequestHandler {
   const sessions = createSessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
-  return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit() });
+  return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit(ports.clock) });
 }

@@ -13,10 +13,15 @@ const refusedRanges: Readonly<Record<string, string>> = {
   broadcast: 'the broadcast address',
 };
 
-/** Metadata services of clouds that are not link-local: AWS and Google over IPv6, Azure, Alibaba, Oracle. */
+/**
+ * Metadata services of clouds outside the link-local range: AWS (instances, pods), Google and Scaleway over
+ * IPv6; Azure, Alibaba, Oracle.
+ */
 const metadataAddresses = [
   'fd00:ec2::254',
+  'fd00:ec2::23',
   'fd20:ce::254',
+  'fd00:42::42',
   '168.63.129.16',
   '100.100.100.200',
   '192.0.0.192',
@@ -51,21 +56,27 @@ function reasonFor(address: Address): string | null {
 }
 
 /**
- * IPv4 within IPv6: mapped (::ffff:a.b.c.d), compatible (::a.b.c.d), NAT64 (64:ff9b::/96), 6to4
- * (2002:aabb:ccdd::/48).
+ * The IPv4 addresses that an IPv6 address may lead to: mapped (::ffff:a.b.c.d), translated
+ * (::ffff:0:a.b.c.d), compatible (::a.b.c.d), NAT64 (RFC 6052, 8215), 6to4 (2002:aabb:ccdd::/48), Teredo
+ * (RFC 4380) and ISATAP (RFC 5214).
  */
 function embedded(address: Address): Address[] {
   if (address instanceof ipaddr.IPv4) return [];
   const bytes = address.toByteArray();
-  const at = (start: number): Address => ipaddr.fromByteArray(bytes.slice(start, start + 4));
+  const ipv4 = (...octets: (number | undefined)[]): Address => ipaddr.fromByteArray(octets as number[]);
+  const last = ipv4(...bytes.slice(12));
+  const isOwn = address.range() === 'loopback' || address.range() === 'unspecified';
   const found: Address[] = [];
-  if (bytes.slice(0, 10).every((byte) => byte === 0)) {
-    const [high, low] = [bytes[10], bytes[11]];
-    const isLoopback = address.range() === 'loopback' || address.range() === 'unspecified';
-    if ((high === 255 && low === 255) || (high === 0 && low === 0 && !isLoopback)) found.push(at(12));
-  }
-  if (isWithin(address, '64:ff9b::/96')) found.push(at(12));
-  if (isWithin(address, '2002::/16')) found.push(at(2));
+  if (isWithin(address, '::ffff:0:0/96') || isWithin(address, '::ffff:0:0:0/96')) found.push(last);
+  if (isWithin(address, '::/96') && !isOwn) found.push(last);
+  if (isWithin(address, '64:ff9b::/96')) found.push(last);
+  // A network of its own chooses the length of the prefix: 48 bits, or up to 96.
+  if (isWithin(address, '64:ff9b:1::/48')) found.push(last, ipv4(bytes[6], bytes[7], bytes[9], bytes[10]));
+  if (isWithin(address, '2002::/16')) found.push(ipv4(...bytes.slice(2, 6)));
+  if (isWithin(address, '2001::/32'))
+    found.push(ipv4(...bytes.slice(4, 8)), ipv4(...bytes.slice(12).map((byte) => byte ^ 0xff)));
+  const [a, b, c, d] = bytes.slice(8);
+  if ((a === 0 || a === 2) && b === 0 && c === 0x5e && d === 0xfe) found.push(last);
   return found;
 }
 

@@ -28,16 +28,28 @@ t.test('a session is opened by whoever has the secret, until it is over', async 
     t.equal(await seal.open(text, before), null);
 });
 
-t.test('failed attempts are bounded for a network, and for all together', async (t) => {
-  const limit = createLoginLimit({ perClient: 2, inAll: 3, windowSeconds: 60 });
+t.test('a network that fails to log in too often is refused', async (t) => {
+  const sleep = async () => t.fail('no login is slowed down');
+  const limit = createLoginLimit({ sleep }, { perClient: 2, total: 9, windowSeconds: 60, slowdownMs: 5 });
   for (const client of ['2001:db8::1', '2001:db8::2']) {
-    await limit.check(client);
+    await limit.admit(client);
     await limit.failed(client);
   }
-  await t.rejects(limit.check('2001:db8::3'), { code: 'too_many_logins' });
-  await limit.check('192.0.2.1');
-  await limit.failed('192.0.2.1');
-  await t.rejects(limit.check('192.0.2.2'), { code: 'too_many_logins' });
+  await t.rejects(limit.admit('2001:db8::3'), { code: 'too_many_logins' });
+  await limit.admit('2001:db8:1::3');
+});
+
+t.test('failed logins of many clients slow down the next ones, and lock out nobody', async (t) => {
+  const sleeps: number[] = [];
+  const sleep = async (ms: number): Promise<void> => void sleeps.push(ms);
+  const limit = createLoginLimit({ sleep }, { perClient: 2, total: 3, windowSeconds: 60, slowdownMs: 5 });
+  for (const client of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
+    await limit.admit(client);
+    await limit.failed(client);
+  }
+  t.same(sleeps, []);
+  await limit.admit('192.0.2.4');
+  t.same(sleeps, [5], 'another client waits, and is then admitted');
 });
 
 t.test('after the login nobody is led anywhere but to the console', (t) => {

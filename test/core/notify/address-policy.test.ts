@@ -24,6 +24,15 @@ t.test('link-local, metadata and unspecified addresses are refused, however they
     '::169.254.169.254',
     '64:ff9b::169.254.169.254',
     '64:ff9b::a9fe:a9fe',
+    '64:ff9b:1::169.254.169.254',
+    '64:ff9b:1:a9fe:a9:fe00::', // with a prefix of 48 bits
+    '::ffff:0:169.254.169.254',
+    '2001:0:a9fe:a9fe::1', // the server of a Teredo tunnel
+    '2001:0:808:808:0:0:5601:5601', // and its client, inverted
+    'fe00::5efe:169.254.169.254',
+    'fd12::200:5efe:169.254.169.254',
+    'fd00:ec2::23',
+    'fd00:42::42',
     '2002:a9fe:a9fe::1',
     '::ffff:0.0.0.0',
     'nonsense',

@@ -58,11 +58,11 @@ export const logoutAction: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Throws `too_many_logins` before it looks, and `unauthorized` or `token_expired` after it has. */
+/** Throws `too_many_logins` before comparing the token; else `unauthorized` or `token_expired`. */
 async function tokenOf(req: Request, value: string, parts: ConsoleParts): Promise<Token> {
   const { loginLimit, configured, clock, log } = parts;
   const client = clientOf(req);
-  await loginLimit.check(client);
+  await loginLimit.admit(client);
   const { tokens, adminToken } = configured.get();
   const known = adminToken === null ? tokens : [...tokens, adminToken];
   const token = tokenOfValue(value.trim(), known);

@@ -1,52 +1,62 @@
 import { isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import type { Clock } from '../../../core/clock.ts';
 import { WaybillError } from '../../../core/errors.ts';
 
 /**
- * Bounds attempts to log in that fail: of one client, so that nobody can guess, and of all together, so that
- * nobody can with many addresses either.
+ * Limits failed logins. A client that fails too often is refused. Failures of many clients together only slow
+ * logins down, so that they never lock out the right token.
  */
 export interface LoginLimit {
-  /** Throws `too_many_logins`, with the time after which to try again, before a token is even looked at. */
-  check(client: string | null): Promise<void>;
-  /** Counts an attempt that has failed. */
+  /**
+   * Resolves when the token of this attempt may be compared, which takes `slowdownMs` while too many clients
+   * fail. Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
+   */
+  admit(client: string | null): Promise<void>;
+  /** Counts a failed attempt. */
   failed(client: string | null): Promise<void>;
 }
 
 export interface LoginBounds {
+  /** Failures of one client, or of one /64 network of IPv6, in a window. */
   perClient: number;
-  inAll: number;
+  /** Failures of all clients in a window. */
+  total: number;
   windowSeconds: number;
+  slowdownMs: number;
 }
 
-export const loginBounds: LoginBounds = { perClient: 10, inAll: 300, windowSeconds: 300 };
+export const loginBounds: LoginBounds = { perClient: 10, total: 300, windowSeconds: 300, slowdownMs: 2_000 };
 
-export function createLoginLimit({ perClient, inAll, windowSeconds }: LoginBounds = loginBounds): LoginLimit {
-  const ofClient = new RateLimiterMemory({ points: perClient, duration: windowSeconds });
-  const ofAll = new RateLimiterMemory({ points: inAll, duration: windowSeconds });
+export function createLoginLimit(
+  { sleep }: Pick<Clock, 'sleep'>,
+  { perClient, total, windowSeconds, slowdownMs }: LoginBounds = loginBounds,
+): LoginLimit {
+  const clients = new RateLimiterMemory({ points: perClient, duration: windowSeconds });
+  const everyone = new RateLimiterMemory({ points: total, duration: windowSeconds });
   const counters = (client: string | null): [RateLimiterMemory, string][] => [
-    [ofAll, 'all'],
-    [ofClient, networkOf(client)],
+    [everyone, 'all'],
+    [clients, networkOf(client)],
   ];
   return {
-    check: async (client) => {
-      for (const [limiter, key] of counters(client)) {
-        const known = await limiter.get(key);
-        if (known !== null && known.remainingPoints <= 0) throw tooMany(known.msBeforeNext);
-      }
+    admit: async (client) => {
+      const ofClient = await clients.get(networkOf(client));
+      if (ofClient !== null && ofClient.remainingPoints <= 0) throw tooMany(ofClient.msBeforeNext);
+      const ofAll = await everyone.get('all');
+      if (ofAll !== null && ofAll.remainingPoints <= 0) await sleep(slowdownMs);
     },
     failed: async (client) => {
       for (const [limiter, key] of counters(client))
         await limiter.consume(key).catch((refused: unknown) => {
-          // Beyond the limit it counts on, and rejects with how it stands.
+          // Beyond its limit the counter rejects with its state.
           if (!(refused instanceof RateLimiterRes)) throw refused;
         });
     },
   };
 }
 
-/** Whoever has one address of IPv6 has the other 2^64 of its network, too. */
+/** A client with one IPv6 address usually has all 2^64 of its network. */
 function networkOf(client: string | null): string {
   if (client === null || !isIPv6(client)) return client ?? 'unknown';
   const address = ipaddr.IPv6.parse(client);
