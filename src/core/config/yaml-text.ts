@@ -5,8 +5,11 @@ import {
   isNode,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
   parseDocument,
+  Parser,
+  type Alias,
   type Document,
   type Pair,
   type YAMLMap,
@@ -38,7 +41,7 @@ export interface YamlText {
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
 
-/** Far deeper than any configuration, far shallower than what would exhaust the stack. */
+/** Levels of maps and lists: far more than any configuration has, far fewer than exhaust the stack. */
 const maxDepth = 64;
 /** Repetitions by aliases that are honest use; a bomb needs thousands. */
 const maxAliasCount = 1000;
@@ -67,6 +70,7 @@ export function readYaml(
   const failed = (...problems: YamlProblem[]) => ({ ok: false as const, problems });
 
   try {
+    requireFlat(text);
     // Duplicate keys are looked for below: the parser's own search is quadratic.
     const document = parseDocument(text, {
       lineCounter: lines,
@@ -166,6 +170,18 @@ const sentences: Readonly<Record<string, string>> = {
     'something stands here that does not belong; check quotes, commas, brackets and indentation',
 };
 
+/**
+ * Throws a RangeError if the text is nested too deeply for the composer, which is recursive: a deep text ends
+ * the process. The parser keeps its open collections in a list.
+ */
+function requireFlat(text: string): void {
+  const parser = new Parser();
+  for (const lexeme of new Lexer().lex(text)) {
+    Array.from(parser.next(lexeme));
+    if (parser.stack.length > 4 * maxDepth) throw new RangeError('too deep');
+  }
+}
+
 function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
   const problem = (line: number, message: string): YamlProblem => ({
     code: 'yaml_syntax',
@@ -195,7 +211,8 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
 }
 
 /**
- * Looks at every node once, without recursion: duplicate keys, keys that would corrupt an object, and depth.
+ * Visits every node once, without recursion: duplicate keys, keys that would corrupt an object, aliases and
+ * depth.
  */
 function inspect(
   document: Document.Parsed,
@@ -204,15 +221,19 @@ function inspect(
   const problems: YamlProblem[] = [];
   let fatal = false;
   const anchors = new Set<string>();
-  const aliases: { name: string; path: KeyPath; offset: number }[] = [];
-  const pending: { node: unknown; path: KeyPath }[] = [{ node: document.contents, path: [] }];
+  const aliases: { alias: Alias; path: KeyPath; above: readonly unknown[] }[] = [];
+  const pending: { node: unknown; path: KeyPath; above: readonly unknown[] }[] = [
+    { node: document.contents, path: [], above: [] },
+  ];
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { node, path } = next;
     if (path.length > maxDepth) throw new RangeError('too deep');
-    if (isAlias(node)) aliases.push({ name: node.source, path, offset: offsetOf(node) });
-    else if (isNode(node) && node.anchor !== undefined) anchors.add(node.anchor);
+    if (isAlias(node)) aliases.push({ alias: node, path, above: next.above });
+    const isAnchored = !isAlias(node) && isNode(node) && node.anchor !== undefined;
+    if (isAnchored) anchors.add(node.anchor as string);
+    const above = isAnchored ? [...next.above, node] : next.above;
     if (isSeq(node))
-      node.items.forEach((item, index) => pending.push({ node: item, path: [...path, index] }));
+      node.items.forEach((item, index) => pending.push({ node: item, path: [...path, index], above }));
     if (!isMap(node)) continue;
     const seen = new Map<string, number>();
     for (const pair of node.items) {
@@ -232,15 +253,18 @@ function inspect(
         problems.push({ code: 'unknown_key', path: here, message: 'unknown key', ...at(offset) });
         fatal = true;
       }
-      pending.push({ node: pair.value, path: here });
+      pending.push({ node: pair.value, path: here, above });
     }
   }
   if (aliases.length > maxAliasCount) throw new ReferenceError('too many aliases');
-  for (const { name, path, offset } of aliases) {
-    if (anchors.has(name)) continue;
+  for (const { alias, path, above } of aliases) {
+    const isKnown = anchors.has(alias.source);
+    if (isKnown && !above.includes(alias.resolve(document))) continue;
     fatal = true;
-    const message = 'an alias ("*name") names no anchor; put text that begins with "*" in quotes';
-    problems.push({ code: 'yaml_syntax', path, message, ...at(offset) });
+    const message = isKnown
+      ? 'an alias ("*name") refers to a value that contains it'
+      : 'an alias ("*name") names no anchor; put text that begins with "*" in quotes';
+    problems.push({ code: 'yaml_syntax', path, message, ...at(offsetOf(alias)) });
   }
   return { problems, fatal };
 }

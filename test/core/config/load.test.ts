@@ -668,6 +668,10 @@ t.test('what is no YAML document in UTF-8 is told with its line', async (t) => {
     ['pipelines: !!js/function x\n', 1, /tag/],
     [`a: ${'['.repeat(50_000)}`, 1, /nested/],
     [`a: ${'['.repeat(70)}${']'.repeat(70)}`, 1, /nested/],
+    ['['.repeat(50_000), 1, /nested/],
+    [`${'- '.repeat(50_000)}x`, 1, /nested/],
+    ['a: &a [*a]\n', 1, /contains it/],
+    ['a: 1\nb: &b {c: [{d: *b}]}\n', 2, /contains it/],
     [
       `a: &a [x, x, x, x, x, x, x, x, x]\n${['b', 'c', 'd', 'e', 'f', 'g', 'h']
         .map(
