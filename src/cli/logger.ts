@@ -18,11 +18,25 @@ export async function makeLogger(options: {
   const settings = {
     level: options.verbose ? 'debug' : 'info',
     timestamp: () => `,"time":"${isoMicroseconds()}"`,
-    hooks: { streamWrite: (line: string) => options.redaction.clean(line) },
+    hooks: { streamWrite: (line: string) => escapeInvisible(options.redaction.clean(line)) },
   };
   const lines = logLines(2, (lost) => log.warn({ lost }, 'lines of this log could not be written'));
   const log = pino(settings, options.pretty && process.stderr.isTTY ? await pretty(options, lines) : lines);
   return log;
+}
+
+/**
+ * Characters that a terminal obeys or that reorder text: DEL, C1 controls, line separators, and bidirectional
+ * marks, embeddings, overrides and isolates. JSON leaves them as they are; C0 controls it escapes itself.
+ */
+const invisible = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+/** Replaces invisible characters by their JSON escapes, so that no logged text can forge a line. Pure. */
+export function escapeInvisible(line: string): string {
+  return line.replace(
+    invisible,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** Lets the configuration set what the log shows. */
@@ -37,7 +51,7 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
     destination: new Writable({
       decodeStrings: false,
       write: (text: string | Buffer, _encoding, done) => {
-        lines.write(String(text));
+        lines.write(escapeInvisible(String(text)));
         done();
       },
     }),
