@@ -1,5 +1,6 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request } from 'express';
 import { WaybillError } from '../../core/errors.ts';
 import { readBody, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Visitor } from './session/sessions.ts';
@@ -29,13 +30,22 @@ export async function readForm(
 }
 
 /**
- * Throws `form_expired` for what another site has sent. Browsers say so themselves; what says nothing is no
- * browser, and has no cookie that it did not ask for.
+ * Throws `form_expired` if another site sent the request. Browsers name the site in `Sec-Fetch-Site`, but not
+ * over plain HTTP to another machine: there `Origin` must name the host of the request. A client that sends
+ * neither is no browser, and has only the cookies that it asked for.
  */
-export function requireOwnSite({ headers }: Pick<IncomingMessage, 'headers'>): void {
+export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'host'>): void {
   const from = headers['sec-fetch-site'];
-  if (from === undefined || from === 'same-origin' || from === 'none') return;
-  throw notOurs('the form came from another site');
+  const isOwn =
+    from === undefined
+      ? headers.origin === undefined || hostOf(headers.origin) === host
+      : from === 'same-origin' || from === 'none';
+  if (!isOwn) throw notOurs('the form came from another site');
+}
+
+/** null for the origin `null` of a sandboxed page, and for what is not a URL. */
+function hostOf(origin: string): string | null {
+  return URL.canParse(origin) ? new URL(origin).host : null;
 }
 
 /** Throws `form_expired` if the form does not have the token of the session. */

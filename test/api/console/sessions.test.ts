@@ -121,6 +121,17 @@ t.test('the cookie is kept from scripts and other sites, and Secure behind TLS',
   );
 });
 
+t.test('over plain HTTP a form of another origin is refused, and that of this host is not', async (t) => {
+  const api = await startApi(t, { http: { trustedProxies: ['loopback'], basePath: '/' } });
+  const { host } = new URL(api.origin);
+  const statusFrom = async (origin: string, headers: Record<string, string> = {}): Promise<number> =>
+    (await post(api, 'console/login', { token: tokens.maps }, { origin, ...headers })).status;
+  t.equal(await statusFrom(`http://${host}`), 303);
+  t.equal(await statusFrom('https://console.example', { 'x-forwarded-host': 'console.example' }), 303);
+  for (const origin of ['http://evil.example', 'null', 'nonsense', `http://${host}.evil.example`])
+    t.equal(await statusFrom(origin), 403, origin);
+});
+
 t.test('too many attempts are answered with 429 and Retry-After, even the right one', async (t) => {
   const api = await startApi(t);
   for (let attempt = 0; attempt < 10; attempt++)
