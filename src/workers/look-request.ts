@@ -113,7 +113,9 @@ export async function answerLook(
     }
     const { release } = await publishedState(place.storage, layout);
     const storage = release === null ? place.storage : within(place.storage, releaseKey(release));
-    return { kind: 'verify', reports: await verify(storage, { concurrency: destination.fileConcurrency }) };
+    const { fileConcurrency, releases } = destination;
+    const reading = { concurrency: fileConcurrency, lingerMs: releases?.lingerMs ?? null };
+    return { kind: 'verify', reports: await verify(storage, reading) };
   });
 }
 

@@ -5,6 +5,8 @@ import type { Truth } from '../catalog/settle.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { compareCodeUnits } from '../paths.ts';
+import { unfinishedRelease, type UnfinishedRelease } from '../releases/unfinished.ts';
+import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
@@ -15,6 +17,8 @@ export interface VerifyOptions {
   onBytes?: (count: number) => void;
   /** Only these paths; all by default. */
   subset?: Subset;
+  /** How long the destination keeps releases without readers; null, the default, if it keeps no releases. */
+  lingerMs?: number | null;
 }
 
 export interface Difference {
@@ -37,6 +41,11 @@ export interface VerifyReport {
   differing: Difference[];
   /** There is an unfinished attempt: the paths that it announced were not read. */
   interrupted: boolean;
+  /**
+   * The bundle path is an unfinished release that no reader has, so that nothing published is missing; else
+   * null. `interrupted` is false then.
+   */
+  unfinishedRelease: UnfinishedRelease | null;
   /** Why this bundle path could not be verified; else null. */
   error: ErrorRecord | null;
 }
@@ -49,15 +58,13 @@ export interface VerifyReport {
 export async function verify(root: Storage, options: VerifyOptions): Promise<VerifyReport[]> {
   const paths = await requireManagedPaths(root);
   const reports: VerifyReport[] = [];
-  for (const path of paths) reports.push(await verifyPath(within(root, path), reportedPath(path), options));
+  for (const path of paths) reports.push(await verifyPath(root, path, options));
   return reports;
 }
 
-async function verifyPath(
-  storage: Storage,
-  destinationPath: string,
-  options: VerifyOptions,
-): Promise<VerifyReport> {
+async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions): Promise<VerifyReport> {
+  const storage = within(root, path);
+  const destinationPath = reportedPath(path);
   const report: VerifyReport = {
     destinationPath,
     verified: 0,
@@ -65,10 +72,12 @@ async function verifyPath(
     bytes: 0,
     differing: [],
     interrupted: false,
+    unfinishedRelease: null,
     error: null,
   };
   try {
-    const { outputs, pending } = requireCatalog((await readState(storage)).state);
+    const catalog = requireCatalog((await readState(storage)).state);
+    const { outputs, pending } = catalog;
     const unvouched = announcedPaths(pending);
     const known = outputs.filter(({ path }) => !unvouched.has(path));
     const { subset } = options;
@@ -85,7 +94,8 @@ async function verifyPath(
     report.verified = vouched.length;
     report.bytes = bytes;
     report.differing = differing.sort((a, b) => compareCodeUnits(a.path, b.path));
-    report.interrupted = pending !== null;
+    report.unfinishedRelease = await unfinishedRelease(root, path, catalog, options.lingerMs ?? null);
+    report.interrupted = pending !== null && report.unfinishedRelease === null;
   } catch (error) {
     report.error = errorRecord(error);
   }

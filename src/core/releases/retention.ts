@@ -35,11 +35,7 @@ export function retired(
   now: Date,
 ): ReleaseId[] {
   if (releases.foreignTarget !== null) return [];
-  const { history, leftByChannels } = releases.ledger;
-  const leftAt = new Map(history.map((each) => [each.id, each.leftAt]));
-  const channelLeftAt = new Map(leftByChannels.map((each) => [each.id, each.leftAt]));
-  const lastUse = ({ id, writtenAt }: StoredRelease): string =>
-    [leftAt.get(id) ?? '', channelLeftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
+  const { leftAt, channelLeftAt, lastUse } = uses(releases);
   const inUse = [releases.current, ...ledTo(releases)];
   const protectedIds = new Set<ReleaseId | null>([...inUse, lastGood(releases)]);
   const wasPreview = (id: ReleaseId): boolean => channelLeftAt.has(id) && !leftAt.has(id);
@@ -55,6 +51,35 @@ export function retired(
     })
     .map(({ id }) => id)
     .sort();
+}
+
+/**
+ * From when on a run removes an unfinished release that no pointer leads to: RFC 3339, UTC. null if it is
+ * kept because an attempt may still be at work on it. Pure.
+ */
+export function removableFrom(
+  releases: Releases,
+  release: StoredRelease,
+  { lingerMs }: Pick<RetentionRule, 'lingerMs'>,
+): string | null {
+  const usedAt = uses(releases).lastUse(release);
+  if (releases.ledger.removing.includes(release.id)) return usedAt;
+  return release.state === 'abandoned' ? new Date(Date.parse(usedAt) + lingerMs).toISOString() : null;
+}
+
+interface Uses {
+  leftAt: ReadonlyMap<ReleaseId, string | null>;
+  channelLeftAt: ReadonlyMap<ReleaseId, string>;
+  /** When a release was written or last left by readers, whichever is later; empty if neither is known. */
+  lastUse: (release: StoredRelease) => string;
+}
+
+function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
+  const leftAt = new Map(history.map((each) => [each.id, each.leftAt]));
+  const channelLeftAt = new Map(leftByChannels.map((each) => [each.id, each.leftAt]));
+  const lastUse = ({ id, writtenAt }: StoredRelease): string =>
+    [leftAt.get(id) ?? '', channelLeftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
+  return { leftAt, channelLeftAt, lastUse };
 }
 
 /** Whether something may be retired, as far as the ledger alone tells: no release is looked at. Pure. */

@@ -28,7 +28,7 @@ export async function* eachRelease(
 ): AsyncIterable<{ release: StoredRelease; catalog: Catalog | null }> {
   for await (const { id, state } of eachDirectory(storage))
     if (state.kind !== 'absent')
-      yield { release: { id, ...standing(state) }, catalog: state.kind === 'valid' ? state.catalog : null };
+      yield { release: { id, ...stateOf(state) }, catalog: state.kind === 'valid' ? state.catalog : null };
 }
 
 /**
@@ -42,7 +42,7 @@ export async function surveyReleases(
   const empty: ReleaseId[] = [];
   for await (const { id, state } of eachDirectory(storage))
     if (state.kind === 'absent') empty.push(id);
-    else stored.push({ id, ...standing(state) });
+    else stored.push({ id, ...stateOf(state) });
   return { stored, empty };
 }
 
@@ -84,9 +84,15 @@ async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string
   return outputs.filter(({ path, size }) => found.get(path) !== size).map(({ path }) => path);
 }
 
-function standing(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'> {
-  if (state.kind !== 'valid') return { state: 'unreadable', writtenAt: null };
-  const { pending, updatedAt } = state.catalog;
+function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'> {
+  return state.kind === 'valid' ? standing(state.catalog) : { state: 'unreadable', writtenAt: null };
+}
+
+/** The state of a release according to its valid catalog. Pure. */
+export function standing({
+  pending,
+  updatedAt,
+}: Pick<Catalog, 'pending' | 'updatedAt'>): Pick<StoredRelease, 'state' | 'writtenAt'> {
   if (pending === null) return { state: 'complete', writtenAt: updatedAt };
   const isOver = pending.holder === null || isKnownDead(pending.holder);
   return { state: isOver ? 'abandoned' : 'writing', writtenAt: pending.startedAt };

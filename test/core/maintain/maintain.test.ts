@@ -264,7 +264,7 @@ t.test(
     const a = { path: 'a', problem: 'digest', expected: digestOf('a'), found: digestOf('A') };
     const c = { path: 'c', problem: 'size', expected: '1', found: '6' };
     const b = { path: 'b', problem: 'digest', expected: digestOf('b'), found: digestOf('B') };
-    const whole = { skipped: 0, error: null, destinationPath: 'bundle' };
+    const whole = { skipped: 0, unfinishedRelease: null, error: null, destinationPath: 'bundle' };
     const invalid = {
       ...{
         destinationPath: 'x/bundle',

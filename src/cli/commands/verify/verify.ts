@@ -4,6 +4,7 @@ import { withReleasers } from '../../../core/lifecycle.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset } from '../../../core/maintain/subset.ts';
 import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
+import type { UnfinishedRelease } from '../../../core/releases/unfinished.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
@@ -68,7 +69,8 @@ async function verifyAll(
         const paths = await withReleasers(async (onRelease) => {
           const root = await context.openStorage(location, { readOnly: !repairs || dryRun });
           onRelease(() => root.close());
-          const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes };
+          const lingerMs = destination.releases?.lingerMs ?? null;
+          const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes, lingerMs };
           const reports = await verify(root, subset === undefined ? reading : { ...reading, subset });
           const done = repairs ? await repair(context, { pipeline, destination, root, dryRun }, reports) : [];
           return reports.map((report, index) => ({ ...report, repair: done[index] ?? null }));
@@ -121,6 +123,8 @@ function print(
         output.data(
           `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
         );
+      if (path.unfinishedRelease !== null)
+        output.data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
       if (path.error !== null) output.data(`    ${style.red(path.error.message)}`);
       for (const { path: name, problem, expected, found } of differing)
         output.data(
@@ -149,6 +153,14 @@ function print(
     output.data(
       `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
     );
+}
+
+function describeUnfinished({ state, removedAfter }: UnfinishedRelease): string {
+  const what =
+    state === 'abandoned'
+      ? 'abandoned release: its publication was interrupted, and no reader has it'
+      : 'unfinished release: another process may be writing it, and no reader has it';
+  return removedAfter === null ? what : `${what}; the first run after ${removedAfter} removes it`;
 }
 
 function printRepair({ repaired, unrepaired, error }: RepairReport, dryRun: boolean, output: Output): void {
