@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
+import path from 'node:path';
 import { systemClock } from '../core/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
 import { loadConfig } from '../core/config/load.ts';
@@ -51,9 +53,17 @@ export async function setUp(options: {
     log,
     secrets,
     openStorage: storageOpener({ clock: systemClock, log, secrets }),
+    ...userCache(),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   return { config, context, warnings: [...warnings, ...secrets.warnings] };
+}
+
+/** Of the user who runs the command; without a home directory there is none. */
+function userCache(): Pick<CoreContext, 'cacheDirectory'> {
+  const configured = process.env['XDG_CACHE_HOME'] ?? '';
+  if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };
+  return existsSync(homedir()) ? { cacheDirectory: path.join(homedir(), '.cache', 'waybill') } : {};
 }
 
 export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {

@@ -13,6 +13,8 @@ export interface CoreContext {
   secrets: Secrets;
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
+  /** Where what can be computed again is kept between commands; without it nothing is. */
+  cacheDirectory?: string;
   signal?: AbortSignal;
   /**
    * Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified.

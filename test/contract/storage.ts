@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as breathe, setTimeout as passing } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
 import { digestOf } from '../../src/core/digest.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey as key, type Key } from '../../src/core/storage/key.ts';
-import type { Body, Entry, Kept, Move, Storage } from '../../src/core/storage/storage.ts';
+import type { Body, Entry, Kept, Move, Stamp, Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
 
 /**
@@ -125,6 +125,26 @@ export async function storageContract(
     const byName = new Map((await entries(storage, '', false)).map((entry) => [entry.key as string, entry]));
     t.match(byName.get('top'), { type: 'file', size: 3 });
     t.match(byName.get('d'), { type: 'directory', size: 0 });
+  });
+
+  scenario('a listing with stamps shows that a file changed, though its size did not', async (t, storage) => {
+    const stamps = async (): Promise<Map<string, Stamp>> => {
+      const found = new Map<string, Stamp>();
+      for await (const entry of storage.list('', { recursive: true, stamps: true }))
+        if (entry.stamp !== undefined) found.set(entry.key, entry.stamp);
+      return found;
+    };
+    for (const name of ['same', 'd/changed']) await put(storage, name, 'one');
+    const before = await stamps();
+    t.same([...before.keys()].sort(), ['d/changed', 'same'], 'each file has one');
+    t.same(await stamps(), before, 'without a change it stays');
+    // An inexact stamp need not tell two changes within two seconds apart.
+    const isExact = before.get('same')?.isExact === true;
+    if (!isExact) await passing(2_100);
+    await put(storage, 'd/changed', 'two');
+    const after = await stamps();
+    t.equal(after.get('same')?.id, before.get('same')?.id);
+    t.not(after.get('d/changed')?.id, before.get('d/changed')?.id);
   });
 
   scenario('listing past a page', async (t, storage, { page = 1000 }) => {

@@ -53,9 +53,11 @@ export interface MemoryOptions {
 
 let versions = 0;
 
-function entryOf(name: string, { bytes, target }: MemoryFile): Entry {
+function entryOf(name: string, { bytes, target, version }: MemoryFile): Entry {
   const key = listedKey(name);
-  return target === undefined ? { key, type: 'file', size: bytes.length } : { key, type: 'link', size: 0 };
+  if (target !== undefined) return { key, type: 'link', size: 0 };
+  const stamp = { id: version, modifiedAt: new Date(0), isExact: true };
+  return { key, type: 'file', size: bytes.length, stamp };
 }
 
 /** A storage in memory, for tests and dry thinking: the shortest true implementation of the contract. */

@@ -4,8 +4,8 @@ import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import type { Instant } from '../instant.ts';
 import { inParallel } from '../parallel.ts';
-import { readAll, storedBody } from '../storage/body.ts';
-import { joinKey, nameOf, type Key } from '../storage/key.ts';
+import { bytesBody, readAll, storedBody } from '../storage/body.ts';
+import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
@@ -26,6 +26,8 @@ export interface BundleCandidate {
   manifest: Pick<Manifest, 'name' | 'files'>;
   /** `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
+  /** A manifest that was made from a listing and is no file; its files need not be looked for again. */
+  made?: Buffer;
 }
 
 export interface Discovery {
@@ -91,6 +93,7 @@ export async function loadBundle(
   bodyOf: (key: Key, size: number) => Body = (key, size) => storedBody(storage, key, size),
 ): Promise<SourceBundle> {
   const { directory, manifest } = candidate;
+  if (candidate.made !== undefined) return madeBundle(candidate, candidate.made, source, bodyOf);
   const listing = await listBundle(storage, directory, manifest.files);
   const findings: Finding[] = [];
   const files: BundleFile[] = [];
@@ -109,18 +112,31 @@ export async function loadBundle(
   findings.push(...unreadableFindings(listing, findings));
   if (hasErrors(findings))
     throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
-  const { size: manifestSize, digest: manifestFileDigest } = candidate.manifestFile;
+  const body = bodyOf(joinKey(directory, manifestName), candidate.manifestFile.size);
+  return { ...bundleOf(candidate, source, body), files, warnings: findings };
+}
+
+function madeBundle(
+  candidate: BundleCandidate,
+  made: Buffer,
+  source: BundleSource,
+  bodyOf: (key: Key, size: number) => Body,
+): SourceBundle {
+  const files = candidate.manifest.files.map((file): BundleFile => {
+    const size = file.size ?? 0;
+    return { ...file, size, body: bodyOf(keyOf(file.path), size) };
+  });
+  return { ...bundleOf(candidate, source, bytesBody(made)), files, warnings: [] };
+}
+
+function bundleOf(
+  { path, created, manifest: { name }, manifestFile: { digest } }: BundleCandidate,
+  { backend, id }: BundleSource,
+  body: Body,
+): Omit<SourceBundle, 'files' | 'warnings'> {
   return {
-    identity: { backend: source.backend, id: source.id, path: candidate.path },
-    path: candidate.path,
-    name: manifest.name,
-    created: candidate.created,
-    manifestFile: {
-      digest: manifestFileDigest,
-      body: bodyOf(joinKey(directory, manifestName), manifestSize),
-    },
-    files,
-    warnings: findings,
+    ...{ identity: { backend, id, path }, path, name, created },
+    manifestFile: { digest, body },
   };
 }
 

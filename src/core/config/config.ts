@@ -112,6 +112,8 @@ export interface PipelineConfig {
   source: SourceConfig;
   /** Identifies the source in catalogs: as configured, else its place, or the pipeline for uploads. */
   sourceId: string;
+  /** How a source without a manifest becomes a bundle; left out: it needs a manifest. */
+  autoManifest?: AutoManifestConfig;
   destinations: DestinationConfig[];
   /** How many of it may be received or wait at once, of `queueSize`; null: all. */
   maxWaiting: Amount | null;
@@ -120,6 +122,13 @@ export interface PipelineConfig {
   /** Null: no change of the source starts a run; otherwise the source is local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
+}
+
+/** Patterns in the syntax of `.gitignore`. */
+export interface AutoManifestConfig {
+  /** Only these files; empty: all. */
+  include: readonly string[];
+  exclude: readonly string[];
 }
 
 export type SourceConfig = SourceLocation | UploadSourceConfig;

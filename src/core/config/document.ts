@@ -91,7 +91,14 @@ export interface UploadDocument {
   max_files: number;
 }
 
-export type SourceDocument = (LocationDocument & { id?: string }) | UploadDocument;
+export type SourceDocument = (LocationDocument & SourceSettings) | UploadDocument;
+interface SourceSettings {
+  id?: string;
+  manifest: 'required' | 'auto';
+  include: string[];
+  exclude: string[];
+}
+
 export type DestinationDocument = DestinationLocationDocument & {
   id: string;
   mapping: 'preserve_relative' | 'fixed';

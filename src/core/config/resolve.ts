@@ -151,6 +151,7 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
     id: pipeline.id,
     source,
     sourceId: identityOf(pipeline, source),
+    ...resolveAutoManifest(pipeline.source),
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
@@ -179,6 +180,12 @@ function resolveTriggers({
 function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): string {
   if (resolved.backend === 'http_upload') return id;
   return ('id' in source ? source.id : undefined) ?? describeLocation(resolved);
+}
+
+function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'autoManifest'> {
+  if (source.backend === 'http_upload' || source.manifest === 'required') return {};
+  const { include, exclude } = source;
+  return { autoManifest: { include, exclude } };
 }
 
 export function resolveSource(source: SourceDocument, base: PathBase): SourceConfig {

@@ -1,10 +1,11 @@
-import { discoverBundles, loadBundle } from '../bundle/discover.ts';
+import { loadBundle } from '../bundle/discover.ts';
 import type { OutputRecord } from '../catalog/catalog.ts';
 import { announcedPaths } from '../catalog/recorded-paths.ts';
 import { readState } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import type { Release } from '../lifecycle.ts';
+import { findBundles } from '../pack/find-bundles.ts';
 import { planOutputs } from '../publish/outputs.ts';
 import { measure, storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
@@ -37,7 +38,7 @@ export function supplies(
     return storage;
   };
   const places = [
-    { from: 'source', find: lazily(() => fromSource(open, pipeline, destination)) },
+    { from: 'source', find: lazily(() => fromSource(context, open, pipeline, destination)) },
     ...pipeline.destinations
       .filter(({ id }) => id !== destination.id)
       .map(({ id, location }) => ({
@@ -67,13 +68,15 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
 
 /** The outputs that the source would publish now, where they are those that were published. */
 async function fromSource(
+  context: CoreContext,
   open: (location: Parameters<CoreContext['openStorage']>[0]) => Promise<Storage>,
-  { id: pipelineId, source, sourceId, sceneMaps }: PipelineConfig,
+  pipeline: PipelineConfig,
   destination: DestinationConfig,
 ): Promise<FindBody> {
+  const { id: pipelineId, source, sourceId, sceneMaps } = pipeline;
   if (source.backend === 'http_upload') return async () => null;
   const storage = await open(source);
-  const { candidates } = await discoverBundles(storage);
+  const { candidates } = await findBundles(context, storage, pipeline, { dryRun: true });
   const origin = { backend: source.backend, id: sourceId, sceneMaps };
   const owner = { pipelineId, destinationId: destination.id };
   return async (destinationPath, record) => {

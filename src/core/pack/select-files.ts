@@ -2,18 +2,36 @@ import ignore, { type Ignore } from 'ignore';
 import { maxPathSegments } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import { foldedPath } from '../case-folding.ts';
+import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../paths.ts';
-import { joinKey, type Key } from '../storage/key.ts';
-import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
+import { readAll } from '../storage/body.ts';
+import { joinKey, listedKey, type Key } from '../storage/key.ts';
+import type { Entry, Stamp, Storage, UnreadableName } from '../storage/storage.ts';
 
-/** Never meant to be published; `--exclude '!.git'` takes one back. */
-export const excludedAnyway: readonly string[] = ['.git', '.hg', '.svn', '.DS_Store', 'Thumbs.db'];
+/** The file at the root of a directory that lists what is not published, in the syntax of `.gitignore`. */
+export const ignoreFileName = '.waybillignore';
+const maxIgnoreFileBytes = 1 << 20;
+
+/** Files of version control, of editors and of desktops. `--exclude '!.git'` restores one. */
+export const excludedByDefault: readonly string[] = [
+  ...['.git', '.hg', '.svn'],
+  ...['.DS_Store', '._*', '.Spotlight-V100', '.Trashes', 'Thumbs.db', 'desktop.ini'],
+  ...['*~', '.*.sw[a-p]', '.#*', '\\#*#', '.idea', '.vscode'],
+  ignoreFileName,
+];
+
+/** Never published unless it is asked for: files that hold secrets, by their usual names. */
+const secretNames: readonly string[] = [
+  ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
+  ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
+  ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
+];
 
 /** In the syntax of `.gitignore`; of several that match, the last one counts. */
 export interface Patterns {
-  /** Left out or empty: everything. */
+  /** Only these files, secrets among them; left out or empty: everything else. */
   include?: readonly string[];
   exclude?: readonly string[];
 }
@@ -22,43 +40,56 @@ export interface SelectedFile {
   path: RelativePath;
   /** In bytes. */
   size: number;
+  /** If the selection was to have stamps, and the storage has them. */
+  stamp: Stamp | null;
+}
+
+export interface Selection {
+  /** Sorted by path. */
+  files: SelectedFile[];
+  findings: Finding[];
+  /** What the patterns keep out, sorted; a directory ends with `/` and stands for all that it holds. */
+  excluded: string[];
 }
 
 /**
- * The files of a directory that the patterns choose, sorted by path, without its `manifest.json`; directories
- * that are excluded are not looked into. Whatever else is chosen and no bundle may hold (links, special
- * files, paths that the receiver refuses) is a finding. Throws the storage's own error if a directory cannot
- * be listed.
+ * Selects the files of a directory that the patterns and its `.waybillignore` choose, without its
+ * `manifest.json`. Excluded directories are not listed. Everything chosen that no bundle may hold (links,
+ * special files, secrets, paths that the receiver refuses) is a finding. Throws `usage` if `.waybillignore`
+ * is not a text file, and the storage's own error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
-  { include = [], exclude = [] }: Patterns,
-): Promise<{ files: SelectedFile[]; findings: Finding[] }> {
-  const excluded = matcher([...excludedAnyway, ...exclude]);
-  const included = include.length === 0 ? null : matcher(include);
+  patterns: Patterns,
+  { stamps = false }: { stamps?: boolean } = {},
+): Promise<Selection> {
+  const rules = rulesOf(patterns, await readIgnoreFile(storage));
   const files: SelectedFile[] = [];
   const findings: Finding[] = [];
+  const excluded: string[] = [];
   const pending: (Key | '')[] = [''];
   for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
     const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
       const file = joinKey(directory, escaped);
       if (reason === 'no_path')
         findings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
-      else if (!excluded.ignores(joinKey(directory, decoded)))
+      else if (!rules.excluded.ignores(joinKey(directory, decoded)))
         findings.push(
           finding('error', 'unsafe_path', `${notUtf8}; ${renameIt}, or exclude it`, {
             file,
           }),
         );
     };
-    for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
-      const { key, type, size } = entry;
+    for await (const entry of storage.list(directory, { recursive: false, onUnreadable, stamps })) {
+      const { key, type, size, stamp = null } = entry;
       if (key === manifestName && type === 'file') continue;
-      if (excluded.ignores(type === 'directory' ? `${key}/` : key)) continue;
-      if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
-      else if (included === null || included.ignores(key)) {
-        const problem = whatIsWrong(entry);
-        if (problem === null) files.push({ path: key as string as RelativePath, size });
+      const name = type === 'directory' ? `${key}/` : key;
+      if (rules.excluded.ignores(name)) excluded.push(name);
+      else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
+      else if (rules.included !== null && !rules.included.ignores(key)) excluded.push(name);
+      else {
+        const problem = whatIsWrong(entry, rules);
+        if (problem === null) files.push({ path: key as string as RelativePath, size, stamp });
         else findings.push(finding('error', problem.code, problem.message, { file: key }));
       }
     }
@@ -66,15 +97,51 @@ export async function selectFiles(
   files.sort((a, b) => compareCodeUnits(a.path, b.path));
   for (const { index, reason } of findCollisions(files.map(({ path }) => path)))
     findings.push(finding('error', 'path_collision', reason, { file: files[index]?.path ?? null }));
-  return { files, findings: findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? '')) };
+  findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
+  return { files, findings, excluded: excluded.sort(compareCodeUnits) };
 }
 
-/** Paths are relative already; what looks odd in one is judged by `parseRelativePath`. */
+interface Rules {
+  excluded: Ignore;
+  /** Null: everything. */
+  included: Ignore | null;
+  /** Names of secrets, without those that a pattern asks for. */
+  secret: Ignore;
+}
+
+function rulesOf({ include = [], exclude = [] }: Patterns, ignored: readonly string[]): Rules {
+  const own = [...ignored, ...exclude];
+  const restored = own.filter((pattern) => pattern.startsWith('!'));
+  return {
+    excluded: matcher([...excludedByDefault, ...own]),
+    included: include.length === 0 ? null : matcher(include),
+    secret: matcher([...secretNames, ...restored]),
+  };
+}
+
+async function readIgnoreFile(storage: Storage): Promise<string[]> {
+  const key = listedKey(ignoreFileName);
+  if ((await storage.stat(key))?.type !== 'file') return [];
+  const bytes = await readAll(storage, key, maxIgnoreFileBytes);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes).split(/\r?\n/);
+  } catch (error) {
+    throw new WaybillError('usage', `"${ignoreFileName}" is not UTF-8 text`, {
+      hint: 'write one pattern a line, in the syntax of .gitignore',
+      cause: error,
+    });
+  }
+}
+
+/** Paths are relative already; `parseRelativePath` judges what looks odd in one. */
 function matcher(patterns: readonly string[]): Ignore {
   return ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
 }
 
-function whatIsWrong({ key, type }: Entry): { code: string; message: string } | null {
+function whatIsWrong(
+  { key, type }: Entry,
+  { included, secret }: Rules,
+): { code: string; message: string } | null {
   if (foldedPath(key) === manifestName)
     return { code: 'unsafe_path', message: 'has the name that the manifest has; rename or exclude it' };
   if (type === 'link')
@@ -84,6 +151,11 @@ function whatIsWrong({ key, type }: Entry): { code: string; message: string } | 
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
+  if (included === null && secret.ignores(key))
+    return {
+      code: 'secret_file',
+      message: `has the name of a file with secrets; exclude it, or publish it with the exclusion "!${key}"`,
+    };
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };
   const verdict = parseRelativePath(key);

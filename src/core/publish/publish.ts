@@ -1,10 +1,11 @@
-import { discoverBundles, loadBundle, type BundleSource, type Discovery } from '../bundle/discover.ts';
+import { loadBundle, type BundleSource, type Discovery } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { withReleasers } from '../lifecycle.ts';
+import { findBundles } from '../pack/find-bundles.ts';
 import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -77,11 +78,13 @@ async function publishFromSource(
     const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun });
     onRelease(() => storage.close());
     const origin = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
-    const content = await readSource(storage, origin);
+    const read = async (): Promise<ReadSource> =>
+      readSource(await findBundles(context, storage, pipeline, { dryRun }), storage, origin);
+    const content = await read();
     const { candidates, invalid, loader, warnings } = content;
     const selector: Selector = {
       select: async (destination) => selectFromSource(destination, content),
-      selectAgain: async (destination) => selectFromSource(destination, await readSource(storage, origin)),
+      selectAgain: async (destination) => selectFromSource(destination, await read()),
     };
     const destinations = await publishToAll(context, pipeline, selector, request);
     const loaded = await loader.outcome();
@@ -98,7 +101,7 @@ async function publishFromSource(
     return withOrphans(context, pipeline, published, request, {
       source: origin,
       listing: listingOf(content),
-      listAgain: async () => listingOf(await readSource(storage, origin)),
+      listAgain: async () => listingOf(await read()),
     });
   });
 }
@@ -127,8 +130,11 @@ function listingOf({ candidates, invalid, warnings }: ReadSource): SourceListing
   return { candidates, invalid: invalid.map(({ bundle }) => ({ path: bundle })), warnings };
 }
 
-async function readSource(storage: Storage, origin: BundleSource): Promise<ReadSource> {
-  const { candidates, invalid, warnings } = await discoverBundles(storage);
+function readSource(
+  { candidates, invalid, warnings }: Discovery,
+  storage: Storage,
+  origin: BundleSource,
+): ReadSource {
   return {
     candidates,
     invalid: invalid.map(({ path, error }) => ({ bundle: path, error: errorRecord(error) })),
@@ -170,7 +176,7 @@ function unreadSource(pipeline: PipelineConfig, request: PublishRequest, error: 
 const noBundles = finding(
   'warning',
   'no_bundles',
-  'the source holds no bundle: no directory in it has a manifest.json',
+  'the source holds no bundle: no directory in it has a manifest.json; set manifest: auto in the source, or run `waybill pack --manifest-only DIRECTORY`',
 );
 
 function emptyResult({ id }: PipelineConfig): PipelineResult {

@@ -32,12 +32,9 @@ export interface Storage {
    * Lists the entries below `directory` ('' is the root), in no particular order: the files at any depth if
    * `recursive`, otherwise the entries of one level. Directories are listed only in the one-level form. A
    * directory that does not exist is empty. `onUnreadable` gets the entries that no relative path names. They
-   * are then not listed.
+   * are then not listed. With `stamps` each file has its stamp.
    */
-  list(
-    directory: Key | '',
-    options: { recursive: boolean; onUnreadable?: (unreadable: UnreadableName) => void },
-  ): AsyncIterable<Entry>;
+  list(directory: Key | '', options: ListOptions): AsyncIterable<Entry>;
 
   /**
    * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
@@ -191,11 +188,28 @@ export interface FileStat {
 
 export type EntryType = 'file' | 'directory' | 'link' | 'other';
 
+export interface ListOptions {
+  recursive: boolean;
+  onUnreadable?: (unreadable: UnreadableName) => void;
+  stamps?: boolean;
+}
+
 export interface Entry {
   key: Key;
   type: EntryType;
   /** In bytes; 0 unless the type is `file`. */
   size: number;
+  /** Of a file, if the listing was to have stamps. */
+  stamp?: Stamp;
+}
+
+/** The state of a file as a listing shows it, by which a change is noticed without reading the file. */
+export interface Stamp {
+  /** Equal ids mean equal bytes, unless the file changed again within two seconds of `modifiedAt`. */
+  id: string;
+  modifiedAt: Date;
+  /** Whether equal ids always mean equal bytes. */
+  isExact: boolean;
 }
 
 /** An entry that no relative path names. */

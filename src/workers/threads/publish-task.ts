@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { systemClock } from '../../core/clock.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { loadSecrets } from '../../core/secrets.ts';
@@ -37,5 +38,6 @@ export async function threadContext(
   const openStorage = storageOpener({ clock: systemClock, log, secrets });
   // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
   const notifying = config.notifiers.length === 0 ? {} : { notify };
-  return { clock: systemClock, log, secrets, openStorage, signal, tracer, ...notifying };
+  const cacheDirectory = path.join(config.server.staging.directory, 'cache');
+  return { clock: systemClock, log, secrets, openStorage, cacheDirectory, signal, tracer, ...notifying };
 }

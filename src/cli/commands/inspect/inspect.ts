@@ -1,4 +1,4 @@
-import { discoverBundles, loadBundle, type Discovery } from '../../../core/bundle/discover.ts';
+import { loadBundle, type Discovery } from '../../../core/bundle/discover.ts';
 import { readState } from '../../../core/catalog/store.ts';
 import type { CatalogState } from '../../../core/catalog/catalog.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
@@ -10,6 +10,7 @@ import type { Instant } from '../../../core/instant.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
 import { findOrphans } from '../../../core/publish/orphans/find-orphans.ts';
 import { heldPaths, type PublishedFrom } from '../../../core/publish/orphans/orphan.ts';
+import { findBundles } from '../../../core/pack/find-bundles.ts';
 import { mapBundles } from '../../../core/publish/selection/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { publishedState } from '../../../core/releases/published-state.ts';
@@ -71,7 +72,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
   return withReleasers(async (onRelease) => {
     const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
     onRelease(() => storage.close());
-    const found = await discoverBundles(storage);
+    const found = await findBundles(context, storage, pipeline, { dryRun: false });
     const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
     for (const candidate of found.candidates) {
       try {
@@ -117,6 +118,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
       pipelineId: pipeline.id,
       source: { backend: source.backend, location: describeLocation(source) },
       bundles,
+      excluded: found.excluded,
       destinations,
       probes,
       warnings: [...warnings, ...found.warnings],
@@ -197,13 +199,15 @@ interface Report {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
+  /** With `manifest: auto`, what is not published; a directory ends with `/`. */
+  excluded: readonly string[];
   destinations: DestinationView[];
   probes: PlaceProbe[] | null;
   warnings: Finding[];
 }
 
 function print(
-  { pipelineId, source, bundles, destinations, probes, warnings }: Report,
+  { pipelineId, source, bundles, excluded, destinations, probes, warnings }: Report,
   output: Output,
 ): void {
   const { style } = output;
@@ -217,6 +221,7 @@ function print(
   ]);
   for (const line of columns(rows, '  ')) output.data(line);
   if (bundles.length === 0) output.data('  no bundles');
+  for (const name of excluded) output.data(`  ${style.dim(`excluded  ${name}`)}`);
   for (const { destinationId, location, mapping, workflow, targets, orphans, error } of destinations) {
     output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}  ${style.dim(location)}`);
     if (error !== null) output.data(`  ${style.red(error.message)}`);

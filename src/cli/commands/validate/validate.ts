@@ -13,6 +13,7 @@ import { formatSize } from '../../../core/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { describeFinding, type Finding } from '../../../core/finding.ts';
+import { findBundles } from '../../../core/pack/find-bundles.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { localStorage } from '../../../core/storage/local/driver.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
@@ -112,7 +113,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   const source = readableSource(pipeline);
   const storage = await open(context, source);
   try {
-    const found = await discoverBundles(storage);
+    const found = await findBundles(context, storage, pipeline, { dryRun: false });
     const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const filesRead = source.backend === 'local' || options.listingOnly !== true;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };

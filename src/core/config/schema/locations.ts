@@ -11,6 +11,7 @@ import {
   duration,
   id,
   integer,
+  list,
   map,
   mapOf,
   size,
@@ -62,6 +63,28 @@ const sourceId = text('a name on one line', 'text')
     'Identifies the source in catalogs, instead of its place. Give one if the same bundles are published from changing places, such as checkouts of a CI: otherwise each place is another source, and every output counts as changed.',
   )
   .example('maps');
+
+const pattern = text('a pattern in the syntax of .gitignore', 'pattern');
+const patterns = (): Setting => list(pattern, { min: 0, expected: 'a list of patterns' });
+
+/** Settings of every source that is read. */
+const sourceSettings = {
+  manifest: choice('required', 'auto')
+    .default('required')
+    .description(
+      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle: all files of the directory, except those that .waybillignore and the defaults exclude. Digests are kept, so that only changed files are read.',
+    )
+    .example('auto'),
+  include: patterns()
+    .default([])
+    .description('With manifest: auto, only files that match one of these patterns.'),
+  exclude: patterns()
+    .default([])
+    .description(
+      'With manifest: auto, files that are not published, in the syntax of .gitignore. "!.git" restores one that is excluded by default.',
+    )
+    .example(['*.map', 'drafts/']),
+};
 
 export const initialReleases: NonNullable<DestinationDocument['releases']> = {
   ...{ keep: 5, linger: '10m', current_in_url: false },
@@ -182,7 +205,7 @@ const httpUpload = map({
 });
 
 export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
-  ...byBackend((backend) => locationMap(backend, { id: sourceId })),
+  ...byBackend((backend) => locationMap(backend, { id: sourceId }, sourceSettings)),
   http_upload: httpUpload,
 }).description('Where the bundles of the pipeline come from.');
 

@@ -68,8 +68,8 @@ export async function localStorage(
       }
     },
 
-    list: (directory, { recursive, onUnreadable }) =>
-      entriesBelow(directory, { at, fail, isRecursive: recursive, onUnreadable }),
+    list: (directory, { recursive, onUnreadable, stamps }) =>
+      entriesBelow(directory, { at, fail, isRecursive: recursive, onUnreadable, stamps }),
 
     async *read(key): AsyncIterable<Uint8Array> {
       try {

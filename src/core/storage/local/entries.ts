@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
-import { lstatSync, readdirSync, type Stats } from 'node:fs';
+import { lstatSync, readdirSync, type BigIntStats, type Stats } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { escapedName } from '../../name-bytes.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { Entry, EntryType, FileStat, UnreadableName } from '../storage.ts';
+import type { Entry, EntryType, FileStat, Stamp, UnreadableName } from '../storage.ts';
 import { isAbsent, unlessAbsent } from './errors.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
@@ -32,11 +32,13 @@ export async function* entriesBelow(
     fail,
     isRecursive,
     onUnreadable,
+    stamps = false,
   }: {
     at: (key: Key | '') => string;
     fail: Fail;
     isRecursive: boolean;
     onUnreadable: ((unreadable: UnreadableName) => void) | undefined;
+    stamps?: boolean | undefined;
   },
 ): AsyncIterable<Entry> {
   let count = 0;
@@ -46,8 +48,8 @@ export async function* entriesBelow(
       const key = listedKey(joinKey(current, name));
       if (type === 'directory' && isRecursive) pending.push(key);
       else {
-        const size = type === 'file' ? sizeOf(key) : 0;
-        if (size !== undefined) yield { key, type, size };
+        const file = type === 'file' ? fileAt(key) : { size: 0 };
+        if (file !== undefined) yield { key, type, ...file };
       }
       count += 1;
       if (count % entriesPerBreath === 0) await breathe();
@@ -78,14 +80,21 @@ export async function* entriesBelow(
   }
 
   /** Undefined if the file has been removed since it was listed, in which case it is left out. */
-  function sizeOf(key: Key): number | undefined {
+  function fileAt(key: Key): Pick<Entry, 'size' | 'stamp'> | undefined {
     try {
-      return lstatSync(at(key)).size;
+      if (!stamps) return { size: lstatSync(at(key)).size };
+      const found = lstatSync(at(key), { bigint: true });
+      return { size: Number(found.size), stamp: stampOf(found) };
     } catch (error) {
       if (isAbsent(error)) return undefined;
       throw fail(key, error);
     }
   }
+}
+
+/** The time of the last change of the inode tells a file that was given the time of an older one. */
+function stampOf({ size, mtimeNs, ctimeNs, ino, mtime }: BigIntStats): Stamp {
+  return { id: `${size}-${mtimeNs}-${ctimeNs}-${ino}`, modifiedAt: mtime, isExact: false };
 }
 
 function typeOf(found: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>): EntryType {

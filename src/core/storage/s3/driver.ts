@@ -224,9 +224,11 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   }
 
   /** Consoles create empty objects whose names end with "/" to represent directories. They are left out. */
-  function entryOf({ key, size }: ListPage['objects'][number]): Entry[] {
+  function entryOf({ key, size, version, modifiedAt }: ListPage['objects'][number]): Entry[] {
     if (size === 0 && key.endsWith('/')) return [];
-    return [{ key: listedKey(key.slice(prefix.length)), type: 'file', size }];
+    const file = { key: listedKey(key.slice(prefix.length)), type: 'file' as const, size };
+    if (version === null || modifiedAt === null) return [file];
+    return [{ ...file, stamp: { id: `${size}-${version}`, modifiedAt, isExact: true } }];
   }
 
   function directoryOf(name: string): Entry {

@@ -91,7 +91,7 @@ export interface ListOptions {
 }
 
 export interface ListPage {
-  objects: { key: string; size: number; modifiedAt: Date | null }[];
+  objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
   /** Each ends with `/`. Empty unless `oneLevel`. */
   prefixes: string[];
   /** The token of the next page; null on the last page. */

@@ -69,7 +69,14 @@ export async function openRoot(
         .filter(({ filename }) => filename !== '.' && filename !== '..')
         .map(({ filename, attrs }) => {
           const type = typeOf(attrs);
-          return { key: joinKey(directory, filename), type, size: type === 'file' ? attrs.size : 0 };
+          const key = joinKey(directory, filename);
+          if (type !== 'file') return { key, type, size: 0 };
+          // SFTP has whole seconds, and no time of the inode.
+          const stamp = {
+            ...{ id: `${attrs.size}-${attrs.mtime}`, modifiedAt: new Date(attrs.mtime * 1000) },
+            isExact: false,
+          };
+          return { key, type, size: attrs.size, stamp };
         });
     },
 

@@ -28,10 +28,10 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
-      const { recursive, onUnreadable: tell } = options;
+      const { onUnreadable: tell, ...others } = options;
       const onUnreadable = (found: UnreadableName): void =>
         tell?.({ ...found, directory: listedKey(found.directory.slice(directory.length + 1)) });
-      const how = { recursive, ...(tell === undefined ? {} : { onUnreadable }) };
+      const how = { ...others, ...(tell === undefined ? {} : { onUnreadable }) };
       for await (const entry of whole.list(below === '' ? directory : outer(below), how)) yield inner(entry);
     },
     read: (key) => whole.read(outer(key)),

@@ -14,7 +14,7 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
   const view = within(whole, key('a'));
   const entries = [];
   for await (const entry of view.list('', { recursive: true })) entries.push(entry);
-  t.same(entries, [{ key: 'x', type: 'file', size: 6 }]);
+  t.match(entries, [{ key: 'x', type: 'file', size: 6 }]);
   t.same(await readAll(view, key('x'), 10), Buffer.from('inside'));
   await view.rename([{ from: key('x'), to: key('y/z') }]);
   t.match(await whole.stat(key('a/y/z')), { type: 'file' });

@@ -119,9 +119,10 @@ export function s3Client(options: S3ClientOptions): S3Wire {
       if (page.IsTruncated && (next === '' || next === token)) throw cutShort(calls, prefix);
       const name = decodeListed(page.EncodingType);
       return {
-        objects: (page.Contents ?? []).map(({ Key, Size, LastModified }) => ({
+        objects: (page.Contents ?? []).map(({ Key, Size, ETag, LastModified }) => ({
           key: name(Key),
           size: Size ?? 0,
+          version: ETag ?? null,
           modifiedAt: LastModified ?? null,
         })),
         prefixes: (page.CommonPrefixes ?? []).map(({ Prefix }) => name(Prefix)),
