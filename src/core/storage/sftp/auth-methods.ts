@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
-import ssh2, { type AnyAuthMethod, type ParsedKey } from 'ssh2';
+import type { Duplex } from 'node:stream';
+import ssh2, { type AnyAuthMethod, type BaseAgent, type ParsedKey } from 'ssh2';
 import { openToOthers } from './key-file.ts';
 import type { Clock } from '../../clock.ts';
 import type { SftpLocation } from './location.ts';
@@ -9,6 +10,13 @@ import type { Log } from '../../log.ts';
 
 const agentAnswersWithinMs = 10_000;
 
+export interface AuthMethods {
+  /** In the order in which they are tried. */
+  methods: AnyAuthMethod[];
+  /** Closes the connections to the agent. Called when the login has ended, in whichever way. */
+  release: () => void;
+}
+
 /**
  * How to log in, in the order of preference: the agent, then the key file. An agent that does not answer (its
  * socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key cannot be
@@ -17,15 +25,18 @@ const agentAnswersWithinMs = 10_000;
 export async function authMethods(
   location: SftpLocation,
   { secrets, label, log, clock }: { secrets: Secrets; label: string; log: Log; clock: Clock },
-): Promise<AnyAuthMethod[]> {
+): Promise<AuthMethods> {
   const { user: username } = location;
+  let release = (): void => undefined;
   const agent = location.sshAgentSocket ?? secrets.get('SSH_AUTH_SOCK');
   const methods: AnyAuthMethod[] = [];
   // A shell disables the agent by setting the variable to an empty value.
   if (agent !== undefined && agent !== '')
     try {
-      await requireAnswer(agent, clock);
-      methods.push({ type: 'agent', username, agent });
+      const opened = openAgent(agent);
+      await requireAnswer(opened, clock);
+      methods.push({ type: 'agent', username, agent: opened.agent });
+      ({ release } = opened);
     } catch (cause) {
       if (location.sshKeyFile === null)
         throw new WaybillError('storage_denied', `${label}: the SSH agent at "${agent}" cannot be asked`, {
@@ -43,20 +54,50 @@ export async function authMethods(
       username,
       ...(await readKey(location.sshKeyFile, location, secrets, label)),
     });
-  if (methods.length > 0) return methods;
+  if (methods.length > 0) return { methods, release };
   throw new WaybillError('storage_denied', `${label}: there is no identity to log in with`, {
     hint: 'set ssh_key_file, or start an SSH agent and let SSH_AUTH_SOCK name its socket',
   });
 }
 
+interface OpenedAgent {
+  agent: BaseAgent;
+  release: () => void;
+}
+
+/** Keeps track of the agent's connections: ssh2 leaves one open for as long as the agent is silent. */
+function openAgent(socket: string): OpenedAgent {
+  const agent = ssh2.createAgent(socket);
+  const streams = new Set<Duplex>();
+  let isReleased = false;
+  const getStream = agent.getStream?.bind(agent);
+  if (getStream !== undefined)
+    agent.getStream = (done) =>
+      getStream((error, stream) => {
+        if (isReleased) stream?.destroy();
+        else if (stream !== undefined) streams.add(stream);
+        done(error, stream);
+      });
+  return {
+    agent,
+    release: () => {
+      isReleased = true;
+      for (const stream of streams) stream.destroy();
+    },
+  };
+}
+
 /**
  * Checks the agent beforehand, because ssh2 ends the whole connection if the agent fails during the login.
  */
-async function requireAnswer(socket: string, clock: Clock): Promise<void> {
+async function requireAnswer({ agent, release }: OpenedAgent, clock: Clock): Promise<void> {
   await new Promise<void>((resolve, reject) => {
-    const tooLate = (): void => reject(new Error('the agent does not answer'));
+    const tooLate = (): void => {
+      release();
+      reject(new Error('the agent does not answer'));
+    };
     const timer = clock.timeout(agentAnswersWithinMs, tooLate);
-    ssh2.createAgent(socket).getIdentities((error) => {
+    agent.getIdentities((error) => {
       timer.cancel();
       if (error instanceof Error) reject(error);
       else resolve();

@@ -53,6 +53,11 @@ export function mayBeTaken(error: unknown): boolean {
   return answer === code.generalFailure || answer === code.exists;
 }
 
+/** Whether ssh2 reports that the SFTP session ended before the server answered. Pure. */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof Error && answerOf(error) === null && error.message === 'No response from server';
+}
+
 /** Whether the server failed and does not say why. Pure. */
 export function isUnexplained(error: unknown): boolean {
   return answerOf(error) === code.generalFailure;
@@ -209,6 +214,21 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the server speaks no SFTP to this user',
       'its sshd_config needs the line `Subsystem sftp internal-sftp`',
     );
+  const exit = /received exit code (\d+)/i.exec(message)?.[1];
+  if (exit !== undefined)
+    return fail(
+      'storage_permanent',
+      `the SFTP program of the server ended with exit code ${exit} before it answered`,
+      'check the program in the `Subsystem sftp` line of its sshd_config, and the login shell of the user',
+    );
+  if (/packet length|version packet|packet type/i.test(message))
+    return fail(
+      'storage_permanent',
+      'the server sends something else than SFTP, such as the text of a login script',
+      'let login scripts print nothing if there is no terminal, or use `Subsystem sftp internal-sftp`',
+    );
+  if (error instanceof ConnectionLost)
+    return fail('storage_transient', error.message, 'check that sshd runs');
   return fail(
     'storage_transient',
     `no connection: ${message}`,

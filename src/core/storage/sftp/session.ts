@@ -9,7 +9,7 @@ import type { Log } from '../../log.ts';
 import { onAbort } from '../../on-abort.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { authMethods } from './auth-methods.ts';
-import { ConnectionLost, connectFailure, isUnsupported } from './errors.ts';
+import { ConnectionLost, connectFailure, isUnanswered, isUnsupported } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';
 import type { SftpLocation } from './location.ts';
 import { watchdogOf } from './watchdog.ts';
@@ -52,6 +52,7 @@ export interface SessionOptions {
 }
 
 const defaultAnswerMs = 60_000;
+/** For the connection and login, and again for the start of SFTP. */
 const connectWithinMs = 30_000;
 const endWithinMs = 5_000;
 /** The first is by far the fastest on processors with AES instructions. */
@@ -69,9 +70,11 @@ const ciphers = [
  */
 export async function openSession(options: SessionOptions): Promise<SftpSession> {
   const { location, label, clock, answerWithinMs = defaultAnswerMs, expectedHostKey } = options;
-  const authHandler = await authMethods(location, options);
-  const hostKeys = await hostKeyCheck(location, options);
-  options.signal?.throwIfAborted();
+  const auth = await authMethods(location, options);
+  const hostKeys = await hostKeyCheck(location, options).catch((error: unknown) => {
+    auth.release();
+    throw error;
+  });
   let hostKey: Buffer = Buffer.alloc(0);
   let refusal: WaybillError | undefined;
   const client = new SftpClient(`waybill-${randomUUID()}`, { error: quiet, end: quiet, close: quiet });
@@ -87,13 +90,15 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
   client.on('close', () => lose('the connection was closed'));
 
   let sftp: SFTPWrapper;
+  if (options.signal?.aborted === true) auth.release();
+  options.signal?.throwIfAborted();
   const socket = net.connect({ host: location.host, port: location.port, noDelay: true });
   const release = options.signal === undefined ? quiet : onAbort(options.signal, () => socket.destroy());
   try {
-    sftp = await client.connect({
+    const config: SftpClient.ConnectOptions = {
       sock: socket,
       username: location.user,
-      authHandler,
+      authHandler: auth.methods,
       // Always installed, because without it any key is accepted, and answered through the callback, because
       // a promise counts as acceptance.
       hostVerifier: (key: Buffer, verify: (valid: boolean) => void) => {
@@ -111,22 +116,30 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
         );
       },
       algorithms: { serverHostKey: hostKeys.algorithms as never, cipher: ciphers as never },
-      readyTimeout: connectWithinMs,
+      // The limit is that of `connectWithin`, which also covers the start of SFTP.
+      readyTimeout: 0,
       keepaliveInterval: 15_000,
       keepaliveCountMax: 4,
-    });
+    };
+    sftp = await connectWithin({ client, socket, clock }, config);
   } catch (error) {
-    await endOf(client, clock);
+    await endOf(client, socket, clock);
     throw refusal ?? connectFailure(label, error);
   } finally {
     release();
+    auth.release();
   }
+  const abandon = (why: string): void => {
+    lose(why);
+    void endOf(client, socket, clock);
+  };
+  sftp.on('error', (error: Error) => abandon(`the server broke the SFTP protocol: ${error.message}`));
+  sftp.on('close', () => abandon('the server ended the SFTP session'));
 
   const slots = createSemaphore(location.maxRequests);
-  const watchdog = watchdogOf(clock, answerWithinMs, socket, () => {
-    lose(`the server did not answer within ${answerWithinMs / 1000} s`);
-    void endOf(client, clock);
-  });
+  const watchdog = watchdogOf(clock, answerWithinMs, socket, () =>
+    abandon(`the server did not answer within ${answerWithinMs / 1000} s`),
+  );
   const session: Omit<SftpSession, 'home' | 'replaces' | 'roundTripMs' | 'hostKey'> = {
     isClosed: () => isClosed,
     async ask<T>(
@@ -148,7 +161,8 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
           }
           send(sftp, (error, value) => {
             watchdog.progressed();
-            if (error instanceof Error) reject(error);
+            if (isUnanswered(error)) reject(new ConnectionLost('the server ended the SFTP session'));
+            else if (error instanceof Error) reject(error);
             else resolve(value as T);
           });
         });
@@ -161,7 +175,7 @@ export async function openSession(options: SessionOptions): Promise<SftpSession>
     async close() {
       isClosed = true;
       watchdog.rest();
-      await endOf(client, clock);
+      await endOf(client, socket, clock);
     },
   };
   try {
@@ -198,14 +212,45 @@ async function knowsReplacingRename(session: Pick<SftpSession, 'ask'>): Promise<
   }
 }
 
-/** Ends the connection, and waits at most `endWithinMs` for the server to do the same. */
-async function endOf(client: SftpClient, clock: Clock): Promise<void> {
+/** Connects, logs in and starts SFTP. If that takes too long, rejects with an error that names the step. */
+async function connectWithin(
+  { client, socket, clock }: { client: SftpClient; socket: net.Socket; clock: Clock },
+  config: SftpClient.ConnectOptions,
+): Promise<SFTPWrapper> {
+  let step = 'connecting';
+  let timer: Timer | undefined;
+  const tooLate = new Promise<never>((_, reject) => {
+    const begin = (next: string): void => {
+      step = next;
+      timer?.cancel();
+      timer = clock.timeout(connectWithinMs, () =>
+        reject(new ConnectionLost(`no answer within ${connectWithinMs / 1000} s while ${step}`)),
+      );
+    };
+    begin(step);
+    socket.once('connect', () => (step = 'exchanging keys'));
+    client.on('handshake', () => (step = 'logging in'));
+    client.on('ready', () => begin('starting SFTP'));
+  });
+  try {
+    return await Promise.race([client.connect(config), tooLate]);
+  } finally {
+    timer?.cancel();
+  }
+}
+
+/**
+ * Ends the connection, waits at most `endWithinMs` for the server to do the same, and destroys the socket,
+ * which ssh2 leaves open if SFTP did not start.
+ */
+async function endOf(client: SftpClient, socket: net.Socket, clock: Clock): Promise<void> {
   let timer: Timer | undefined;
   const tooLate = new Promise<void>((resolve) => {
     timer = clock.timeout(endWithinMs, resolve);
   });
   await Promise.race([client.end().then(quiet, quiet), tooLate]);
   timer?.cancel();
+  socket.destroy();
 }
 
 function quiet(): void {
