@@ -137,17 +137,18 @@ t.test('a body that takes longer than upload_timeout is 408, however steadily it
 });
 
 t.test("time that staging takes is not the client's idleness", async (t) => {
+  const clock = manualClock();
   const stage: StageUpload = async (request) => {
     const { input } = request;
     async function* slowly(): AsyncIterable<Uint8Array> {
       for await (const chunk of input) {
-        await new Promise((resolve) => setTimeout(resolve, 60));
+        await clock.advance(60);
         yield chunk;
       }
     }
     return stageAnything({ ...request, input: slowly() });
   };
-  const { origin } = await startApi(t, { stage, http: { idleTimeoutMs: 30 } });
+  const { origin } = await startApi(t, { stage, clock, http: { idleTimeoutMs: 30 } });
   const { socket, until: received } = await connect(t, origin);
   socket.write(`${uploadHead({ 'Content-Length': 4 })}body`);
   t.match(await received(/\}/), /^HTTP\/1.1 202 /);
