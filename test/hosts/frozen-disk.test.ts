@@ -16,7 +16,7 @@ import {
 import { stagedIn } from '../support/staged.ts';
 import { bundle, follow, launchApi, layOut, token, upload, type Place } from './processes.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(0);
 
 /** The disk of an embedded queue stops to answer, or is full: uploads are refused, and nothing is lost. */
 

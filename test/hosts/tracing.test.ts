@@ -18,7 +18,7 @@ import {
   type PlaceSettings,
 } from './processes.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(0);
 
 /*
  * The built program, in each queue mode, with a collector and a webhook that are real HTTP servers: one trace

@@ -9,7 +9,7 @@ import type { TracingSettings } from '../../../src/core/tracing/settings.ts';
 import { loadSecrets } from '../../../src/core/secrets.ts';
 import { startCollector } from '../../services/collector.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(0);
 
 const unset: TracingSettings = { endpoint: null, headersEnv: null, serviceName: null, sampleRatio: null };
 
