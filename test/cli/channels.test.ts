@@ -25,7 +25,7 @@ const config = [
 ].join('\n');
 
 async function until(isDone: () => boolean): Promise<void> {
-  for (let tries = 0; tries < 200 && !isDone(); tries += 1) await sleep(50);
+  while (!isDone()) await sleep(50);
 }
 
 t.test('pushed, uploaded, started and repeated to a channel, which the daemon ends', async (t) => {

@@ -1,11 +1,10 @@
-import { once } from 'node:events';
-import net from 'node:net';
 import t, { type Test } from 'tap';
 import { listen } from '../../src/api/http/listen.ts';
 import { newEntrance } from '../../src/cli/daemon/entrance.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { silentLog } from '../../src/core/log.ts';
 import { logControl } from '../../src/core/log-control.ts';
+import { connect } from '../api/harness.ts';
 
 /** What comes while a daemon starts, and what becomes of it. */
 
@@ -13,7 +12,7 @@ const badCoding = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\
 const badChunk = 'POST /bad HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n';
 
 async function knock(t: Test): Promise<{
-  /** Sends the bytes, and resolves with the first of the answer. */
+  /** Sends the bytes; resolves with the answer. */
   send: (bytes: string) => Promise<string>;
   /** Opens the entrance to a listener that answers with the path, and notes it. */
   open: () => void;
@@ -25,7 +24,6 @@ async function knock(t: Test): Promise<{
   const server = await listen(entrance.listener, options, ports);
   t.teardown(() => server.close());
   const handled: string[] = [];
-  const { port } = new URL(server.origin);
   return {
     handled,
     open: () =>
@@ -34,11 +32,9 @@ async function knock(t: Test): Promise<{
         if (!res.headersSent) res.end(req.url);
       }),
     send: async (bytes) => {
-      const socket = net.connect({ host: '127.0.0.1', port: Number(port) });
-      t.teardown(() => socket.destroy());
+      const { socket, until } = await connect(t, server.origin);
       socket.write(bytes);
-      const [chunk] = (await once(socket, 'data')) as [Buffer];
-      return chunk.toString('latin1');
+      return until(/\r\n\r\n(\{.*\}|\/\w+)/);
     },
   };
 }

@@ -19,7 +19,7 @@ import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';
 import { document, program, type Ended } from './process.ts';
 
-t.setTimeout(300_000);
+t.setTimeout(0);
 
 interface Settings {
   /** Ids, each with the directory that it publishes to. */

@@ -37,6 +37,8 @@ export interface ConsoleDaemon {
   work: () => Promise<{ close: () => Promise<unknown> }>;
   /** Lets no run of `maps` begin while `work` is done, and until `letGo` is called. */
   held: (work: () => Promise<string>) => Promise<{ runId: string; letGo: () => Promise<void> }>;
+  /** Locks `session-1` at `web`, as another publisher does: a run that publishes it waits for `unlock`. */
+  lock: () => { unlock: () => void };
 }
 
 interface PublishOptions {
@@ -134,6 +136,15 @@ export async function startConsole(
       await post(`${pipelineId}/pause`, admin, { headers, body: JSON.stringify({ reason }) });
     },
     start: async (pipelineId) => follow((await post(`${pipelineId}/runs`, operator)).run_id),
+    lock: () => {
+      const directory = path.join(root, 'public/web/session-1');
+      const file = path.join(directory, '.publisher.lock');
+      const unknown = { boot_id: null, process: null, thread: null };
+      const lock = { host: 'another.example', pid: 1, ...unknown, instance_id: '1', renewals: 0 };
+      mkdirSync(directory, { recursive: true });
+      writeFileSync(file, `${JSON.stringify(lock)}\n`);
+      return { unlock: () => rmSync(file) };
+    },
     held: async (work) => {
       await post('maps/pause', admin);
       return {

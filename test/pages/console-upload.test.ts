@@ -8,7 +8,7 @@ import { logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
 
 let browser: Browser;
 let daemon: ConsoleDaemon;
-t.setTimeout(300_000);
+t.setTimeout(0);
 t.before(async () => {
   browser = await startChromium();
   daemon = await startConsole(t);

@@ -10,6 +10,7 @@ const types: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
   json: 'application/json',
   svg: 'image/svg+xml',
+  ico: 'image/svg+xml',
 };
 
 /** A picture that can be told from the others. */
@@ -59,6 +60,10 @@ async function rootFiles(): Promise<[string, Buffer][]> {
   return files.map(({ path, text }) => [`root/${path}`, Buffer.from(text)]);
 }
 
+/**
+ * Serves files as a web server does whose site has an icon. A browser may request it at any time, and the
+ * published pages leave it to the site.
+ */
 async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Promise<string> {
   const server = createServer((req, res) => {
     const name = decodeURIComponent(req.url ?? '/').slice(1);
@@ -77,7 +82,8 @@ async function serveFiles(t: Lifetime, files: ReadonlyMap<string, Buffer>): Prom
 /** The pages that are published with a bundle, as a web server hands them out. */
 export const publishedPages: PageSet = {
   name: 'published',
-  start: async (t) => serveFiles(t, await publishedFiles()),
+  start: async (t) =>
+    serveFiles(t, new Map([...(await publishedFiles()), ['favicon.ico', Buffer.from(pictureOf(200))]])),
   pages: [
     { name: 'index', path: 'index.html', inDocs: true },
     {
