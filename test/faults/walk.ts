@@ -129,7 +129,12 @@ export function commitIn(operations: readonly string[]): number {
 }
 
 /** They record what they have done, or consist of two attempts. */
-export const recorded: ReadonlySet<string> = new Set(['prune', 'reconcile', 'unpublish, then publish']);
+export const recorded: ReadonlySet<string> = new Set([
+  'prune',
+  'reconcile',
+  'unpublish, then publish',
+  'upsert_additive, and another bundle after it',
+]);
 
 /**
  * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
