@@ -177,16 +177,8 @@ t.test('each commit has its own seed, and always the same one', async (t) => {
 t.test('an exhaustive suite is resumed only if it passed on the same sources', async (t) => {
   const file = path.join(t.testdir({}), 'results.json');
   const result: FileResult = {
-    ...{
-      file: 'test/faults/a.test.ts',
-      passed: 7,
-      failures: [],
-      skipped: [],
-      stderr: '',
-      exit: '',
-      ms: 1500,
-    },
-    told: ['12 points walked', '3 kills'],
+    ...{ file: 'test/faults/a.test.ts', passed: 7, failures: [], skipped: [], stderr: '', exit: '' },
+    ...{ ms: 1500, processorMs: 900, told: ['12 points walked', '3 kills'] },
   };
   const results = exhaustiveResults(file, { commit: 'abc', label: 'abc' });
   t.notOk(results.hasPassed(result.file));

@@ -63,7 +63,7 @@ export class Runner {
     // Walks draw the same sample each time.
     return fork(this.#script, {
       stdio: 'ignore',
-      env: { ...process.env, CI: 'false', TAP_TIMEOUT: '600', WAYBILL_TEST_SEED: '20261120' },
+      env: { ...process.env, TAP_TIMEOUT: '600', WAYBILL_TEST_SEED: '20261120', WAYBILL_TEST_BUDGET: '0' },
       execArgv: [],
     });
   }

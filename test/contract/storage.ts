@@ -18,12 +18,12 @@ export interface StorageWorld {
   page?: number;
 }
 
-/** Of a variant of a storage that has all of it elsewhere, so many scenarios outside CI. */
+/** How many scenarios a sample has for a variant of a storage; the storage itself runs all. */
 const sampled = 8;
 type Work = (t: Test, storage: Storage, world: StorageWorld) => Promise<void>;
 
 /**
- * `variantOf` names the storage that has all of it: then this is a sample, but in CI. `lacks` are names of
+ * `variantOf` names the storage that runs all of it; then this is a sample. `lacks` are names of
  * scenarios that do not hold on a server of some make, and that it has to be known for.
  */
 export async function storageContract(

@@ -1,5 +1,14 @@
 import { spawnSync, type SpawnSyncReturns } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/clock.ts';
@@ -9,6 +18,7 @@ import { verify } from '../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
 import { contextWith } from './world.ts';
 
 /** The built program, and a pipeline from a directory with one bundle to a directory. */
@@ -27,7 +37,10 @@ export interface Place {
 const releasesSetting = 'layout: releases, releases: {keep: 2, linger: 0s},';
 
 export function layOut(t: Test, layout: Place['layout'], files: number): Place {
-  const root = t.testdir({ source: { bundle: {} }, 'config.yml': configuration(layout) });
+  const root = mkdtempSync(path.join(memoryDirectory(), 'waybill-built-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  mkdirSync(path.join(root, 'source', 'bundle'), { recursive: true });
+  writeFileSync(path.join(root, 'config.yml'), configuration(layout));
   return {
     site: path.join(root, 'out'),
     source: path.join(root, 'source', 'bundle'),
@@ -124,22 +137,26 @@ export async function publishHere({ config: file }: Place): Promise<ActionResult
 }
 
 /**
- * After a kill, `version` is what lies in the source: the next run publishes it without force, one more has
- * nothing to do, every recorded byte is there, and nothing else is left behind.
+ * After a kill, with `version` in the source: the next run publishes it without force, another run has
+ * nothing to do, every recorded byte is there, and nothing else is left behind. Returns what is wrong.
  */
-export async function checkRecovery(t: Test, place: Place, version: number, when: string): Promise<void> {
-  t.equal((await publishHere(place)).error, null, `${when}: the next run succeeds without force`);
-  t.equal(versionRead(place), `version ${version}`, `${when}: its version is the current one`);
-  t.equal((await publishHere(place)).action, 'skip_same', `${when}: one more run has nothing to do`);
+export async function wrongAfterKill(place: Place, version: number): Promise<string[]> {
+  const wrong: string[] = [];
+  const { error } = await publishHere(place);
+  if (error !== null) wrong.push(`the next run failed without force: ${error.code} ${error.message}`);
+  const read = versionRead(place);
+  if (read !== `version ${version}`) wrong.push(`readers have ${String(read)}, not version ${version}`);
+  const { action } = await publishHere(place);
+  if (action !== 'skip_same') wrong.push(`another run has something to do: ${action}`);
   const reports = await verify(await localStorage(place.site), { concurrency: 8 });
-  const differing = reports.flatMap((report) => report.differing);
-  t.same(differing, [], `${when}: every recorded byte is there`);
-  t.ok(reports.length > 0, `${when}: there is a catalog`);
+  if (reports.length === 0) wrong.push('there is no catalog');
+  for (const { differing } of reports)
+    if (differing.length > 0) wrong.push(`recorded and different: ${JSON.stringify(differing)}`);
   const left = namesIn(place.site).filter((name) => /\.publisher\.(tmp|lock)/.test(name));
-  t.same(left, [], `${when}: nothing is left behind`);
-  if (place.layout === 'in_place') return;
+  if (left.length > 0) wrong.push(`left behind: ${left.join(', ')}`);
+  if (place.layout === 'in_place') return wrong;
   const stored = readdirSync(path.join(place.site, 'releases'));
-  t.ok(stored.length <= 3, `${when}: ${stored.length} releases are kept`);
+  return stored.length <= 3 ? wrong : [...wrong, `${stored.length} releases are kept`];
 }
 
 function namesIn(directory: string): string[] {

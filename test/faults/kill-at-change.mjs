@@ -1,26 +1,27 @@
 /**
  * Preloaded into a process (`node --import`): sends it SIGKILL right before it changes the file system below
- * `KILL_BELOW` for the `KILL_AT`th time. With `KILL_AT=0` it counts, and writes the number into `KILL_COUNT`.
+ * `KILL_BELOW` for the `KILL_AT`th time. With `KILL_AT=0` it writes the names of the changes, such as
+ * `rename`, into `KILL_LIST`, one a line.
  */
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import process from 'node:process';
 
-const { KILL_AT, KILL_BELOW, KILL_COUNT } = process.env;
+const { KILL_AT, KILL_BELOW, KILL_LIST } = process.env;
 const changes = ['mkdir', 'link', 'rename', 'unlink', 'rmdir', 'rm', 'symlink', 'copyFile', 'truncate'];
-let count = 0;
+const made = [];
 
-function before(args) {
+function before(name, args) {
   if (!args.some((argument) => typeof argument === 'string' && argument.startsWith(KILL_BELOW))) return;
-  count += 1;
-  if (count === Number(KILL_AT)) process.kill(process.pid, 'SIGKILL');
+  made.push(name.replace(/Sync$/, ''));
+  if (made.length === Number(KILL_AT)) process.kill(process.pid, 'SIGKILL');
 }
 
 function watch(holder, name, isChange) {
   const original = holder[name];
   if (typeof original !== 'function') return;
   holder[name] = function watched(...args) {
-    if (isChange(args)) before(args);
+    if (isChange(args)) before(name, args);
     return original.apply(this, args);
   };
 }
@@ -47,7 +48,7 @@ for (const name of ['writeFile', 'writeFileSync', 'appendFile', 'appendFileSync'
   watch(fs, name, () => true);
 syncBuiltinESMExports();
 
-if (KILL_COUNT !== undefined) {
+if (KILL_LIST !== undefined) {
   const { writeFileSync } = fs;
-  process.on('exit', () => writeFileSync(KILL_COUNT, String(count)));
+  process.on('exit', () => writeFileSync(KILL_LIST, made.join('\n')));
 }

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { sampleOf } from '../support/sampling.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
 import {
-  checkRecovery,
+  wrongAfterKill,
   commandsAt,
   layOut,
   publishHere,
@@ -16,12 +16,28 @@ import {
 
 /**
  * The built program, killed with SIGKILL right before each change that it makes to the file system, whatever
- * the command: random moments rarely come between two calls that follow each other at once. Readers of
+ * the command: random moments rarely come between two calls that follow each other closely. Readers of
  * releases have one version at every moment, and the next run finishes it without force and leaves nothing.
  */
 
 const preload = path.resolve('test/faults/kill-at-change.mjs');
-const sampled = 3;
+
+type Outcome = ReturnType<typeof waybill>;
+
+/** A command, at a place of its own. */
+interface Killed {
+  name: string;
+  /** The strata are the kinds of changes of each group. */
+  group: string;
+  /** Makes the place as the command finds it. */
+  prepare: () => Promise<void>;
+  /** Runs the command with the program that kills it. */
+  run: (env: Record<string, string>) => Outcome;
+  /** What is wrong after the kill and the next run. */
+  wrong: () => Promise<string[]>;
+  /** Where the list of the changes may be written. */
+  list: string;
+}
 
 interface Walk {
   layout: Place['layout'];
@@ -39,94 +55,102 @@ const walks: Walk[] = [
   { layout: 'releases', verb: 'unpublish', isSeenByReaders: true },
 ];
 
-for (const { layout, verb, isSeenByReaders = false } of walks)
-  t.test(`${verb}, ${layout}`, async (t) => {
-    const place = layOut(t, layout, 2);
-    const commands = commandsAt(place);
-    let version = 0;
-    const next = (): void => {
-      version += 1;
-      writeBundle(place, version);
-    };
-    const publish = async (): Promise<void> => {
-      next();
-      t.equal((await publishHere(place)).error, null);
-    };
-    const publishTwice = async (): Promise<void> => {
+async function killedCommand({ layout, verb, isSeenByReaders = false }: Walk): Promise<Killed> {
+  const place = layOut(t, layout, 2);
+  const commands = commandsAt(place);
+  let version = 0;
+  const next = (): void => {
+    version += 1;
+    writeBundle(place, version);
+  };
+  const publish = async (): Promise<void> => {
+    next();
+    const { error } = await publishHere(place);
+    if (error !== null) throw new Error(`${error.code}: ${error.message}`);
+  };
+  // As many releases as are kept, so that each publication removes one.
+  for (let published = 0; published < 3; published += 1) await publish();
+  return {
+    name: `${verb}, ${layout}`,
+    group: layout,
+    list: path.join(path.dirname(place.config), 'changes'),
+    async prepare() {
+      if (verb === 'run') {
+        next();
+        return;
+      }
       await publish();
       await publish();
-    };
-    /** Before each command, so that it makes the same changes each time. */
-    const prepare = async (): Promise<void> => {
-      if (verb === 'run') next();
-      if (verb === 'unpublish') await publishTwice();
-      if (verb === 'resume') t.equal(waybill(commands.rollback).status, 0);
-    };
-    const under = (env: Record<string, string>): ReturnType<typeof waybill> =>
-      waybill(commands[verb], { NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env });
-    // With those, there are as many releases as are kept, and each publication removes one.
-    await publish();
-    await publishTwice();
-    await prepare();
-    const counted = path.join(path.dirname(place.config), 'count');
-    t.equal(under({ KILL_AT: '0', KILL_COUNT: counted }).status, 0);
-    await publish();
-    const changes = Number(readFileSync(counted, 'utf8'));
-    t.ok(changes > 5, `${changes} changes`);
-    const all = Array.from({ length: changes }, (_, index) => index + 1);
-    for (const at of sampleOf(all, sampled, `${verb}, ${layout}`)) {
-      await prepare();
-      const { signal } = under({ KILL_AT: String(at) });
-      t.equal(signal, 'SIGKILL', `killed before change ${at} of ${changes}`);
-      const when = `${verb}, ${layout}, before change ${at} of ${changes}`;
-      if (!isSeenByReaders) t.not(versionRead(place), null, `${when}: readers have a version`);
+      if (verb === 'resume') waybill(commands.rollback);
+    },
+    run: (env) =>
+      waybill(commands[verb], { NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env }),
+    async wrong() {
+      const isGone = !isSeenByReaders && versionRead(place) === null;
       next();
-      await checkRecovery(t, place, version, when);
-    }
-    t.comment(
-      `told: ${changes} changes of ${verb}, ${layout}: killed before each in CI, else before ${sampled}`,
-    );
-    rmSync(place.site, { recursive: true });
-  });
+      return [...(isGone ? ['readers have nothing'] : []), ...(await wrongAfterKill(place, version))];
+    },
+  };
+}
 
-/** Readers of the former layout have its version at every moment, whoever is killed. */
-for (const [from, to] of [
-  ['in_place', 'releases'],
-  ['releases', 'in_place'],
-] as const)
-  t.test(`a change of layout to ${to}`, async (t) => {
-    const place = layOut(t, from, 2);
-    let version = 0;
-    /** Published in the former layout alone, and the next version is at the source. */
-    const prepare = async (): Promise<Place> => {
+/** Readers of the former layout have its version at every moment. */
+async function killedChange(from: Place['layout'], to: Place['layout']): Promise<Killed> {
+  const place = layOut(t, from, 2);
+  let changed = place;
+  let version = 0;
+  return {
+    name: `a change of layout to ${to}`,
+    group: 'layout',
+    list: path.join(path.dirname(place.config), 'changes'),
+    async prepare() {
       rmSync(place.site, { recursive: true, force: true });
       version += 1;
       writeBundle(place, version);
-      t.equal((await publishHere(withLayout(place, from))).error, null);
+      const { error } = await publishHere(withLayout(place, from));
+      if (error !== null) throw new Error(`${error.code}: ${error.message}`);
       version += 1;
       writeBundle(place, version);
-      return withLayout(place, to);
-    };
-    const under = ({ site, config }: Place, env: Record<string, string>): ReturnType<typeof waybill> =>
-      waybill(['run', '--config', config], {
-        ...{ NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: site, ...env },
+      changed = withLayout(place, to);
+    },
+    run: (env) =>
+      waybill(['run', '--config', place.config], {
+        ...{ NODE_OPTIONS: `--import ${preload}`, KILL_BELOW: place.site, ...env },
+      }),
+    async wrong() {
+      const hasFormer = (): boolean => versionRead({ ...place, layout: from }) === `version ${version - 1}`;
+      const before = hasFormer();
+      const wrong = await wrongAfterKill(changed, version);
+      return before && hasFormer() ? wrong : [...wrong, 'readers of the former layout lack its version'];
+    },
+  };
+}
+
+const killed = [
+  ...(await Promise.all(walks.map(killedCommand))),
+  await killedChange('in_place', 'releases'),
+  await killedChange('releases', 'in_place'),
+];
+const cases: Case[] = [];
+for (const { name, group, prepare, run, wrong, list } of killed)
+  t.test(`${name}, undisturbed`, async (test) => {
+    await prepare();
+    test.equal(run({ KILL_AT: '0', KILL_LIST: list }).status, 0);
+    const changes = readFileSync(list, 'utf8').split('\n');
+    test.ok(changes.length > 5, `${changes.length} changes`);
+    for (const [index, change] of changes.entries()) {
+      const when = `${name}, before change ${index + 1} of ${changes.length} ${change}`;
+      cases.push({
+        name: when,
+        stratum: `${group}: ${change}`,
+        async run() {
+          await prepare();
+          const { signal } = run({ KILL_AT: String(index + 1) });
+          return signal === 'SIGKILL' ? wrong() : ['it was not killed'];
+        },
       });
-    const counted = path.join(path.dirname(place.config), 'count');
-    t.equal(under(await prepare(), { KILL_AT: '0', KILL_COUNT: counted }).status, 0);
-    const changes = Number(readFileSync(counted, 'utf8'));
-    t.ok(changes > 10, `${changes} changes`);
-    const all = Array.from({ length: changes }, (_, index) => index + 1);
-    for (const at of sampleOf(all, sampled, `to ${to}`)) {
-      const changed = await prepare();
-      t.equal(under(changed, { KILL_AT: String(at) }).signal, 'SIGKILL', `killed before change ${at}`);
-      const when = `to ${to}, before change ${at} of ${changes}`;
-      const former = (): string | null => versionRead({ ...place, layout: from });
-      t.equal(former(), `version ${version - 1}`, `${when}: the former readers have what they had`);
-      await checkRecovery(t, changed, version, when);
-      t.equal(former(), `version ${version - 1}`, `${when}: and still do`);
     }
-    t.comment(
-      `told: ${changes} changes of a change to ${to}: killed before each in CI, else before ${sampled}`,
-    );
-    rmSync(place.site, { recursive: true });
   });
+
+t.test('killed before any change, the next run makes everything right', async (t) => {
+  await walkCases(t, cases, { what: 'kills before a change to the file system' });
+});

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import t, { type Test } from 'tap';
-import { generator, howMany, seed } from '../support/sampling.ts';
+import { generator, howMany, seed, share } from '../support/sampling.ts';
 
 /**
  * The built program, killed with SIGKILL while it publishes: at moments drawn from a seed over the length of
@@ -62,7 +62,7 @@ for (const [step, shows] of Object.entries({
 
 t.test('kills survived', async (t) => {
   t.equal(survived, randomKills + 4, `${survived} kills survived`);
-  t.comment(`told: ${survived} kills survived (of ${allKills + 4} in CI)`);
+  t.comment(`told: ${share(survived, allKills + 4)} kills survived`);
 });
 
 /** Empty where a directory goes while it is looked at. */

@@ -29,6 +29,7 @@ const site: Files = {
   ...{ 'assets/app.js': 'j', 'assets/img/one.png': '1', 'pages/about.html': 'a' },
 };
 const v2: Files = { 'a.txt': 'a2', 'new/d.txt': 'd2' };
+const another: Files = { 'another.txt': 'another' };
 /** One file of `v1` differs, the other one is kept. */
 const partly: Files = { ...v1, 'a.txt': 'a2' };
 /** `dir/c.txt` becomes a file where a directory was, and `a.txt` a directory where a file was. */
@@ -155,6 +156,19 @@ export const scenarios: readonly Scenario[] = [
     outcome: { ...partly, 'b.txt': 'b1', 'gone.txt': 'gone' },
     untouched: guests,
     startsUntrue: true,
+  },
+  {
+    // The next run has other paths, so it has to find out what was done of the first ones.
+    action: 'upsert_additive, and another bundle after it',
+    prepare: async (root) => {
+      await publishTo(root, { files: v1 });
+    },
+    work: async (root) =>
+      (await succeeds(publishTo(root, { files: v2 }))) && succeeds(publishTo(root, { files: another })),
+    rerun: async (root) =>
+      (await succeeds(publishTo(root, { files: another }))) && succeeds(publishTo(root, { files: v2 })),
+    outcome: { ...v1, ...v2, ...another },
+    untouched: {},
   },
   {
     action: 'replace_catalog',

@@ -1,3 +1,5 @@
+import type { Test } from 'tap';
+
 /**
  * The steps of the protocol that a publication goes through, found in the log of its storage operations
  * (`with-faults.ts`). Walks sample by step.
@@ -68,12 +70,20 @@ export const stepsOfObjects: readonly string[] = [
   'idle: removeTree staging',
 ];
 
-/** The steps that no stratum of this world has. */
-export function missingSteps(
+/**
+ * Fails if a step has no stratum whose name begins with `prefix`: then the walk does not reach it, or the
+ * protocol lacks it.
+ */
+export function hasSteps(
+  t: Test,
   strata: ReadonlySet<string>,
+  prefix: string,
   steps: readonly string[],
-  where: string,
-): readonly string[] {
-  const ofWorld = [...strata].filter((stratum) => stratum.startsWith(`${where}: `));
-  return steps.filter((step) => !ofWorld.some((stratum) => stratum.includes(step)));
+): void {
+  const ofPrefix = [...strata].filter((stratum) => stratum.startsWith(`${prefix}: `));
+  const missing = steps.filter((step) => !ofPrefix.some((stratum) => stratum.includes(step)));
+  t.same(missing, [], `${prefix}: ${everyStep}`);
 }
+
+/** Names the assertion of `hasSteps`, so that `scripts/broken-steps.ts` can tell it from a failed case. */
+export const everyStep = 'the walk has every step of the protocol';

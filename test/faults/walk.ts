@@ -99,6 +99,7 @@ async function walk(
   if (!log.fired) wrong.push('the fault never fired');
   if (retries > 0 && !succeeded) wrong.push('a retried passing failure failed the publication');
   wrong.push(...earlyDeletes(log, before, scenario));
+  if (succeeded) wrong.push(...notSynced(log, fault));
 
   const { files: afterFault, untruths } = await lookAt(world);
   if (scenario.startsUntrue !== true) wrong.push(...untruths.map((what) => `after the fault ${what}`));
@@ -128,7 +129,12 @@ export function commitIn(operations: readonly string[]): number {
 }
 
 /** They record what they have done, or consist of two attempts. */
-export const recorded: ReadonlySet<string> = new Set(['prune', 'reconcile', 'unpublish, then publish']);
+export const recorded: ReadonlySet<string> = new Set([
+  'prune',
+  'reconcile',
+  'unpublish, then publish',
+  'upsert_additive, and another bundle after it',
+]);
 
 /**
  * Whether the destination must be as before the attempt, after this fault made it fail: unless the process
@@ -193,6 +199,18 @@ function earlyDeletes(log: FaultLog, before: ReadonlyMap<string, string>, scenar
   return removal !== -1 && removal < lastWrite
     ? [`${log.operations[removal] ?? ''} came before the last write`]
     : [];
+}
+
+/** An action that succeeded has synced the state that it renamed into place: a power cut may follow. */
+function notSynced({ operations }: FaultLog, fault: Fault): string[] {
+  const commit = operations.findLastIndex((name) =>
+    /^(remove|rename \S+) (\S+\/)?\.publisher\.json$/.test(name),
+  );
+  const isSynced = operations.some(
+    (name, index) => name === 'sync' && index > commit && (index + 1 !== fault.at || fault.kind === 'after'),
+  );
+  const isRenamed = operations[commit]?.startsWith('rename') === true;
+  return isRenamed && !isSynced ? ['success was reported before the state was synced'] : [];
 }
 
 export function newLog(): FaultLog {

@@ -32,8 +32,8 @@ export interface WalkOptions {
   concurrency?: number;
 }
 
-/** The walk ends early after this many failures. */
-const maxFailures = 10;
+/** A walk ends early after this many failures. `TAP_BAIL` is tap's own setting. */
+const maxFailures = process.env['TAP_BAIL'] === '1' ? 1 : 10;
 const reportEveryMs = 10_000;
 
 /**

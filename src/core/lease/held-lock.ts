@@ -92,7 +92,10 @@ class HeldLock implements Lease {
     await giveBack(this.#storage, this.#options, this.holder, this.#heartbeat);
   }
 
-  /** The last write of an attempt is synced: no later step makes sure that it is on disk. */
+  /**
+   * The last write of an attempt is synced, even if its answer was lost. No later step makes sure that it is
+   * on disk.
+   */
   async #replaceState(
     body: Body,
     { isLast, ...expected }: { isLast: boolean } & Pick<WriteOptions, 'digest'>,
@@ -103,13 +106,20 @@ class HeldLock implements Lease {
     await storage.write(next, body, { mode: 'scratch', ...expected });
     await this.fence();
     this.check();
+    const sync = async (): Promise<void> => {
+      if (isLast) await storage.sync();
+    };
     await settleWrite(
       storage,
       async () => {
         await storage.rename([{ from: next, to: stateKey }]);
-        if (isLast) await storage.sync();
+        await sync();
       },
-      async () => isStateOf(storage, body),
+      async () => {
+        const isReplaced = await isStateOf(storage, body);
+        if (isReplaced) await sync();
+        return isReplaced;
+      },
     );
   }
 }

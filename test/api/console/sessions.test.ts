@@ -29,7 +29,7 @@ t.test('a session is opened by whoever has the secret, until it is over', async 
 });
 
 t.test('a network that fails to log in too often is refused', async (t) => {
-  const sleep = async () => t.fail('no login is slowed down');
+  const sleep = async (): Promise<void> => void t.fail('no login is slowed down');
   const limit = createLoginLimit({ sleep }, { perClient: 2, total: 9, windowSeconds: 60, slowdownMs: 5 });
   for (const client of ['2001:db8::1', '2001:db8::2']) {
     await limit.admit(client);

@@ -222,6 +222,21 @@ t.test('what is put back is synced, because nothing after it is', async (t) => {
   await lease.release();
 });
 
+t.test('a committed state is synced even if the answer to its rename was lost', async (t) => {
+  const inner = files();
+  const { storage, calls } = watched({
+    ...inner,
+    async rename(moves) {
+      await inner.rename(moves);
+      throw new WaybillError('storage_transient', 'no answer');
+    },
+  });
+  const lease = await acquire(storage);
+  await lease.writeState(empty);
+  t.equal(calls.at(-1), 'sync');
+  await lease.release();
+});
+
 t.test('a state whose answer was lost is read back before it counts as unknown', async (t) => {
   const inner = files();
   let isLost = false;
