@@ -24,7 +24,9 @@ function inputs() {
       .filter((name) => /\.[mc]js$/.test(name))
       .map((name) => path.join(directory, name)),
   );
-  const settings = readdirSync('.').filter((name) => /^(npm-shrinkwrap|package|tsconfig.*)\.json$/.test(name));
+  const settings = readdirSync('.').filter((name) =>
+    /^(npm-shrinkwrap|package|tsconfig.*)\.json$/.test(name),
+  );
   return [...sources, ...scripts, ...settings].sort();
 }
 

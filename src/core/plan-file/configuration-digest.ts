@@ -11,15 +11,17 @@ import { describeLocation } from '../storage/location.ts';
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],
 ): Digest {
-  const settings = targets.map(({ pipeline: { id, source, sourceId, autoManifest, sceneMaps }, destinations }) => ({
-    id,
-    source:
-      source.backend === 'http_upload'
-        ? source
-        : { backend: source.backend, place: describeLocation(source), id: sourceId },
-    autoManifest,
-    sceneMaps,
-    destinations,
-  }));
+  const settings = targets.map(
+    ({ pipeline: { id, source, sourceId, autoManifest, sceneMaps }, destinations }) => ({
+      id,
+      source:
+        source.backend === 'http_upload'
+          ? source
+          : { backend: source.backend, place: describeLocation(source), id: sourceId },
+      autoManifest,
+      sceneMaps,
+      destinations,
+    }),
+  );
   return digestOf(canonicalJson(settings));
 }
