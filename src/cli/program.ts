@@ -7,6 +7,7 @@ import { inspectCommand } from './commands/inspect/command.ts';
 import { notifyCommand } from './commands/notify/command.ts';
 import { packCommand } from './commands/pack/command.ts';
 import { pipelinesCommand } from './commands/pipelines/command.ts';
+import { publishCommand } from './commands/publish/command.ts';
 import { pruneCommand } from './commands/prune/command.ts';
 import { pushCommand } from './commands/push/command.ts';
 import { reconcileStateCommand } from './commands/reconcile-state/command.ts';
@@ -25,6 +26,7 @@ import { columnsOf, tolerateBrokenPipes, writeNow } from './standard-streams.ts'
 
 /** By name, in the order of the help. Each loads what it needs when it runs. */
 const commands: Readonly<Record<string, () => Command>> = {
+  publish: publishCommand,
   init: initCommand,
   run: runCommand,
   validate: validateCommand,

@@ -3,6 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { systemClock } from '../core/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
+import type { Loaded } from '../core/config/accepted-config.ts';
 import { loadConfig } from '../core/config/load.ts';
 import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
@@ -21,12 +22,7 @@ export interface SetUp {
   warnings: Finding[];
 }
 
-/**
- * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The
- * credentials of the named pipelines (all of them if none is named) must be there.
- */
-export async function setUp(options: {
-  config: string;
+interface SetUpOptions {
   output: Output;
   pipelineIds?: readonly string[];
   verbose?: boolean;
@@ -35,8 +31,21 @@ export async function setUp(options: {
   notifies?: boolean;
   /** The command is traced, so what the collector needs must be there too. */
   traces?: boolean;
-}): Promise<SetUp> {
-  const { config, warnings } = await loadConfig(options.config, { home: homedir() });
+}
+
+/**
+ * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The
+ * credentials of the named pipelines (all of them if none is named) must be there.
+ */
+export async function setUp({ config, ...options }: SetUpOptions & { config: string }): Promise<SetUp> {
+  return prepare(await loadConfig(config, { home: homedir() }), options);
+}
+
+/** As `setUp`, with a configuration that is loaded already. */
+export async function prepare(
+  { config, warnings }: Pick<Loaded, 'config' | 'warnings'>,
+  options: SetUpOptions,
+): Promise<SetUp> {
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireSecrets(

@@ -112,8 +112,15 @@ interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
   allowRemovals: boolean;
 }
 
-async function runAll(
-  { chosen, options, setUp: { config, context, warnings } }: Task,
+/** Publishes the chosen pipelines one after another. What fails is in the result. */
+export async function runAll(
+  {
+    chosen,
+    options,
+    setUp: { config, context, warnings },
+  }: Omit<Task, 'options'> & {
+    options: Pick<RunOptions, 'format'>;
+  },
   asked: Asked,
 ): Promise<RunResult> {
   const pipelines: PipelineResult[] = [];

@@ -1,0 +1,118 @@
+import { createHash } from 'node:crypto';
+import path from 'node:path';
+import { WaybillError } from '../../../core/errors.ts';
+
+/** A destination of the command line as settings of a configuration. */
+export interface DestinationSettings {
+  id: string;
+  /** `backend` and what belongs to it. */
+  settings: Readonly<Record<string, string | number | boolean>>;
+}
+
+export interface DestinationDefaults {
+  /** Absolute. */
+  workingDirectory: string;
+  userName: string;
+  sshKeyFile: string | undefined;
+}
+
+/**
+ * Parses a path, `sftp://[user@]host[:port]/path` or `s3://bucket[/prefix][?endpoint=&region=&path_style=]`. The
+ * id follows from the place, so that a later publication recognizes it. Throws `usage` with the three forms.
+ * Pure.
+ */
+export function parseDestination(text: string, defaults: DestinationDefaults): DestinationSettings {
+  const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(text)?.[1]?.toLowerCase();
+  if (scheme === 'sftp') return sftp(text, defaults);
+  if (scheme === 's3') return s3(text);
+  if (scheme !== undefined) throw notUnderstood(text, `"${scheme}" is not a kind of destination`);
+  if (text.trim() === '') throw notUnderstood(text, 'it is empty');
+  const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
+  if (remote !== null)
+    throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
+  return named('local', { path: path.resolve(defaults.workingDirectory, text) });
+}
+
+function sftp(text: string, { userName, sshKeyFile }: DestinationDefaults): DestinationSettings {
+  const url = parseUrl(text);
+  if (url.search !== '' || url.hash !== '') throw notUnderstood(text, 'SFTP takes no "?" and no "#"');
+  const directory = decoded(text, url.pathname)
+    .replace(/^\/~\//, '')
+    .replace(/(?<=.)\/+$/, '');
+  if (directory === '' || directory === '/' || directory === '/~')
+    throw notUnderstood(text, 'it names no directory of the server');
+  return named(
+    'sftp',
+    {
+      host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
+      ...(url.port === '' ? {} : { port: Number(url.port) }),
+      user: url.username === '' ? userName : decoded(text, url.username),
+      path: directory,
+    },
+    sshKeyFile === undefined ? {} : { ssh_key_file: sshKeyFile },
+  );
+}
+
+const s3Parameters = ['endpoint', 'region', 'path_style'];
+
+function s3(text: string): DestinationSettings {
+  const url = parseUrl(text);
+  // The host of a URL is in lower case, and the name of a bucket need not be.
+  const bucket = /^s3:\/\/([^/?#]*)/i.exec(text)?.[1] ?? '';
+  if (url.username !== '')
+    throw notUnderstood(text, 'S3 takes no user; credentials come from the environment');
+  const unknown = [...url.searchParams.keys()].find((name) => !s3Parameters.includes(name));
+  if (unknown !== undefined)
+    throw notUnderstood(text, `"${unknown}" is not a parameter; S3 takes ${s3Parameters.join(', ')}`);
+  const pathStyle = url.searchParams.get('path_style');
+  if (pathStyle !== null && pathStyle !== 'true' && pathStyle !== 'false')
+    throw notUnderstood(text, 'path_style is true or false');
+  const endpoint = url.searchParams.get('endpoint');
+  const region = url.searchParams.get('region');
+  const prefix = decoded(text, url.pathname).replace(/^\/+/, '');
+  return named(
+    's3',
+    { bucket, ...(prefix === '' ? {} : { prefix }), ...(endpoint === null ? {} : { endpoint }) },
+    {
+      ...(region === null ? {} : { region }),
+      ...(pathStyle === null ? {} : { path_style: pathStyle === 'true' }),
+    },
+  );
+}
+
+function parseUrl(text: string): URL {
+  if (!URL.canParse(text)) throw notUnderstood(text, 'it is not a URL');
+  const url = new URL(text);
+  if (url.password !== '')
+    throw new WaybillError('usage', 'a destination has a password in its URL, where other users can see it', {
+      hint: 'use an SSH agent or --ssh-key for SFTP, and the environment or a role for S3',
+    });
+  if (url.hostname === '') throw notUnderstood(text, 'it names no host or bucket');
+  return url;
+}
+
+function decoded(text: string, part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw notUnderstood(text, 'it has a "%" that is not an escape; write %25');
+  }
+}
+
+/** `place` decides the id; `access` does not. */
+function named(
+  backend: string,
+  place: DestinationSettings['settings'],
+  access: DestinationSettings['settings'] = {},
+): DestinationSettings {
+  const digest = createHash('sha256').update(JSON.stringify(place)).digest('hex').slice(0, 8);
+  return { id: `${backend}-${digest}`, settings: { backend, ...place, ...access } };
+}
+
+function notUnderstood(text: string, reason: string): WaybillError {
+  // A URL may hold a password that is not where one belongs.
+  const shown = text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
+  return new WaybillError('usage', `the destination "${shown}" is not understood: ${reason}`, {
+    hint: 'give a path like /srv/www, sftp://deploy@web1/srv/www, or s3://bucket/prefix?endpoint=https://s3.example.org',
+  });
+}

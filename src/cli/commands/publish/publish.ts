@@ -1,0 +1,224 @@
+import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { homedir, userInfo } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
+import type { Config } from '../../../core/config/config.ts';
+import { WaybillError } from '../../../core/errors.ts';
+import type { RunResult } from '../../../core/publish/results/result.ts';
+import { allSucceeded } from '../../../core/publish/results/summary.ts';
+import type { CommonOptions } from '../../options.ts';
+import { makeOutput, plural } from '../../output.ts';
+import { prepare } from '../../set-up.ts';
+import { untilStopped } from '../../stop-signal.ts';
+import { printRun } from '../run/run-text.ts';
+import { runAll } from '../run/run.ts';
+import { configurationText, type PublishSettings } from './configuration.ts';
+import { parseDestination, type DestinationSettings } from './destination.ts';
+
+export interface PublishOptions extends CommonOptions {
+  pipeline?: string;
+  dryRun: boolean;
+  force: boolean;
+  yes: boolean;
+  releases: boolean;
+  channel?: string;
+  index: PublishSettings['index'];
+  include?: string[];
+  exclude?: string[];
+  url?: string;
+  sshKey?: string;
+  save?: string;
+}
+
+/**
+ * `waybill publish`: builds the configuration in memory and publishes as `waybill run` does. Throws `usage`
+ * before anything is opened if the directory or a destination is unfit.
+ */
+export async function publish(
+  directory: string,
+  destinations: readonly string[],
+  options: PublishOptions,
+): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const settings = settingsOf(directory, destinations, options);
+  const text = configurationText(settings);
+  const loaded = await load(text);
+  if (options.force && !options.dryRun && !options.yes) await confirmForce(destinations.length);
+  if (options.save !== undefined) save(options.save, text);
+  return untilStopped(async (signal) => {
+    const setUp = await prepare(loaded, { output, verbose: options.verbose, signal });
+    const result = await runAll(
+      { chosen: everything(setUp.config), options, setUp },
+      {
+        ...{ dryRun: options.dryRun, force: options.force, allowRemovals: false },
+        ...(options.channel === undefined ? {} : { channel: options.channel }),
+      },
+    );
+    if (output.isJson) output.json('run', result);
+    else printRun(withoutSelection(result), output, { verbose: options.verbose, stopped: signal.aborted });
+    const isPublished = allSucceeded(result.pipelines);
+    if (isPublished && !options.dryRun && options.url !== undefined && options.channel === undefined)
+      output.note(`readers have it at ${options.url}`);
+    return isPublished ? 0 : 1;
+  });
+}
+
+/** A directory is one bundle: which of several was selected is no question. */
+function withoutSelection(result: RunResult): RunResult {
+  const pipelines = result.pipelines.map((pipeline) => ({
+    ...pipeline,
+    destinations: pipeline.destinations.map((destination) => ({
+      ...destination,
+      warnings: destination.warnings.filter(({ code }) => code !== 'fixed_bundle_selected'),
+    })),
+  }));
+  return { ...result, pipelines };
+}
+
+/** What is wrong with a value of the command line is said of the option that has it. */
+async function load(text: string): Promise<Loaded> {
+  const [bytes, file] = [Buffer.from(text), path.resolve('waybill.yml')];
+  const accepted = acceptedConfig(bytes, file, { home: homedir() });
+  if (accepted !== null) return accepted;
+  try {
+    const { judgeConfig } = await import('../../../core/config/judge-config.ts');
+    return judgeConfig(bytes, file, { home: homedir() });
+  } catch (error) {
+    const [first] = error instanceof WaybillError ? error.findings : [];
+    if (first === undefined) throw error;
+    const setting = first.pointer ?? '';
+    const option = options.find(([pattern]) => pattern.test(setting))?.[1];
+    const name = option ?? `the destination's ${setting.split('.').at(-1) ?? 'settings'}`;
+    throw new WaybillError('usage', `${name}: ${first.message}`, {
+      hint: 'waybill publish --help has examples',
+      cause: error,
+    });
+  }
+}
+
+const options: readonly [RegExp, string][] = [
+  [/^pipelines\[0\]\.(id|source\.id)$/, '--pipeline'],
+  [/\.public_base_url$/, '--url'],
+  [/\.channels/, '--channel'],
+  [/\.include/, '--include'],
+  [/\.exclude/, '--exclude'],
+  [/\.ssh_key_file$/, '--ssh-key'],
+];
+
+function everything({ pipelines }: Config): Parameters<typeof runAll>[0]['chosen'] {
+  return pipelines.map((pipeline) => ({ pipeline, destinations: pipeline.destinations }));
+}
+
+function settingsOf(
+  directory: string,
+  destinations: readonly string[],
+  options: PublishOptions,
+): PublishSettings {
+  const { channel, index, include = [], exclude = [], url } = options;
+  if (channel !== undefined && !options.releases)
+    throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
+  const source = requireDirectory(directory);
+  const defaults = {
+    ...{ workingDirectory: process.cwd(), userName: userInfo().username },
+    sshKeyFile: options.sshKey === undefined ? usualKeyFile() : path.resolve(options.sshKey),
+  };
+  const parsed = destinations.map((text) => parseDestination(text, defaults));
+  refuseOverlaps(source, parsed, destinations);
+  return {
+    ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
+    ...{ releases: options.releases, channel, index, include, exclude, url },
+  };
+}
+
+/** The absolute path, through no link. */
+function requireDirectory(directory: string): string {
+  const found = directory === '' ? undefined : statSync(directory, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) return realpathSync(directory);
+  const reason = found === undefined ? 'does not exist' : 'is not a directory';
+  throw new WaybillError('usage', `"${directory}" ${reason}`, {
+    hint: 'name the directory to publish, and then the destination: waybill publish ./site /srv/www',
+  });
+}
+
+function refuseOverlaps(
+  source: string,
+  destinations: readonly DestinationSettings[],
+  texts: readonly string[],
+): void {
+  destinations.forEach(({ id, settings }, index) => {
+    const text = texts[index] ?? '';
+    if (destinations.findIndex((other) => other.id === id) < index)
+      throw new WaybillError('usage', `the destination "${text}" is given twice`, {
+        hint: 'name each destination once',
+      });
+    if (settings['backend'] !== 'local') return;
+    const target = realPath(String(settings['path']));
+    if (isWithin(target, source) || isWithin(source, target))
+      throw new WaybillError(
+        'usage',
+        target === source
+          ? `"${text}" is the directory that is published`
+          : `the destination "${text}" and the directory "${source}" lie inside one another`,
+        { hint: 'name a destination outside of the directory' },
+      );
+  });
+}
+
+/** With the links of the part of the path that exists resolved. */
+function realPath(target: string): string {
+  if (existsSync(target)) return realpathSync(target);
+  const parent = path.dirname(target);
+  return parent === target ? target : path.join(realPath(parent), path.basename(target));
+}
+
+function isWithin(inner: string, outer: string): boolean {
+  const relative = path.relative(outer, inner);
+  return relative === '' || (relative !== '..' && !relative.startsWith('../') && !path.isAbsolute(relative));
+}
+
+/** The id of a pipeline for a directory's name: `My Site` becomes `my-site`. */
+function slugOf(directory: string): string {
+  const slug = path
+    .basename(directory)
+    .toLowerCase()
+    .replace(/[^a-z0-9_-]+/g, '-')
+    .replace(/^[-_]+|-+$/g, '')
+    .slice(0, 64);
+  return slug === '' ? 'site' : slug;
+}
+
+/** A key that OpenSSH would try, if no agent is running. */
+function usualKeyFile(): string | undefined {
+  if ((process.env['SSH_AUTH_SOCK'] ?? '') !== '') return undefined;
+  return ['id_ed25519', 'id_ecdsa', 'id_rsa']
+    .map((name) => path.join(homedir(), '.ssh', name))
+    .find((file) => existsSync(file));
+}
+
+async function confirmForce(destinations: number): Promise<void> {
+  const where = destinations === 1 ? 'the destination' : plural(destinations, 'destination');
+  if (process.stdin.isTTY && process.stderr.isTTY) {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr });
+    const answer = await terminal.question(`--force deletes everything else at ${where}. Continue? [y/N] `);
+    terminal.close();
+    if (/^y(es)?$/i.test(answer.trim())) return;
+  }
+  throw new WaybillError('usage', `--force deletes everything else at ${where}, and was not confirmed`, {
+    hint: 'look at what it would do with --dry-run, and then add --yes',
+  });
+}
+
+function save(file: string, text: string): void {
+  try {
+    writeFileSync(file, text, { flag: 'wx' });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const reason =
+      code === 'EEXIST' ? 'it exists already' : error instanceof Error ? error.message : 'unknown';
+    throw new WaybillError('usage', `the configuration cannot be saved as "${file}": ${reason}`, {
+      hint: 'name another file; nothing was published',
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,195 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { GetObjectCommand } from '@aws-sdk/client-s3';
+import t, { type Test } from 'tap';
+import { inParallel } from '../../src/core/parallel.ts';
+import { startRadosgw } from '../services/radosgw.ts';
+import { startSshd } from '../services/sshd.ts';
+import { document, fingerprint, program, type Ended } from './process.ts';
+
+/** `waybill publish`: a directory and destinations on the command line, and no configuration. */
+
+interface Place {
+  cwd: string;
+  waybill: (args: readonly string[], env?: Record<string, string>) => Promise<Ended>;
+}
+
+function layOut(t: Test): Place {
+  const cwd = t.testdir({ home: {}, site: { 'index.html': '<p>home</p>', css: { 'style.css': 'p {}' } } });
+  const longAgo = new Date('2026-11-20T01:02:03Z');
+  for (const name of ['index.html', 'css/style.css'])
+    utimesSync(path.join(cwd, 'site', name), longAgo, longAgo);
+  const waybill: Place['waybill'] = async (args, env = {}) => {
+    const child = spawn(process.execPath, [program, ...args], {
+      ...{ cwd, stdio: ['ignore', 'pipe', 'pipe'] },
+      env: { PATH: process.env['PATH'] ?? '', HOME: path.join(cwd, 'home'), ...env },
+    });
+    const ended = once(child, 'exit') as Promise<[number | null]>;
+    const [stdout, stderr, [status]] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+    return { status, stdout, stderr };
+  };
+  return { cwd, waybill };
+}
+
+const read = (...parts: string[]): string => readFileSync(path.join(...parts), 'utf8');
+
+t.test('a directory is published to a path, and a second time there is nothing to do', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  const dry = await waybill(['publish', 'site', 'www', '--dry-run']);
+  t.match(dry, { status: 0, stdout: /publish_new[^]*dry run/ });
+  t.notOk(existsSync(path.join(cwd, 'www')));
+  t.match(await waybill(['publish', 'site', 'www']), { status: 0, stderr: '', stdout: /publish_new=1/ });
+  t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
+  t.same(readdirSync(path.join(cwd, 'www')).sort(), ['.publisher.json', 'css', 'index.html']);
+  const before = fingerprint(path.join(cwd, 'www'));
+  const again = await waybill(['publish', 'site', 'www', '--format', 'json']);
+  const { counters } = document(t, again) as { counters: Record<string, number> };
+  t.equal(counters['skip_same'], 1);
+  t.same(fingerprint(path.join(cwd, 'www')), before);
+  writeFileSync(path.join(cwd, 'site/index.html'), '<p>edited</p>');
+  t.match(await waybill(['publish', './site', './www']), { status: 0, stdout: /replace_catalog=1/ });
+  t.equal(read(cwd, 'www/index.html'), '<p>edited</p>');
+  t.equal(
+    fingerprint(path.join(cwd, 'www'))['css/style.css'],
+    before['css/style.css'],
+    'the other file stays',
+  );
+});
+
+t.test('several destinations, an index, and releases', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  const ended = await waybill(['publish', 'site/css', 'a', 'b', '--releases', '--index', 'auto']);
+  t.match(ended, { status: 0, stdout: /publish_new=2/ });
+  for (const name of ['a', 'b']) t.match(read(cwd, name, 'current/index.html'), 'style.css');
+  t.match(readlinkSync(path.join(cwd, 'a/current')), /^releases\//);
+  const bare = await waybill(['publish', 'site/css', 'c', '--index', 'never']);
+  t.equal(bare.status, 0);
+  t.notOk(existsSync(path.join(cwd, 'c/index.html')));
+});
+
+t.test('a channel leaves the current release as it is', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  t.equal((await waybill(['publish', 'site', 'www', '--releases'])).status, 0);
+  writeFileSync(path.join(cwd, 'site/index.html'), 'preview');
+  const ended = await waybill(['publish', 'site', 'www', '--releases', '--channel', 'pr-12']);
+  t.equal(ended.status, 0, ended.stderr + ended.stdout);
+  t.equal(read(cwd, 'www/current/index.html'), '<p>home</p>');
+  t.equal(read(cwd, 'www/pr-12/index.html'), 'preview');
+});
+
+t.test('--save writes the configuration that does the same, and overwrites nothing', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  const args = ['publish', 'site', 'www', '--exclude', 'css', '--save', 'site.yml'];
+  t.match(await waybill(args), { status: 0, stderr: '' });
+  t.same(readdirSync(path.join(cwd, 'www')).sort(), ['.publisher.json', 'index.html']);
+  t.match(await waybill(['run', '-c', 'site.yml']), { status: 0, stdout: /skip_same=1/ });
+  t.match(await waybill(args), { status: 2, stderr: /exists already[^]*next/ });
+});
+
+t.test('foreign content is kept, unless --force is confirmed', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  mkdirSync(path.join(cwd, 'www'));
+  writeFileSync(path.join(cwd, 'www/precious'), 'x');
+  t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /fail_unmanaged=1/ });
+  t.match(await waybill(['publish', 'site', 'www', '--force']), { status: 2, stderr: /add --yes/ });
+  t.ok(existsSync(path.join(cwd, 'www/precious')));
+  t.match(await waybill(['publish', 'site', 'www', '--force', '--yes']), {
+    status: 0,
+    stdout: /force_replace=1/,
+  });
+  t.notOk(existsSync(path.join(cwd, 'www/precious')));
+});
+
+t.test('mistakes are usage errors with a remedy, and nothing is written', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  writeFileSync(path.join(cwd, 'file'), '');
+  symlinkSync('site', path.join(cwd, 'link'));
+  const before = fingerprint(cwd);
+  const threeForms = /next {3}give a path like .*, sftp:\/\/.*, or s3:\/\//;
+  const mistakes = [
+    [['nowhere', 'www'], /"nowhere" does not exist\nnext/],
+    [['file', 'www'], /"file" is not a directory/],
+    [['site', 'site/www'], /lie inside one another/],
+    [['site', '.'], /lie inside one another/],
+    [['site', 'link'], /"link" is the directory that is published/],
+    [['site', 'www', './www'], /"\.\/www" is given twice/],
+    [['site', 'ftp://host/www'], threeForms],
+    [['site', 'https://host/www'], threeForms],
+    [['site', ''], threeForms],
+    [['site', 'deploy@web1:/srv/www'], /write sftp:\/\/deploy@web1\/srv\/www/],
+    [['site', 'sftp://web1/'], /names no directory/],
+    [['site', 's3://bucket/x?key=1'], /"key" is not a parameter; S3 takes endpoint/],
+    [['site', 's3://bucket/x?path_style=yes'], /path_style is true or false/],
+    [['site', 's3://bad_bucket%/x'], /^error {2}the destination's bucket: found the text "bad_bucket%"/],
+    [['site', 'www', '--channel', 'x'], /--channel needs releases/],
+    [['site', 'www', '--pipeline', 'My Site'], /^error {2}--pipeline: found the text "My Site"/],
+    [['site', 'www', '--url', 'nope'], /^error {2}--url: /],
+  ] as const;
+  await inParallel(mistakes, 3, async ([args, message]) => {
+    const ended = await waybill(['publish', ...args]);
+    t.match(ended, { status: 2, stdout: '', stderr: message }, args.join(' '));
+    t.match(ended.stderr, /\nnext {3}/);
+  });
+  for (const destination of ['sftp://me:s3cret-word@host/www', 's3://key:s3cret-word@bucket/www']) {
+    const ended = await waybill(['publish', 'site', destination]);
+    t.match(ended, { status: 2, stderr: /has a password in its URL[^]*next {3}use an SSH agent/ });
+    t.notMatch(ended.stdout + ended.stderr, 's3cret-word');
+  }
+  t.same(fingerprint(cwd), before);
+});
+
+t.test('an empty directory, secrets and a mistaken manifest fail with the file', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  mkdirSync(path.join(cwd, 'empty'));
+  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /holds no file to publish/ });
+  writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
+  t.match(await waybill(['publish', 'site', 'www']), {
+    status: 1,
+    stdout: /\.env: has the name of a file with secrets/,
+  });
+  t.match(await waybill(['publish', 'site', 'www', '--exclude', '.env']), { status: 0 });
+  writeFileSync(path.join(cwd, 'site/manifest.json'), '{"files": 3}');
+  t.match(await waybill(['publish', 'site', 'www']), { status: 1, stdout: /manifest\.json:1:\d+/ });
+  t.equal(read(cwd, 'www/index.html'), '<p>home</p>');
+});
+
+t.test('a directory is published over SFTP with a key of the home directory', async (t) => {
+  const server = await startSshd(t);
+  const { cwd, waybill } = layOut(t);
+  mkdirSync(path.join(cwd, 'home/.ssh'), { mode: 0o700 });
+  writeFileSync(path.join(cwd, 'home/.ssh/id_ed25519'), readFileSync(server.clientKeyFile), { mode: 0o600 });
+  const url = `sftp://${server.user}@${server.host}:${server.port}${server.root}/www`;
+  t.match(await waybill(['publish', 'site', url]), { status: 0, stdout: /publish_new=1/ });
+  t.equal(read(server.root, 'www/css/style.css'), 'p {}');
+  t.match(await waybill(['publish', 'site', url]), { status: 0, stdout: /skip_same=1/ });
+});
+
+t.test('a directory is published to a bucket with the credentials of the environment', async (t) => {
+  const server = await startRadosgw(t);
+  const bucket = await server.newBucket();
+  const { waybill } = layOut(t);
+  const env = {
+    AWS_ACCESS_KEY_ID: server.user.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: server.user.secretAccessKey,
+    AWS_REGION: 'us-east-1',
+  };
+  const url = `s3://${bucket}/site?endpoint=${encodeURIComponent(server.endpoint)}`;
+  t.match(await waybill(['publish', 'site', url], env), { status: 0, stdout: /publish_new=1/ });
+  const found = await server.client().send(new GetObjectCommand({ Bucket: bucket, Key: 'site/index.html' }));
+  t.equal(await found.Body?.transformToString(), '<p>home</p>');
+  t.match(await waybill(['publish', 'site', url], env), { status: 0, stdout: /skip_same=1/ });
+  const absent = `s3://no-such-bucket/site?endpoint=${encodeURIComponent(server.endpoint)}`;
+  t.match(await waybill(['publish', 'site', absent], env), { status: 1, stdout: /no-such-bucket/ });
+});
