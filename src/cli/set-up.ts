@@ -50,7 +50,7 @@ export async function setUp(options: {
     clock: systemClock,
     log,
     secrets,
-    openStorage: storageOpener({ clock: systemClock, log, secrets }),
+    openStorage: storageOpener({ clock: systemClock, log, secrets, signal: options.signal }),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
   return { config, context, warnings: [...warnings, ...secrets.warnings] };
