@@ -61,7 +61,7 @@ export async function prepare(
     clock: systemClock,
     log,
     secrets,
-    openStorage: storageOpener({ clock: systemClock, log, secrets }),
+    openStorage: storageOpener({ clock: systemClock, log, secrets, signal: options.signal }),
     ...userCache(),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };

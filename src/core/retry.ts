@@ -1,16 +1,25 @@
 import type { Clock } from './clock.ts';
-import { hasCode } from './errors.ts';
+import { hasCode, WaybillError } from './errors.ts';
 
 export interface RetryPolicy {
-  /** Attempts after the first; 0 or more. */
+  /** Attempts after the first; 0 or more. If `forMs` is set, only of calls after `signal` has aborted. */
   retries: number;
+  /** Attempts are made until this many milliseconds after the first failure. Left out: `retries` decides. */
+  forMs?: number;
   /** Upper bound of the first pause, in milliseconds; it doubles with each try. */
   baseMs: number;
-  /** No pause is longer than this, in milliseconds. */
+  /** No pause is longer than this, in milliseconds, unless the server asks for it. */
   capMs: number;
 }
 
-export const defaultRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
+/** For a part of a call that is retried as a whole, and for deliveries. */
+export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
+
+/** A call to a storage outlasts the restart of a server. */
+export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_000 };
+
+/** A server that asks for a longer pause, in milliseconds, is not retried by the call. */
+export const maxRetryAfterMs = 60_000;
 
 export interface RetryOptions {
   policy: RetryPolicy;
@@ -23,21 +32,32 @@ export interface RetryOptions {
 
 /**
  * Runs `work` again while it fails with `storage_transient`, after a pause drawn uniformly from [0, min(cap,
- * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015). Any
- * other failure is final and thrown. If `signal` aborts, the last failure or, during a pause, the signal's
- * reason is thrown. `work` gets the number of the attempt, from 1.
+ * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015), or
+ * as long as the failure's `retryAfterSeconds` asks for. Any other failure is final and thrown. If `signal`
+ * aborts during a pause, its reason is thrown. Calls made after that, such as those that undo a publication,
+ * are retried `retries` times. `work` gets the number of the attempt, from 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, random = Math.random } = options;
+  let firstFailureAt: number | undefined;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await work(attempt);
     } catch (failure) {
-      if (!hasCode(failure, 'storage_transient') || attempt > policy.retries || signal?.aborted)
-        throw failure;
-      const pauseMs = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
+      const isStopping = signal?.aborted === true;
+      const elapsedMs = clock.monotonic() - (firstFailureAt ??= clock.monotonic());
+      const isOver =
+        policy.forMs === undefined || isStopping ? attempt > policy.retries : elapsedMs >= policy.forMs;
+      const hintMs = hintOf(failure);
+      if (!hasCode(failure, 'storage_transient') || isOver || hintMs > maxRetryAfterMs) throw failure;
+      const jitterMs = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
+      const pauseMs = Math.max(hintMs, jitterMs);
       options.onRetry?.(failure, attempt, pauseMs);
-      await clock.sleep(pauseMs, signal);
+      await clock.sleep(pauseMs, isStopping ? undefined : signal);
     }
   }
+}
+
+function hintOf(failure: unknown): number {
+  return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts';
 import { onAbort } from '../on-abort.ts';
-import { defaultRetryPolicy, type RetryPolicy } from '../retry.ts';
+import { briefRetryPolicy, type RetryPolicy } from '../retry.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
 import type { Attempted, Refused, Sink } from './sink.ts';
@@ -38,7 +38,7 @@ export const longestRetryAfterMs = 30_000;
  * as the receiver asked. Never throws: a failure is returned with its reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
-  const { clock, signal, hurry, policy = defaultRetryPolicy, random = Math.random } = options;
+  const { clock, signal, hurry, policy = briefRetryPolicy, random = Math.random } = options;
   for (let attempt = 1; ; attempt += 1) {
     const answer = await oneTry(sink, event, options);
     if (answer.ok) return { delivered: true, tries: attempt, reason: null, gone: false, isAway: false };

@@ -9,22 +9,23 @@ import { withRetry } from './wrappers/retry.ts';
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
 /**
- * Opens the storage of a configured location, with retry and log around it. Drivers are loaded when they are
+ * Opens the storage of a configured location, with retry and log around it. After `signal` aborts, calls are
+ * retried only briefly. Drivers are loaded when they are
  * first needed: an SDK takes a hundred times as long to load as the command line.
  */
 export function storageOpener(
-  context: StorageContext,
+  context: StorageContext & { signal?: AbortSignal | undefined },
   policy: RetryPolicy = defaultRetryPolicy,
 ): OpenStorage {
   return async (location, options) => {
-    const storage = await retry({ policy, clock: context.clock }, () =>
-      backendOf(location).open(location, context, options),
-    );
+    const { clock, signal } = context;
+    const retryOptions = { policy, clock, ...(signal === undefined ? {} : { signal }) };
+    const storage = await retry(retryOptions, () => backendOf(location).open(location, context, options));
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
         { storage: storage.label, attempt, pauseMs, err: failure },
         'storage call failed, trying again',
       );
-    return withRetry(withLog(storage, context.log, context.clock), { policy, clock: context.clock, onRetry });
+    return withRetry(withLog(storage, context.log, clock), { ...retryOptions, onRetry });
   };
 }

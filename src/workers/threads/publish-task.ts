@@ -35,7 +35,7 @@ export async function threadContext(
   { log, signal, notify, tracer }: ThreadWork,
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  const openStorage = storageOpener({ clock: systemClock, log, secrets });
+  const openStorage = storageOpener({ clock: systemClock, log, secrets, signal });
   // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
   const notifying = config.notifiers.length === 0 ? {} : { notify };
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');

@@ -4,7 +4,7 @@ import { hasCode, WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
 import { escapedName } from '../../name-bytes.ts';
 import { inParallel } from '../../parallel.ts';
-import { defaultRetryPolicy, type RetryPolicy } from '../../retry.ts';
+import { briefRetryPolicy, type RetryPolicy } from '../../retry.ts';
 import { createSemaphore } from '../../semaphore.ts';
 import { alreadyExists, keyTooLong, noLinks, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, nameOf, splitAtOddSegment, type Key } from '../key.ts';
@@ -73,7 +73,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
     budget: createSemaphore(memoryBytes),
     partBytes,
     partsAtOnce,
-    retry: { policy: options.retry ?? defaultRetryPolicy, clock },
+    retry: { policy: options.retry ?? briefRetryPolicy, clock },
     onAbortFailed: (upload, error) =>
       log.warn(
         { storage: label, key: upload.key, err: error },

@@ -1,4 +1,5 @@
 import { WaybillError, type ErrorCode } from '../../errors.ts';
+import { parseRetryAfter } from '../../retry-after.ts';
 
 /**
  * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.
@@ -104,9 +105,13 @@ const meanings: Record<string, Meaning> = {
 export function s3Error(place: S3Place, what: string, failure: S3Failure, now: Date): WaybillError {
   const meaning = byContext(place, failure, now) ?? meanings[failure.name] ?? byStatus(failure);
   const message = meaning.message ?? summary(failure);
+  const retryAfterMs = parseRetryAfter(failure.headers['retry-after'], now);
   return new WaybillError(meaning.code, `${place.label}: ${what}: ${message}`, {
     // Not the error of the SDK, which contains access key ids and the signed text.
     cause: new S3AnswerError(failure),
+    ...(meaning.code === 'storage_transient' && retryAfterMs !== undefined
+      ? { retryAfterSeconds: Math.ceil(retryAfterMs / 1000) }
+      : {}),
     ...(meaning.hint === undefined ? {} : { hint: hintAt(place, meaning.hint) }),
   });
 }
@@ -233,8 +238,10 @@ export function failureOf(thrown: unknown): S3Failure {
   };
   const name = error.name ?? 'Error';
   const isPlain = name === 'Error' || name === 'AggregateError' || name === 'TypeError';
+  // The HTTP handler of the SDK names broken connections TimeoutError, too, but keeps their code.
+  const isTimeout = name === 'TimeoutError' && error.code !== 'ETIMEDOUT';
   return {
-    name: isPlain && typeof error.code === 'string' ? error.code : name,
+    name: (isPlain || isTimeout) && typeof error.code === 'string' ? error.code : name,
     message: error.message ?? '',
     status: error.$metadata?.httpStatusCode ?? error.$response?.statusCode ?? null,
     headers: error.$response?.headers ?? {},

@@ -201,7 +201,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
       'the SSH agent holds more keys than the server accepts attempts (MaxAuthTries); remove some, or run with an empty SSH_AUTH_SOCK so that only ssh_key_file is tried',
     );
   if (code === 'ENOTFOUND' || /address lookup failed/i.test(message))
-    return fail('storage_permanent', 'the name of the host is not known', 'check `host`');
+    return fail('storage_transient', 'the name of the host is not known', 'check `host` and DNS');
   if (code === 'EAI_AGAIN')
     return fail('storage_transient', 'the name of the host cannot be looked up at the moment');
   if (code === 'ECONNREFUSED')

@@ -36,7 +36,7 @@ t.test('connection failures map to codes of the storage', async (t) => {
   const expected: [string, string, string][] = [
     ['All configured authentication methods failed', '', 'storage_denied'],
     ['Too many authentication failures', '', 'storage_denied'],
-    ['x', 'ENOTFOUND', 'storage_permanent'],
+    ['x', 'ENOTFOUND', 'storage_transient'],
     ['x', 'EAI_AGAIN', 'storage_transient'],
     ['x', 'ECONNREFUSED', 'storage_transient'],
     ['Handshake failed: no matching cipher', '', 'storage_permanent'],

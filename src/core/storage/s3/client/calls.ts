@@ -3,7 +3,7 @@ import { WaybillError } from '../../../errors.ts';
 import { onAbort } from '../../../on-abort.ts';
 import { answerName, failureOf, hintAt, namedKey, s3Error, type S3Place } from '../errors.ts';
 
-/** The time a call may take besides sending its body. */
+/** The time a call may take besides sending its body. A silent connection is closed earlier, see sdk.ts. */
 const answerWithinMs = 180_000;
 /** The slowest connection that is worth waiting for: 16 bytes/ms are 16 kB/s. */
 const slowestBytesPerMs = 16;
@@ -34,8 +34,12 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
       const release = signal === undefined ? undefined : onAbort(signal, stop);
       const withinMs = answerWithinMs + bodyBytes / slowestBytesPerMs;
       const deadline = clock.timeout(withinMs, () => ended.abort(noAnswer(key, withinMs)));
+      const stopped = new Promise<never>((_, reject) => {
+        onAbort(ended.signal, () => reject(ended.signal.reason as Error));
+      });
       try {
-        return await send(ended.signal);
+        // The HTTP handler waits for a body to be sent before it rejects.
+        return await Promise.race([send(ended.signal), stopped]);
       } catch (error) {
         throw ended.signal.aborted ? ended.signal.reason : failed(key, error);
       } finally {
@@ -48,7 +52,7 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
       try {
         yield* body;
       } catch (error) {
-        throw failed(key, error);
+        throw failed(key, error, ', in the middle of the object');
       }
     },
 
@@ -62,9 +66,9 @@ export function s3Calls(place: S3Place, clock: Clock): S3Calls {
       ),
   };
 
-  function failed(key: string, error: unknown): WaybillError {
+  function failed(key: string, error: unknown, step = ''): WaybillError {
     if (error instanceof WaybillError) return error;
-    return s3Error(place, namedKey(place, key), failureOf(error), clock.now());
+    return s3Error(place, namedKey(place, key) + step, failureOf(error), clock.now());
   }
 
   function noAnswer(key: string, withinMs: number): WaybillError {

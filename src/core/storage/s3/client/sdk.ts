@@ -9,8 +9,8 @@ import { sendDirectly, type SendDirectly } from './direct.ts';
 /** More than twice the maximum number of concurrent files, for their parts and for concurrent reads. */
 const mostSockets = 160;
 const connectWithinMs = 10_000;
-/** A connection on which no byte arrives for this long is closed. */
-const silenceMs = 120_000;
+/** A connection on which no byte is sent or received for this long is closed. */
+const defaultSilenceMs = 60_000;
 
 export interface Sdk {
   client: S3Client;
@@ -25,13 +25,15 @@ export interface SdkOptions {
   /** Null: the default credential chain of the SDK. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
   clock: Clock;
+  /** How long a connection may be silent, in milliseconds; only tests pass their own. */
+  silenceMs?: number;
 }
 
 /**
  * The SDK's client as waybill uses it: one attempt per call, keep-alive connections, and bodies signed with
  * hashes that have been computed already.
  */
-export function openSdk({ location, credentials, clock }: SdkOptions): Sdk {
+export function openSdk({ location, credentials, clock, silenceMs = defaultSilenceMs }: SdkOptions): Sdk {
   const agent = { keepAlive: true, maxSockets: mostSockets };
   const handler = new NodeHttpHandler({
     httpAgent: new http.Agent(agent),
