@@ -1,6 +1,6 @@
 import t from 'tap';
 import { walkCases, type Case } from '../support/sampling.ts';
-import { frozenCases, frozenScenarios } from './frozen.ts';
+import { frozenCases, frozenScenarios, type FrozenOptions } from './frozen.ts';
 import { hasSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
 import { newWorld, worldKinds } from './world.ts';
 
@@ -9,9 +9,12 @@ const cases: Case[] = [];
 for (const where of worldKinds)
   for (const scenario of frozenScenarios)
     t.test(`${where}: ${scenario.name}, undisturbed`, async (test) => {
-      const stratum = (step: string, isMidway: boolean): string =>
-        isMidway ? `${where}: ${step}, continued midway` : `${where}: ${scenario.name}: ${step}`;
-      cases.push(...(await frozenCases(test, newWorld(where, t), scenario, { where, stratum })));
+      const stratum: FrozenOptions['stratum'] = (step, kind) => {
+        if (kind === 'midway') return `${where}: ${step}, continued midway`;
+        return `${where}: ${scenario.name}: ${kind === 'whole' ? step : kind}`;
+      };
+      const renames = where === 'memory files' || where === 'local';
+      cases.push(...(await frozenCases(test, newWorld(where, t), scenario, { where, stratum, renames })));
     });
 
 t.test('a publisher that was stopped never commits, and does not disturb the other one', async (t) => {

@@ -91,9 +91,10 @@ export const frozenScenarios: readonly FrozenScenario[] = [
 
 /**
  * What the process does first when it is continued: its timers, which are all due, or the answer of the
- * operation that it waited for.
+ * operation that it waited for. `no time`: its clock stood still, too, as in a virtual machine that was
+ * suspended, so that only a fence can find that the lease is lost.
  */
-type First = 'timers' | 'answer';
+type First = 'timers' | 'answer' | 'no time';
 
 export interface Freeze {
   /** The operation, counted from 1. */
@@ -107,9 +108,11 @@ export interface FrozenOptions {
   /** Names the world. */
   where: string;
   /** The stratum of a case. */
-  stratum: (step: string, isMidway: boolean) => string;
+  stratum: (step: string, kind: 'whole' | 'midway' | 'no time') => string;
   /** At most so many cases in which the other publisher is still at work, evenly spread. */
   maxMidway?: number;
+  /** Whether outputs are renamed into place; a write in place takes time after the fence. */
+  renames: boolean;
 }
 
 /** The freezes of a scenario; `start` becomes the destination that each case copies. */
@@ -117,7 +120,7 @@ export async function frozenCases(
   t: Test,
   start: World,
   scenario: FrozenScenario,
-  { where, stratum, maxMidway = Infinity }: FrozenOptions,
+  { where, stratum, maxMidway = Infinity, renames }: FrozenOptions,
 ): Promise<Case[]> {
   await put(await start.open(), 'sibling', 'untouched');
   await scenario.prepare(start);
@@ -132,13 +135,20 @@ export async function frozenCases(
       for (let wokenAt = 1; wokenAt <= others; wokenAt += 1) midway.push({ at, first, wokenAt });
     }
   const steps = stepsOf(operations);
+  // Between the fence and the changes that follow it, time is the only guard.
+  for (const [index, step] of steps.entries())
+    if (renames && /^staging: (?!read )/.test(step))
+      whole.push({ at: index + 1, first: 'no time', wokenAt: null });
   const stride = Math.max(1, Math.ceil(midway.length / maxMidway));
   return [...whole, ...midway.filter((_, index) => index % stride === 0)].map((freeze) => {
     const { at, first, wokenAt } = freeze;
     const stoppedAfter = `${at} ${withoutIds(operations[at - 1] as string)}`;
     return {
       name: `${where}: ${scenario.name}, stopped after ${stoppedAfter}, ${first} first, continued at ${wokenAt ?? 'the end'}`,
-      stratum: stratum(steps[at - 1] as string, wokenAt !== null),
+      stratum: stratum(
+        steps[at - 1] as string,
+        first === 'no time' ? first : wokenAt === null ? 'whole' : 'midway',
+      ),
       run: async () => wrongAfter(start, scenario, freeze),
     };
   });
@@ -282,6 +292,10 @@ function stoppable(inner: Storage, at = 0): Stoppable {
       },
     }),
     async wake(first) {
+      if (first === 'no time') {
+        await this.go();
+        return;
+      }
       elapsed += asleepMs;
       if (first === 'timers') {
         fire();

@@ -58,7 +58,8 @@ export async function casesOnServer(
     });
   const freezes = frozenScenarios.map(async (scenario) =>
     frozenCases(t, newWorld(scenario.name), scenario, {
-      ...{ where, maxMidway, stratum: (step) => `${ofStep(step)}, frozen` },
+      ...{ where, maxMidway, renames: hasDirectories },
+      stratum: (step) => `${ofStep(step)}, frozen`,
     }),
   );
   const releases = releaseScenarios
