@@ -1,4 +1,4 @@
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
 import { mostListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
@@ -349,11 +349,7 @@ t.test('of two updates at once nothing is lost', async (t) => {
     const bundles = ['a', 'b', 'c', 'd', 'e', 'f'];
     await (await standAt(await world.open(), 'first')).run(settings);
     const stands = await Promise.all(bundles.map(async (name) => standAt(await world.open(), name)));
-    const results = await Promise.all(stands.map((stand) => stand.run(settings)));
-    t.strictSame(
-      results.map(({ status }) => status),
-      bundles.map(() => 'ok'),
-    );
+    await Promise.all(stands.map((stand) => runUntilFree(t, stand)));
     t.strictSame(
       pathsIn((await world.files()) as Map<string, string>).toSorted(),
       [...bundles, 'first'],
@@ -361,6 +357,26 @@ t.test('of two updates at once nothing is lost', async (t) => {
     );
   }
 });
+
+/**
+ * Runs until no other publisher holds the lease for too long: the clock of a stand does not wait for the
+ * others, whose reads of templates take real time.
+ */
+async function runUntilFree(t: Test, stand: Stand): Promise<void> {
+  for (;;) {
+    const { destinations } = await stand.run(settings);
+    const errors = destinations.flatMap(({ error, actions }) => [
+      error,
+      ...actions.map((each) => each.error),
+    ]);
+    const codes = errors.flatMap((error) => error?.code ?? []);
+    if (codes.length === 0) return;
+    t.ok(
+      codes.every((code) => ['destination_busy', 'lease_lost'].includes(code)),
+      codes.join(),
+    );
+  }
+}
 
 t.test('reconciling makes it anew of all that is there', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
