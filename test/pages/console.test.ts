@@ -165,9 +165,9 @@ for (const width of [360, 1280])
         lock.unlock();
         t.match(await daemon.follow(runId), { status: 'succeeded', error: null });
         await shown('succeeded', runId);
-        const places = await page.evaluate<string[]>('[...window.places]');
-        t.match(places[0], /\d/);
-        t.same(places.slice(1), [], places[0]);
+        const [first = '', ...others] = await page.evaluate<string[]>('[...window.places]');
+        t.match(first, /\d/);
+        t.same(others, [], first);
       },
     );
 
