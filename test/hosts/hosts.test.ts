@@ -213,7 +213,7 @@ t.test(
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 3 });
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 3, workerTimeout: '10m' });
     const listening = async (launched: ReturnType<typeof launch>): Promise<string> =>
       (await launched.until(({ msg }) => msg === 'listening')).url ?? '';
     const worker = launch(t, place, ['worker', '--listen', '127.0.0.1:0']);

@@ -17,7 +17,7 @@ for (const mode of ['memory', 'bullmq'] as const)
     const place = layOut(t, {
       pipelines,
       http: 'max_concurrency: 3',
-      ...(redis === undefined ? {} : { redisUrl: redis.url }),
+      ...(redis === undefined ? {} : { redisUrl: redis.url, workerTimeout: '10m' }),
     });
     const daemon = await launchApi(t, place, ['serve']);
     const names = Array.from({ length: uploads }, (_, index) => `b${String(index).padStart(3, '0')}`);

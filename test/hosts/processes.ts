@@ -34,6 +34,8 @@ export interface PlaceSettings {
   notifiers?: string;
   /** The base URL of a collector: what happens is traced. */
   collector?: string;
+  /** How long a worker may be silent; 3s by default, for tests that kill one. */
+  workerTimeout?: string;
   /** More of `server.queue`. */
   queue?: string;
   /** The whole of `server.staging`. */
@@ -76,10 +78,11 @@ ${pipelines
   return { root, config, env, pipelines };
 }
 
-function queueOf({ redisUrl, redisUrls, embedded, queue = '' }: PlaceSettings): string {
+function queueOf({ redisUrl, redisUrls, embedded, queue = '', workerTimeout = '3s' }: PlaceSettings): string {
+  const more = `worker_timeout: ${workerTimeout}${queue}`;
   if (redisUrls !== undefined)
-    return `{driver: bullmq, redis_url_envs: [${Object.keys(redisUrls).join(', ')}], worker_timeout: 3s${queue}}`;
-  if (redisUrl !== undefined) return `{driver: bullmq, redis_url_env: REDIS_URL, worker_timeout: 3s${queue}}`;
+    return `{driver: bullmq, redis_url_envs: [${Object.keys(redisUrls).join(', ')}], ${more}}`;
+  if (redisUrl !== undefined) return `{driver: bullmq, redis_url_env: REDIS_URL, ${more}}`;
   return embedded === undefined ? '{driver: memory}' : `{driver: embedded, directory: ${embedded}}`;
 }
 

@@ -165,8 +165,7 @@ for (const width of [360, 1280])
         lock.unlock();
         t.match(await daemon.follow(runId), { status: 'succeeded', error: null });
         await shown('succeeded', runId);
-        const places = await page.evaluate<string[]>('[...window.places]');
-        const [first = '', ...others] = places;
+        const [first = '', ...others] = await page.evaluate<string[]>('[...window.places]');
         t.match(first, /\d/);
         t.same(others, [], first);
       },

@@ -11,8 +11,8 @@ export interface SftpDirectories {
   /** Creates a directory and its parents. Throws `storage_permanent` if a file or a link is in the way. */
   create(directory: Key | ''): Promise<void>;
   /**
-   * Creates the parent directory of `key` and runs `work`. If another process removes the directory in
-   * between because it is empty, both are repeated.
+   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
+   * above it, in between because it is empty, both are repeated.
    */
   withParent<T>(key: Key, work: () => Promise<T>): Promise<T>;
   /**
@@ -49,7 +49,8 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
           // still exists after several attempts, it is something else that is missing.
           if (attempt >= attemptsBeforeLooking && (await root.lstat(parentOf(key))) !== undefined)
             throw error;
-          forgetBelow(parentOf(key));
+          // Another process may have removed any directory above the key, not only the last one.
+          known.clear();
         }
       }
     },
