@@ -559,6 +559,18 @@ export async function storageContract(
     await other.close();
   });
 
+  scenario('a write creates all directories that another storage removed', async (t, storage, world) => {
+    const other = await world.open();
+    t.teardown(() => other.close());
+    await put(storage, 'a/b/c/one', '1');
+    await other.remove(key('a/b/c/one'));
+    await put(storage, 'a/b/c/two', '2');
+    t.same(await names(other), ['a/b/c/two']);
+    await other.removeTree(key('a'));
+    await put(storage, 'a/b/c/three', '3');
+    t.same(await names(other), ['a/b/c/three']);
+  });
+
   scenario('closed twice', async (t, storage) => {
     await storage.close();
     await storage.close();
