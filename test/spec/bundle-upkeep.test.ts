@@ -23,7 +23,7 @@ async function prune(world: World, ...args: string[]): Promise<Ended> {
   return world.cli('prune', '--config', 'c.yml', '--pipeline', 'maps', '--destination', 'web', ...args);
 }
 
-/** Two pipelines that publish to the same bundle path, each an output of its own; `a.txt` of each is missing. */
+/** Two pipelines that publish to the same bundle path. An output of each, `a.txt` and `d.txt`, is missing. */
 async function shared(t: Test): Promise<World> {
   const second = `  - id: docs
     source: {backend: local, path: ./docs}

@@ -43,10 +43,12 @@ export interface RunRecord {
 /** The API of one daemon. */
 export class Api {
   readonly world: World;
+  readonly #test: Pick<Test, 'teardown'>;
   #daemon: Daemon;
 
-  private constructor(world: World, daemon: Daemon) {
+  private constructor(t: Pick<Test, 'teardown'>, world: World, daemon: Daemon) {
     this.world = world;
+    this.#test = t;
     this.#daemon = daemon;
   }
 
@@ -55,16 +57,16 @@ export class Api {
     world: World,
     env: Record<string, string> = tokens,
   ): Promise<Api> {
-    return new Api(world, await startDaemon(t, world.root, env, program));
+    return new Api(t, world, await startDaemon(t, world.root, env, program));
   }
 
   /** Ends the daemon and starts it again. */
-  async restart(t: Pick<Test, 'teardown'>): Promise<void> {
+  async restart(): Promise<void> {
     const { process: child } = this.#daemon;
     const ended = once(child, 'exit');
     child.kill('SIGTERM');
     await ended;
-    this.#daemon = await startDaemon(t, this.world.root, tokens, program);
+    this.#daemon = await startDaemon(this.#test, this.world.root, tokens, program);
   }
 
   get port(): number {
