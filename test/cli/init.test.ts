@@ -1,6 +1,15 @@
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
@@ -116,8 +125,49 @@ t.test('directory: what it says to type publishes', async (t) => {
   const typed = next.filter((line) => !line.startsWith('waybill serve')).join('\n');
   const script = `set -e\nwaybill() { "${process.execPath}" "${program}" "$@"; }\n${typed}`;
   await promisify(execFile)('bash', ['-c', script], { cwd: place });
-  t.match(read(place, 'public/DIRECTORY/index.html'), 'page.html');
-  t.ok(existsSync(path.join(place, 'public/DIRECTORY/SHA256SUMS')));
+  t.match(read(place, 'public/index.html'), 'page.html');
+  t.ok(existsSync(path.join(place, 'public/SHA256SUMS')));
+});
+
+/** A site as any generator makes one, as `www` of the place. */
+function makeSite(place: string): void {
+  mkdirSync(path.join(place, 'www'));
+  writeFileSync(path.join(place, 'www/index.html'), '<link rel="stylesheet" href="style.css">');
+  writeFileSync(path.join(place, 'www/style.css'), 'p {}');
+}
+
+t.test('directory: a site with an index.html is published, edited and published again', async (t) => {
+  const place = layOut(t, 'directory');
+  makeSite(place);
+  renameSync(path.join(place, 'www'), path.join(place, 'incoming'));
+  const run = (): void => {
+    const ended = waybill(['run', '-c', 'c.yml'], { cwd: place });
+    t.match(ended, { status: 0 }, ended.stdout + ended.stderr);
+  };
+  run();
+  t.match(read(place, 'public/index.html'), 'stylesheet');
+  writeFileSync(path.join(place, 'incoming/index.html'), '<p>edited</p>');
+  rmSync(path.join(place, 'incoming/style.css'));
+  run();
+  t.equal(read(place, 'public/index.html'), '<p>edited</p>');
+  t.notOk(existsSync(path.join(place, 'public/style.css')));
+});
+
+t.test('uploads: a site with an index.html is pushed, edited and pushed to the same path', async (t) => {
+  const place = layOut(t, 'uploads');
+  makeSite(place);
+  const { url } = await startDaemon(t, place, env);
+  const args = [program, 'push', 'www', '--to', url, '--pipeline', 'uploads'];
+  const pushes = (): Promise<unknown> =>
+    promisify(execFile)(process.execPath, args, { cwd: place, env: { ...process.env, ...env } });
+  await pushes();
+  t.match(read(place, 'public/www/index.html'), 'stylesheet');
+  writeFileSync(path.join(place, 'www/index.html'), '<p>edited</p>');
+  rmSync(path.join(place, 'www/style.css'));
+  await pushes();
+  t.equal(read(place, 'public/www/index.html'), '<p>edited</p>');
+  t.same(readdirSync(path.join(place, 'public')), ['www'], 'at the same path');
+  t.notOk(existsSync(path.join(place, 'public/www/style.css')));
 });
 
 t.test('uploads: the daemon takes a bundle and publishes it', async (t) => {
@@ -155,11 +205,9 @@ t.test('sftp: a run publishes to a server and keeps its key', async (t) => {
       .replace('path: site', `path: ${server.root}/site`)
       .replace('~/.ssh/id_ed25519', server.clientKeyFile),
   );
-  mkdirSync(path.join(place, 'incoming'));
-  t.equal(waybill(['pack', '--manifest-only', 'talk'], { cwd: place }).status, 0);
-  await promisify(execFile)('cp', ['-r', 'talk', 'incoming/'], { cwd: place });
+  await promisify(execFile)('cp', ['-r', 'talk', 'incoming'], { cwd: place });
   const ended = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(ended.status, 0, ended.stderr + ended.stdout);
-  t.equal(read(server.root, 'site/talk/page.html'), '<p>page</p>');
+  t.equal(read(server.root, 'site/page.html'), '<p>page</p>');
   t.ok(read(place, 'state/known_hosts').length > 0);
 });

@@ -138,8 +138,15 @@ t.test('back and forward, dry and in earnest, and notifiers are told', async (t)
     stdout: new RegExp(`^rolled back {2}target=\\.: ${second} → ${first}\nnext: .*resume`),
   });
   t.equal(readFileSync(at('site', 'current', 'index.html'), 'utf8'), 'version 1');
-  const held = document(t, run('run', '--format', 'json'));
-  t.match(held, {
+  const held = run('run', '--format', 'json');
+  t.equal(held.status, 3, 'readers do not have what was asked for');
+  t.match(run('run'), {
+    status: 3,
+    stderr: new RegExp(
+      `note {2}site: readers still have another release, because ${second} was rolled back; to publish it: waybill releases promote ${second} --config \\S+c\\.yml --pipeline maps --destination site`,
+    ),
+  });
+  t.match(document(t, held), {
     counters: { skip_same: 1 },
     pipelines: [{ destinations: [{ actions: [{ reason: { code: 'rolled_back' }, release: second }] }] }],
   });

@@ -15,7 +15,10 @@ export interface BundleFlags {
 /** The options of commands that make a bundle of a directory. */
 export function withBundleOptions(command: Command): Command {
   return command
-    .option('--name <path>', "the bundle's relative path, below which it is published")
+    .option(
+      '--name <path>',
+      "the bundle's relative path, below which it is published (default: the name of the directory)",
+    )
     .option('--created <time>', 'when it was made: RFC 3339, or now (default: the newest file)')
     .addOption(
       new Option('--include <pattern>', 'only these files, as .gitignore names them (again)').argParser(

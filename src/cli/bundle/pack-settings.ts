@@ -1,7 +1,13 @@
+import path from 'node:path';
 import { systemClock } from '../../core/clock.ts';
 import { WaybillError } from '../../core/errors.ts';
 import type { PackSettings } from '../../core/pack/pack-settings.ts';
 import type { BundleFlags } from './bundle-options.ts';
+
+/** For a bundle that is sent somewhere: the same directory then lands at the same path each time. */
+export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault'> {
+  return { nameByDefault: path.basename(path.resolve(directory)) };
+}
 
 /** What the flags and the environment say of a bundle. Throws `usage`. */
 export function packSettings(flags: BundleFlags): PackSettings {

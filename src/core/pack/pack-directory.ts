@@ -44,6 +44,8 @@ export interface PackOptions extends Patterns {
   createdByDefault?: Instant;
   /** The bundle's relative path. */
   name?: RelativePath;
+  /** That of a bundle that neither the options nor a manifest name; may be given beside a manifest. */
+  nameByDefault?: RelativePath;
   metadata?: Readonly<Record<string, string>>;
   /** Which files are session scene maps, in the syntax of `.gitignore`. */
   sceneMaps?: readonly string[];
@@ -157,9 +159,10 @@ async function makeAnew(
     const body = storedBody(storage, keyOf(name), size);
     return { path: name, size, kind: kinds.get(name) ?? 'file', contentType: null, digest: null, body };
   });
+  const name = options.name ?? (former?.name == null ? options.nameByDefault : undefined);
   const facts: ManifestFacts = {
     created: options.created ?? options.createdByDefault ?? (await newestOf(storage, files)),
-    ...(options.name === undefined ? {} : { name: options.name }),
+    ...(name === undefined ? {} : { name }),
     ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
   };
   const digests = await measured(files, findings, options.onBytes);

@@ -7,6 +7,8 @@ import type { PackOptions } from './pack-directory.ts';
 export interface PackSettings {
   /** The bundle's relative path, below which it is published. */
   name?: string;
+  /** The name of a bundle that has no other, such as that of its directory; left out if it is not fit. */
+  nameByDefault?: string;
   /** RFC 3339 with a zone; left out: the time of the newest file. */
   created?: string;
   /** Takes the place of that time, and may be given beside a manifest that is there. */
@@ -25,6 +27,7 @@ export interface PackSettings {
 /** Throws `usage` for a name or a time that is none. Pure. */
 export function parsePackSettings({
   name,
+  nameByDefault,
   created,
   createdByDefault,
   ...others
@@ -32,9 +35,15 @@ export function parsePackSettings({
   return {
     ...others,
     ...(name === undefined ? {} : { name: bundleName(name) }),
+    ...(nameByDefault === undefined ? {} : fitName(nameByDefault)),
     ...(created === undefined ? {} : { created: instant(created) }),
     ...(createdByDefault === undefined ? {} : { createdByDefault: instant(createdByDefault) }),
   };
+}
+
+function fitName(text: string): Pick<PackOptions, 'nameByDefault'> {
+  const verdict = parseRelativePath(text);
+  return verdict.ok ? { nameByDefault: verdict.path } : {};
 }
 
 function bundleName(text: string): RelativePath {

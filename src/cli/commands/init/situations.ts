@@ -82,7 +82,7 @@ const uploading = (config: string): string[] => [
 ];
 
 const running = (config: string): string[] => [
-  `mkdir -p ${beside(config, 'incoming')} && cp -r DIRECTORY ${beside(config, 'incoming/')} && waybill pack --manifest-only ${beside(config, 'incoming/DIRECTORY')}`,
+  `cp -r DIRECTORY ${beside(config, 'incoming')}`,
   `waybill run --config ${config} --dry-run`,
   `waybill run --config ${config}`,
   `waybill serve --config ${config}`,
@@ -98,22 +98,23 @@ const triggers = `    # Runs that start by themselves, while waybill serve runs.
 export const situations: readonly Situation[] = [
   {
     name: 'directory',
-    about: 'bundles in a directory, published to another one',
+    about: 'a directory, published to another one',
     program: 'serve',
     secrets: [],
     credentials: [],
-    text: (places) => `${head('Publishes the bundles of one directory to another.')}
+    text: (places) => `${head('Publishes one directory to another.')}
 pipelines:
   - id: site
-    # Every directory below it that has a manifest.json is a bundle; waybill pack makes one.
-    source: { backend: local, path: ${places.incoming} }
+    # All files of the directory. With manifest: required, every directory in it that has a manifest.json is a
+    # bundle of its own; mapping: preserve_relative then publishes each at its path.
+    source: { backend: local, path: ${places.incoming}, manifest: auto }
 ${triggers}    watch: true # a change of the source starts a run
     destinations:
       - id: web
         backend: local
         path: ${places.published}
-        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
-        workflow: additive # replacement: files that a bundle no longer has are removed
+        mapping: fixed # at the root of the destination
+        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
         outputs:
           checksums: true # SHA256SUMS
           index: auto # an HTML listing, if the bundle has no index.html
@@ -139,7 +140,7 @@ ${upload}    destinations:
         backend: local
         path: ${places.published} # what the web server serves
         mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
-        workflow: additive # replacement: files that a bundle no longer has are removed
+        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
         # layout: releases # a directory for each publication, a switch in one step, and a way back
         outputs:
           checksums: true # SHA256SUMS
@@ -170,7 +171,7 @@ ${upload}    destinations:
         access_key_id_env: S3_ACCESS_KEY_ID
         secret_access_key_env: S3_SECRET_ACCESS_KEY
         mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the prefix
-        workflow: additive # replacement: objects that a bundle no longer has are removed
+        workflow: replacement # objects that a bundle no longer has are removed; additive: they stay
         cache_control: public, max-age=60
         outputs:
           checksums: true # SHA256SUMS
@@ -185,15 +186,16 @@ ${upload}    destinations:
   },
   {
     name: 'sftp',
-    about: 'bundles in a directory, published to an SFTP server',
+    about: 'a directory, published to an SFTP server',
     program: 'serve',
     secrets: [],
     credentials: ['SFTP_KEY'],
-    text: (places) => `${head('Publishes the bundles of a directory to an SFTP server.')}
+    text: (places) => `${head('Publishes a directory to an SFTP server.')}
 pipelines:
   - id: site
-    # Every directory below it that has a manifest.json is a bundle; waybill pack makes one.
-    source: { backend: local, path: ${places.incoming} }
+    # All files of the directory. With manifest: required, every directory in it that has a manifest.json is a
+    # bundle of its own; mapping: preserve_relative then publishes each at its path.
+    source: { backend: local, path: ${places.incoming}, manifest: auto }
 ${triggers}    watch: true # a change of the source starts a run
     destinations:
       - id: server
@@ -205,8 +207,8 @@ ${triggers}    watch: true # a change of the source starts a run
         # ssh_key_passphrase_env: SFTP_KEY_PASSPHRASE
         host_key_policy: accept-new # the first key is believed and kept; strict: known hosts only
         known_hosts_file: ${places.state}/known_hosts
-        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
-        workflow: additive # replacement: files that a bundle no longer has are removed
+        mapping: fixed # at the root of the destination
+        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
         outputs:
           checksums: true # SHA256SUMS
 

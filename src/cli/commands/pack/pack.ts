@@ -7,7 +7,7 @@ import { parsePackSettings } from '../../../core/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/pack/packed-bundle.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
-import { packSettings } from '../../bundle/pack-settings.ts';
+import { namedAfter, packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { progressBar, type ProgressBar } from '../../progress.ts';
@@ -29,7 +29,8 @@ interface Written {
 export async function pack(directory: string, flags: PackFlags): Promise<number> {
   const output = makeOutput({ json: flags.format === 'json', color: flags.color });
   const target = flags.manifestOnly ? null : targetOf(directory, flags);
-  const options = parsePackSettings(packSettings(flags));
+  const naming = flags.manifestOnly ? {} : namedAfter(directory);
+  const options = parsePackSettings({ ...packSettings(flags), ...naming });
   const bar = progressBar(!output.isJson);
   return endedBySignal(async () => {
     try {

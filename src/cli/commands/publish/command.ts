@@ -41,7 +41,8 @@ S3 takes ?endpoint=URL, region=NAME and path_style=true. Its credentials come
 from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine; those
 of SFTP from the SSH agent or a key. No password belongs in a URL.
 
-Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage.`,
+Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
+3 readers still have another release, because this one was rolled back.`,
     )
     .action(async (directory: string, destinations: string[], options: PublishOptions) =>
       exitWith((await import('./publish.ts')).publish(directory, destinations, options)),

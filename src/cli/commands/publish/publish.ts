@@ -11,6 +11,7 @@ import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural } from '../../output.ts';
 import { prepare } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
+import { heldBackExitCode, reportHeldBack } from '../run/held-back.ts';
 import { printRun } from '../run/run-text.ts';
 import { runAll } from '../run/run.ts';
 import { configurationText, type PublishSettings } from './configuration.ts';
@@ -57,10 +58,13 @@ export async function publish(
     );
     if (output.isJson) output.json('run', result);
     else printRun(withoutSelection(result), output, { verbose: options.verbose, stopped: signal.aborted });
-    const isPublished = allSucceeded(result.pipelines);
-    if (isPublished && !options.dryRun && options.url !== undefined && options.channel === undefined)
-      output.note(`readers have it at ${options.url}`);
-    return isPublished ? 0 : 1;
+    const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
+    if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
+    if (!allSucceeded(result.pipelines)) return 1;
+    if (isHeldBack) return heldBackExitCode;
+    const address = options.channel === undefined ? options.url : undefined;
+    if (!options.dryRun && address !== undefined) output.note(`published at ${address}`);
+    return 0;
   });
 }
 
@@ -88,7 +92,7 @@ async function load(text: string): Promise<Loaded> {
     const [first] = error instanceof WaybillError ? error.findings : [];
     if (first === undefined) throw error;
     const setting = first.pointer ?? '';
-    const option = options.find(([pattern]) => pattern.test(setting))?.[1];
+    const option = settingOptions.find(([pattern]) => pattern.test(setting))?.[1];
     const name = option ?? `the destination's ${setting.split('.').at(-1) ?? 'settings'}`;
     throw new WaybillError('usage', `${name}: ${first.message}`, {
       hint: 'waybill publish --help has examples',
@@ -97,7 +101,7 @@ async function load(text: string): Promise<Loaded> {
   }
 }
 
-const options: readonly [RegExp, string][] = [
+const settingOptions: readonly [RegExp, string][] = [
   [/^pipelines\[0\]\.(id|source\.id)$/, '--pipeline'],
   [/\.public_base_url$/, '--url'],
   [/\.channels/, '--channel'],

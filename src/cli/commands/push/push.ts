@@ -8,7 +8,7 @@ import { WaybillError } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
 import { formatSize, parseSize } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
-import { packSettings } from '../../bundle/pack-settings.ts';
+import { namedAfter, packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
@@ -79,6 +79,7 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
 async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
   const upload = await prepareUpload(bundle, {
     ...packSettings(flags),
+    ...namedAfter(bundle),
     ...(flags.again ? { salt: randomUUID() } : {}),
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,

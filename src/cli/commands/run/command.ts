@@ -20,5 +20,12 @@ export function runCommand(): Command {
     .option('--out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
     .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+Exit codes: 0 published or nothing to do, 1 something failed, 2 usage,
+configuration, secrets or a stale plan, 3 readers still have another release,
+because the one that the source holds was rolled back.`,
+    )
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }

@@ -12,6 +12,7 @@ import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
 import { publishTraced, withTracing } from '../../with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
+import { heldBackExitCode, reportHeldBack } from './held-back.ts';
 import type { RunOptions } from './run-options.ts';
 import { printRun } from './run-text.ts';
 
@@ -46,7 +47,9 @@ export async function run(options: RunOptions): Promise<number> {
     const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
     else printRun(result, output, { verbose: options.verbose, stopped: signal.aborted });
-    return allSucceeded(result.pipelines) ? 0 : 1;
+    const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.config}`);
+    if (!allSucceeded(result.pipelines)) return 1;
+    return isHeldBack ? heldBackExitCode : 0;
   });
 }
 
