@@ -21,15 +21,15 @@ export async function alertAreas(
   least: number,
 ): Promise<MapArea[]> {
   const zones = await zoneShapes(
-    alerts.flatMap(({ geometry, zones }) => (geometry === null ? zones : [])),
+    alerts.flatMap(({ geometry, affectedZones }) => (geometry === null ? affectedZones : [])),
     least,
   );
   const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
-  for (const { event, geometry, zones: ugcs } of alerts) {
+  for (const { event, geometry, affectedZones } of alerts) {
     const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
     byEvent.set(event, area);
     area.count += 1;
-    if (geometry === null) for (const ugc of ugcs) area.shapes.add(zones.get(ugc) ?? '');
+    if (geometry === null) for (const key of affectedZones) area.shapes.add(zones.get(key) ?? '');
     else area.shapes.add(outlinePath(geometry, least));
   }
   return [...byEvent]
