@@ -12,6 +12,8 @@ import { xmllint } from '../services/xmllint.ts';
 import { schemaErrors } from './schema-errors.ts';
 import { startWeather } from './weather-harness.ts';
 
+/** Alerts without an outline may hold at the place that they ask for. */
+const partlyUnknown = ['alerts-point', 'alerts-bbox'];
 const golden = 'test/fixtures/weather-golden';
 const formats = [
   ['json', 'json', 'application/json'],
@@ -106,7 +108,7 @@ export async function weatherHttpSuite(t: Test, driver: Driver): Promise<void> {
         if (format === 'json')
           t.same(
             Object.keys(JSON.parse(body) as object),
-            resolving.includes(name) ? ['data', 'meta'] : ['data'],
+            resolving.includes(name) || partlyUnknown.includes(name) ? ['data', 'meta'] : ['data'],
           );
         if (format === 'geojson') t.same(getIssues(body), [], 'as RFC 7946 says');
         if (format === 'csv') isTable(t, body);

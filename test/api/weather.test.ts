@@ -332,7 +332,7 @@ t.test('answers tell how long they serve and how to ask again', async (t) => {
     ['/current-conditions?station=KNYC&maxAge=360', 60, false],
     ['/alerts', 15, false],
     ['/forecasts/hourly', 300, false],
-    ['/forecasts/narrative', 300, true],
+    ['/forecasts/narrative', 300, false],
     ['/forecast-discussions', 120, true],
     ['/weather-stories', 180, true],
     ['/convective-outlooks', 120, true],

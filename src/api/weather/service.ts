@@ -3,6 +3,7 @@ import { weatherFamilies, type FamilyName } from '../../core/weather/families.ts
 import type { Reading, ResolvedPlace, WeatherFamily } from '../../core/weather/family.ts';
 import type { NewestObservations } from '../../core/weather/families/newest-observations.ts';
 import type { ZoneOutlines } from '../../core/weather/places/zone-outlines.ts';
+import type { UnknownPart } from '../../core/weather/known.ts';
 import { readFamily, type QueryOf, type RecordOf, type WeatherReader } from '../../core/weather/reader.ts';
 import { renderCsv } from '../../core/weather/render/csv.ts';
 import { renderGeoJson } from '../../core/weather/render/geojson.ts';
@@ -51,6 +52,10 @@ export interface CurrentRecord<Name extends FamilyName> {
   /** When it was measured, issued or fetched; null if that is not known. */
   asOf: Date | null;
   resolved: ResolvedPlace | null;
+  /** Parts that are unknown, and not empty. */
+  unknown: readonly UnknownPart[];
+  /** Parts that come from another issue than the record. */
+  otherIssues: readonly { field: string; issuedAt: string }[];
 }
 
 export interface ServiceParts {
@@ -95,9 +100,9 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
     hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
     async record(family, query) {
       const { reading, stale } = await readNow(family, query, parts);
-      const { data, asOf = null, resolved = null } = reading;
+      const { data, asOf = null, resolved = null, unknown = [], otherIssues = [] } = reading;
       // The reader answers for a family with its own record.
-      return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved };
+      return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved, unknown, otherIssues };
     },
     zoneOutlines: (ugcs) => parts.reader.zoneOutlines(ugcs),
     newestObservations: (stations, since) => parts.reader.newestObservations(stations, since),
@@ -150,8 +155,8 @@ async function answerOf(
   parts: ServiceParts,
 ): Promise<WeatherAnswer> {
   const { reading, staleAt, stale, now } = await readNow(endpoint.family, query, parts);
-  const { data, rejected = [], resolved } = reading;
-  const meta = asOfMeta({ stale, asOf: reading.asOf, rejected, resolved });
+  const { data } = reading;
+  const meta = asOfMeta(reading, stale);
   const request = { endpoint: endpoint.path, parameters: query };
   const rendered = await render(format, { data, meta, endpoint, request }, parts.text);
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;

@@ -1,5 +1,5 @@
 import { instant } from '../../core/weather/instant.ts';
-import type { ResolvedPlace } from '../../core/weather/family.ts';
+import type { Reading } from '../../core/weather/family.ts';
 import type { AnswerMeta, RejectedFields } from '../../core/weather/render/meta.ts';
 import type { Rejection } from '../../core/weather/rows/rejections.ts';
 
@@ -8,18 +8,16 @@ export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
 
-/** What is to be said beside the data; null if nothing is. Pure. */
-export function asOfMeta(about: {
-  stale: boolean;
-  asOf: Date | undefined;
-  rejected: readonly Rejection[];
-  resolved?: ResolvedPlace | undefined;
-}): AnswerMeta | null {
-  const { stale, asOf, rejected, resolved } = about;
+/** `meta` of an answer; null if there is nothing to report. Pure. */
+export function asOfMeta(reading: Reading<object>, stale: boolean): AnswerMeta | null {
+  const { asOf, rejected = [], resolved, unknown = [], otherIssues = [], newerIssuedAt } = reading;
   const meta: AnswerMeta = {
     ...(stale ? { stale } : {}),
     ...(stale && asOf !== undefined ? { asOf: instant(asOf) } : {}),
     ...(resolved === undefined ? {} : { resolved }),
+    ...(unknown.length === 0 ? {} : { unknown }),
+    ...(otherIssues.length === 0 ? {} : { otherIssues }),
+    ...(newerIssuedAt === undefined ? {} : { newerIssuedAt }),
     ...(rejected.length === 0 ? {} : { rejected: counted(rejected) }),
   };
   return Object.keys(meta).length === 0 ? null : meta;

@@ -8,7 +8,8 @@ import type { ProblemForm } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import { collectionSchema } from './schemas/collection-schema.ts';
-import { familySchemas, metaSchema } from './schemas/family-schemas.ts';
+import { familySchemas } from './schemas/family-schemas.ts';
+import { metaSchema } from './schemas/meta-schema.ts';
 import { orNull } from './schemas/fields.ts';
 import { weatherExamples } from './schemas/examples.ts';
 

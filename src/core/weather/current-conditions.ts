@@ -143,7 +143,8 @@ function derive(values: MeasuredRow, sources: CurrentConditions['sources']): Cur
   const { temperature, dewpoint } = sources;
   if (t === null || temperature === null) return null;
   if (td !== null && dewpoint !== null && td <= t + 1 && belongTogether(temperature, dewpoint)) {
-    values.relativeHumidityPct = relativeHumidity(t, td);
+    // A dewpoint within the tolerance above the temperature is saturation.
+    values.relativeHumidityPct = Math.min(100, relativeHumidity(t, td));
     sources.relativeHumidity = temperature;
   }
   const humidity = belongTogether(temperature, sources.relativeHumidity) ? values.relativeHumidityPct : null;
@@ -176,14 +177,20 @@ const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
   seaLevelPressurePa: pressureBounds,
   windSpeedKmh: windBounds,
   windGustKmh: windBounds,
+  heatIndexC: [-90, 90],
+  windChillC: [-120, 60],
 };
 
 /** MADIS letters of values that failed their checks (X, B) or are in question (Q). */
-const refused = new Set(['X', 'Q', 'B']);
+const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 
-function usable(row: ObservationRow, column: MeasuredColumn): number | null {
+/**
+ * The value of a column, or null where its quality letter refuses it, it is beyond what is possible near the
+ * ground, or the dewpoint is above the temperature. Current conditions, observations and the map all use it.
+ */
+export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];
-  if (value === null || refused.has(row.qc[columnName(column)] ?? '')) return null;
+  if (value === null || refusedLetters.has(row.qc[columnName(column)] ?? '')) return null;
   const [least, most] = bounds[column] ?? [-Infinity, Infinity];
   if (value < least || value > most) return null;
   if (column !== 'dewpointC') return value;

@@ -4,6 +4,8 @@ import type { ErrorCode } from '../errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Geometry } from './geometry.ts';
+import type { Instant } from './instant.ts';
+import type { UnknownPart } from './known.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
 import type { Note, Rejection } from './rows/rejections.ts';
@@ -89,6 +91,12 @@ export interface Reading<T> {
   asOf?: Date;
   /** What was left out since it cannot be; absent if nothing was. */
   rejected?: readonly Rejection[];
+  /** Parts of the record that are unknown, and not empty; absent if none is. */
+  unknown?: readonly UnknownPart[];
+  /** Parts that come from another issue than the record; absent if none does. */
+  otherIssues?: readonly { field: string; issuedAt: Instant }[];
+  /** When a newer issue was issued of which too little has arrived to answer with it. */
+  newerIssuedAt?: Instant;
   /** What a request for a point was answered with; absent without one. */
   resolved?: ResolvedPlace;
   /** The rest of a list that is told in pages; absent if this was the last. */

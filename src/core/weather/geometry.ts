@@ -1,3 +1,19 @@
+/** A place on Earth, in degrees (WGS 84). */
+export interface Position {
+  /** North, from -90 to 90. */
+  latitude: number;
+  /** East, from -180 to 180. */
+  longitude: number;
+}
+
+/** What lies between two meridians and two parallels. West of east, or around the antimeridian. */
+export interface Box {
+  west: number;
+  south: number;
+  east: number;
+  north: number;
+}
+
 /** A GeoJSON geometry (WGS 84, longitude first); XML and text treat it as one value. */
 export type Geometry = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,5 @@
 import { isWithin, areaWithin, type Rings } from '../../core/weather/brute-force.ts';
+import type { Expected } from './expected-texts.ts';
 import { cell, instantOf, momentOf, sorted, textOf, type Row, type Tables } from './rows.ts';
 
 /** Alerts as they should be answered, each with every field, by looking at all of them. */
@@ -44,6 +45,11 @@ export function alertData(tables: Tables, row: Row): object {
     senderName: textOf(row, 'sender_name'),
     areaDescription: textOf(row, 'area_desc'),
     zones: areas.map((each) => textOf(each, 'ugc')).sort(),
+    affectedZones: areas
+      .map((each) => String(each['ugc']))
+      .sort()
+      .map((ugc) => `${kindOf(ugc, row)}/${ugc}`),
+    isTest: isTest(row),
     description: textOf(row, 'description'),
     instruction: textOf(row, 'instruction'),
     response: textOf(row, 'response'),
@@ -65,7 +71,14 @@ export function alertData(tables: Tables, row: Row): object {
   };
 }
 
-export function alertsInForce(tables: Tables, asked: AlertQuestion): { data: object; asOf: number } | null {
+/** No alert of the world is about fire weather by its codes; those of the samples say so by their event. */
+function kindOf(ugc: string, row: Row): string {
+  if (/^(Red Flag|Fire Weather)/.test(String(row['event']))) return 'fire';
+  if (ugc[2] === 'C') return 'county';
+  return /^(AM|AN|GM|LC|LE|LH|LM|LO|LS|PH|PK|PM|PS|PZ|SL)/.test(ugc) ? 'marine' : 'public';
+}
+
+export function alertsInForce(tables: Tables, asked: AlertQuestion): Expected | null {
   const [poll] = sorted(
     tables.alert_runs.filter((row) => momentOf(row, 'fetched_at') <= asked.now + hour),
     (row) => -momentOf(row, 'fetched_at'),
@@ -77,36 +90,67 @@ export function alertsInForce(tables: Tables, asked: AlertQuestion): { data: obj
       .filter((row) => row['run_id'] === poll['run_id'])
       .map((row) => textOf(row, 'alert_id')),
   );
-  const matching = tables.alerts.filter(
-    (row) => members.has(textOf(row, 'alert_id')) && isInForce(row, asked.now) && isMeant(tables, row, asked),
+  const lasting = tables.alerts.filter(
+    (row) => members.has(textOf(row, 'alert_id')) && isLasting(row, asked.now) && isMeant(tables, row, asked),
   );
+  const matching = lasting.filter((row) => row['status'] === 'Actual');
   const isPlaced = asked.point !== null || asked.bbox !== null;
   const there = isPlaced ? matching.filter((row) => holds(tables, row, asked)) : matching;
+  // By their zones alerts without any are not found.
+  const placeless =
+    asked.zone.length === 0 && asked.area === null
+      ? 0
+      : tables.alerts.filter(
+          (row) =>
+            members.has(textOf(row, 'alert_id')) &&
+            row['status'] === 'Actual' &&
+            isLasting(row, asked.now) &&
+            codesOf(tables, row).length === 0 &&
+            isMeant(tables, row, { ...asked, zone: [], area: null }),
+        ).length;
   const unplaced = matching.filter((row) => !there.includes(row) && isSomewhereUnknown(tables, row));
-  const inOrder = sorted(
-    there,
-    (row) => severities.indexOf(textOf(row, 'severity') ?? ''),
-    (row) => -momentOf(row, 'sent_at'),
-    (row) => textOf(row, 'alert_id') ?? '',
-  );
+  const inOrder = (rows: readonly Row[]): Row[] =>
+    sorted(
+      rows,
+      (row) => severities.indexOf(textOf(row, 'severity') ?? ''),
+      (row) => -momentOf(row, 'sent_at'),
+      (row) => textOf(row, 'alert_id') ?? '',
+    );
+  const tests = lasting.filter((row) => isTest(row) && (!isPlaced || holds(tables, row, asked)));
   const data = {
     fetchedAt: instantOf(poll, 'fetched_at'),
     sourceUpdatedAt: instantOf(poll, 'source_updated_at'),
     timeZone: 'UTC',
     total: there.length,
-    unplaced: isPlaced ? unplaced.length : null,
-    alerts: inOrder.slice(0, asked.limit).map((row) => alertData(tables, row)),
+    unplaced: isPlaced ? unplaced.length : placeless > 0 ? placeless : null,
+    alerts: inOrder(there)
+      .slice(0, asked.limit)
+      .map((row) => alertData(tables, row)),
+    tests: inOrder(tests)
+      .slice(0, 20)
+      .map((row) => ({
+        id: textOf(row, 'alert_id'),
+        event: textOf(row, 'event'),
+        status: textOf(row, 'status'),
+        headline: textOf(row, 'headline'),
+        areaDescription: textOf(row, 'area_desc'),
+        senderName: textOf(row, 'sender_name'),
+        expiresAt: instantOf(row, 'expires_at'),
+        endsAt: instantOf(row, 'ends_at'),
+      })),
   };
-  return { data, asOf: momentOf(poll, 'fetched_at') };
+  const isUnknown = (isPlaced ? unplaced.length : 0) + placeless > 0;
+  const meta = { unknown: [{ field: 'alerts', reason: 'unplaced' }] };
+  return { data, asOf: momentOf(poll, 'fetched_at'), ...(isUnknown ? { meta } : {}) };
 }
 
-function isInForce(row: Row, now: number): boolean {
+function isTest(row: Row): boolean {
+  return ['Test', 'Exercise', 'Draft'].includes(String(row['status']));
+}
+
+function isLasting(row: Row, now: number): boolean {
   const isOver = momentOf(row, row['ends_at'] === null ? 'expires_at' : 'ends_at') <= now;
-  return (
-    !isOver &&
-    row['status'] === 'Actual' &&
-    (row['message_type'] === 'Alert' || row['message_type'] === 'Update')
-  );
+  return !isOver && (row['message_type'] === 'Alert' || row['message_type'] === 'Update');
 }
 
 /** By all that is asked but the place. */

@@ -7,8 +7,9 @@ import {
   stationOf,
   told,
   type UnitSystem,
+  good,
 } from './expected-observations.ts';
-import { instantOf, momentOf, numberOf, textOf, type Row, type Tables } from './rows.ts';
+import { instantOf, momentOf, textOf, type Row, type Tables } from './rows.ts';
 
 /**
  * Current conditions as the documentation words them, field by field, in the units of the formulas: °F and
@@ -89,25 +90,6 @@ type Sources = Record<
   Row | null
 >;
 
-const columnOf = new Map(measured.map(([name, column]) => [name, column]));
-
-/** A number that its letter does not refuse, and that can be. */
-function good(row: Row | null, name: string): number | null {
-  const column = columnOf.get(name) ?? name;
-  const value = row === null ? null : numberOf(row, column);
-  if (row === null || value === null) return null;
-  const letter = (row['qc'] as Readonly<Record<string, string>>)[column];
-  if (letter === 'X' || letter === 'Q' || letter === 'B') return null;
-  if (/^(temperature|dewpoint)/.test(name) && !(value >= -90 && value <= 60)) return null;
-  if (/^(altimeter|seaLevel)/.test(name) && !(value >= 85_000 && value <= 109_000)) return null;
-  if (/^wind(Speed|Gust)/.test(name) && value > 410) return null;
-  if (name === 'dewpoint') {
-    const beside = good(row, 'temperature');
-    if (beside !== null && value > beside + 1) return null;
-  }
-  return value;
-}
-
 function sourcesOf(tables: Tables, rows: readonly Row[]): Sources {
   const having = (name: string): Row | null => rows.find((row) => good(row, name) !== null) ?? null;
   const tellsSky = (row: Row): boolean => {
@@ -135,7 +117,7 @@ type Values = Record<string, number | null>;
 
 function plainValues(source: Sources): Values {
   const own = Object.entries(source).flatMap(([name, row]) =>
-    columnOf.has(name) ? [[name, good(row, name)] as const] : [],
+    measured.some(([each]) => each === name) ? [[name, good(row, name)] as const] : [],
   );
   const speed = good(source.wind, 'windSpeed');
   const gust = good(source.wind, 'windGust');
@@ -167,7 +149,7 @@ function derive(source: Sources): Derived {
   const dewpoint = good(source.dewpoint, 'dewpoint');
   const isComputed = dewpoint !== null && fits(source.dewpoint) && dewpoint <= celsius + 1;
   const humiditySource = isComputed ? source.temperature : source.relativeHumidity;
-  const relativeHumidity = isComputed ? humidity(celsius, dewpoint) : reported;
+  const relativeHumidity = isComputed ? Math.min(100, humidity(celsius, dewpoint)) : reported;
 
   const f = celsius * 1.8 + 32;
   const kmh = fits(source.wind) ? good(source.wind, 'windSpeed') : null;

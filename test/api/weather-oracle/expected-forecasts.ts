@@ -7,8 +7,8 @@ export interface ForecastQuestion {
   now: number;
   kind: 'hourly' | 'narrative';
   location: string | null;
-  /** Milliseconds; null: from the first period on, and up to the last. */
-  from: number | null;
+  /** Milliseconds; `until` null: up to the last. */
+  from: number;
   until: number | null;
   /** Most periods. */
   count: number;
@@ -37,9 +37,7 @@ export function forecast(tables: Tables, asked: ForecastQuestion): { data: objec
     (row) => Number(row['number']),
   );
   const wanted = ofRun.filter(
-    (row) =>
-      (from === null ? Number(row['number']) <= count : momentOf(row, 'ends_at') > from) &&
-      (until === null || momentOf(row, 'starts_at') < until),
+    (row) => momentOf(row, 'ends_at') > from && (until === null || momentOf(row, 'starts_at') < until),
   );
   const [temperature, windSpeed, elevation] = units === 'si' ? ['degC', 'km/h', 'm'] : ['degF', 'mph', 'ft'];
   const data = {

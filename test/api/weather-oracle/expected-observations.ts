@@ -56,6 +56,25 @@ export const measured: readonly [name: string, column: string, quantity: Quantit
   ['windChill', 'wind_chill_c', 'celsius'],
 ];
 
+const columnOf = new Map(measured.map(([name, column]) => [name, column]));
+
+/** A number that its letter does not refuse, and that can be. */
+export function good(row: Row | null, name: string): number | null {
+  const column = columnOf.get(name) ?? name;
+  const value = row === null ? null : numberOf(row, column);
+  if (row === null || value === null) return null;
+  const letter = (row['qc'] as Readonly<Record<string, string>>)[column];
+  if (letter === 'X' || letter === 'Q' || letter === 'B') return null;
+  if (/^(temperature|dewpoint)/.test(name) && !(value >= -90 && value <= 60)) return null;
+  if (/^(altimeter|seaLevel)/.test(name) && !(value >= 85_000 && value <= 109_000)) return null;
+  if (/^wind(Speed|Gust)/.test(name) && value > 410) return null;
+  if (name === 'dewpoint') {
+    const beside = good(row, 'temperature');
+    if (beside !== null && value > beside + 1) return null;
+  }
+  return value;
+}
+
 export function observationUnits(units: UnitSystem): object {
   const [temperature, windSpeed, pressure, visibility, precipitation, height] =
     units === 'si' ? ['degC', 'km/h', 'Pa', 'm', 'mm', 'm'] : ['degF', 'mph', 'inHg', 'mi', 'in', 'ft'];
@@ -127,7 +146,7 @@ export function pastObservation(tables: Tables, row: Row, units: UnitSystem): ob
     textDescription: textOf(row, 'text_description'),
     rawMessage: textOf(row, 'raw_message'),
     ...Object.fromEntries(
-      measured.map(([name, column, quantity]) => [name, told(numberOf(row, column), quantity, units)]),
+      measured.map(([name, , quantity]) => [name, told(good(row, name), quantity, units)]),
     ),
     ...partsOf(tables, row, units),
     quality: Object.fromEntries(measured.map(([name, column]) => [name, qc[column] ?? null])),
@@ -153,4 +172,4 @@ export function newestFirst(rows: readonly Row[]): Row[] {
   );
 }
 
-export const hasNumber = (row: Row): boolean => measured.some(([, column]) => row[column] !== null);
+export const hasNumber = (row: Row): boolean => measured.some(([name]) => good(row, name) !== null);

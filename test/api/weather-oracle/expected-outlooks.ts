@@ -2,7 +2,7 @@ import { isWithin } from '../../core/weather/brute-force.ts';
 import { polygonsOf } from './expected-alerts.ts';
 import { told } from './expected-observations.ts';
 import { outlookRuns, window, type Expected } from './expected-texts.ts';
-import { cell, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { cell, instantOf, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
 
 /** Convective outlooks as they should be answered. */
 
@@ -19,14 +19,34 @@ const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'];
 
 export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null {
   const { now, day, hazard, isEffective, point, hasGeometry } = asked;
-  const [run] = outlookRuns(tables, day, now).filter(
+  const runs = outlookRuns(tables, day, now).filter(
     (row) => !isEffective || (momentOf(row, 'valid_from') <= now && momentOf(row, 'valid_until') > now),
   );
+  const has = (row: Row, name: string): boolean =>
+    tables.outlooks.some(
+      (area) => area['run_id'] === row['run_id'] && area['hazard'] === name && area['kind'] !== 'intensity',
+    );
+  const expected = day > 3 ? ['any_severe'] : day === 3 ? ['categorical', 'any_severe'] : hazards.slice(0, 4);
+  const run =
+    runs.find((row) => has(row, expected[0] ?? '')) ??
+    runs.find((row) => hazards.some((name) => has(row, name)));
   if (run === undefined) return null;
-  const all = tables.outlooks.filter((row) => row['run_id'] === run['run_id']);
-  const categories = all.filter((row) => row['hazard'] === 'categorical' && row['kind'] === 'category');
+  const overlapping = runs.filter(
+    (row) =>
+      momentOf(row, 'valid_from') < momentOf(run, 'valid_until') &&
+      momentOf(row, 'valid_until') > momentOf(run, 'valid_from'),
+  );
+  const runOf = new Map(
+    expected.map((name) => [name, overlapping.find((row) => has(row, name)) ?? run] as const),
+  );
+  const all = tables.outlooks.filter(
+    (row) => row['run_id'] === (runOf.get(String(row['hazard'])) ?? run)['run_id'],
+  );
+  const outlined = all.filter((row) => row['rank'] !== 0);
+  const categories = outlined.filter((row) => row['hazard'] === 'categorical' && row['kind'] === 'category');
+  const isWanted = (name: string): boolean => hazard.length === 0 || hazard.includes(name);
   const wanted = sorted(
-    all.filter((row) => hazard.length === 0 || hazard.includes(String(row['hazard']))),
+    outlined.filter((row) => isWanted(String(row['hazard']))),
     (row) => hazards.indexOf(String(row['hazard'])),
     (row) => String(row['kind']),
     (row) => Number(row['rank']),
@@ -34,16 +54,16 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
   );
   const there =
     point === null ? wanted : wanted.filter((row) => isWithin(polygonsOf(row['geometry']), point));
+  const listed = hazards.filter(
+    (name) => expected.includes(name) || all.some((row) => row['hazard'] === name),
+  );
+  const isMissing = (name: string): boolean =>
+    !all.some((row) => row['hazard'] === name && row['kind'] !== 'intensity');
   const data = {
     ...window(run),
     forecaster: textOf(run, 'forecaster'),
     maximumCategory: highest(categories)?.['label'] ?? null,
-    risk:
-      point === null
-        ? null
-        : hazards
-            .filter((name) => wanted.some((row) => row['hazard'] === name))
-            .map((name) => risk(name, there)),
+    risk: point === null ? null : listed.filter(isWanted).map((name) => risk(name, there, isMissing(name))),
     areas: there.map((row) => ({
       hazard: textOf(row, 'hazard'),
       kind: textOf(row, 'kind'),
@@ -56,15 +76,29 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
       geometry: hasGeometry ? cell(row, 'geometry') : null,
     })),
   };
-  return { data, asOf: momentOf(run, 'issued_at') };
+  const unknown = [
+    ...(listed.includes('categorical') && isMissing('categorical') ? ['maximumCategory'] : []),
+    ...listed.filter((name) => isWanted(name) && isMissing(name)),
+  ].map((field) => ({ field, reason: 'not_received' }));
+  const otherIssues = [...runOf].flatMap(([field, row]) =>
+    row === run ? [] : [{ field, issuedAt: instantOf(row, 'issued_at') }],
+  );
+  const meta = {
+    ...(unknown.length === 0 ? {} : { unknown }),
+    ...(otherIssues.length === 0 ? {} : { otherIssues }),
+    ...(runs[0] === run || runs[0] === undefined ? {} : { newerIssuedAt: instantOf(runs[0], 'issued_at') }),
+  };
+  return { data, asOf: momentOf(run, 'issued_at'), meta };
 }
 
-function risk(hazard: string, there: readonly Row[]): object {
+function risk(hazard: string, there: readonly Row[], isMissing: boolean): object {
   const most = (kind: string): Row | undefined =>
     highest(there.filter((row) => row['hazard'] === hazard && row['kind'] === kind));
   const [category, probability, intensity] = [most('category'), most('probability'), most('intensity')];
   return {
     hazard,
+    state: isMissing ? 'unknown' : (category ?? probability) === undefined ? 'none' : 'outlined',
+    reason: isMissing ? 'not_received' : null,
     category: category?.['label'] ?? null,
     categoryText: category?.['label_text'] ?? null,
     probability:

@@ -7,6 +7,8 @@ const hour = 3_600_000;
 export interface Expected {
   data: object;
   asOf: number;
+  /** What is told beside the data. */
+  meta?: object;
 }
 
 export function discussion(tables: Tables, office: string | null, now: number): Expected | null {

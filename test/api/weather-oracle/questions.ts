@@ -24,7 +24,7 @@ export interface Question {
   path: string;
   parameters: Record<string, string>;
   /** Null: there is no such record. */
-  expected: { data: object; asOf: number | null; resolved?: object } | null;
+  expected: { data: object; asOf: number | null; resolved?: object; meta?: object } | null;
 }
 
 type Ask = (asked: { tables: Tables; draw: Draw; now: number }) => Question;
@@ -285,9 +285,9 @@ const forecasts: Ask = ({ tables, draw, now }) => {
     kind === 'hourly' && count === null && draw.random() < 0.5
       ? (start ?? now) + draw.whole(1, 2000) * minute
       : null;
-  const from = kind === 'hourly' ? (start ?? now) : null;
+  const from = start ?? now;
   const hours = count ?? (kind === 'hourly' ? (end === null ? 48 : 168) : 14);
-  const until = from === null ? null : (end ?? Math.floor(from / hourMs) * hourMs + hours * hourMs);
+  const until = kind === 'narrative' ? null : (end ?? Math.floor(from / hourMs) * hourMs + hours * hourMs);
   const location = draw.random() < 0.1 ? null : anyId(draw, tables.forecast_runs, 'location_id');
   const asked = { now, kind, location, from, until, count: hours, units };
   const at = (moment: number | null): string | null =>

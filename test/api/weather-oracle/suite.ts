@@ -81,6 +81,7 @@ function envelope(expected: Question['expected'], now: number): object {
   const meta = {
     ...(isStale ? { stale: true, asOf: inSeconds(asOf) } : {}),
     ...('resolved' in expected ? { resolved: expected.resolved } : {}),
+    ...('meta' in expected ? expected.meta : {}),
   };
   return Object.keys(meta).length === 0 ? { data } : { data, meta };
 }

@@ -389,5 +389,22 @@ export async function load(target: Target, world: World): Promise<void> {
     'outlooks',
     world.outlooks.flatMap(({ run_id, areas }) => areas.map((area) => ({ run_id, part: 1, ...area }))),
   );
+  // Hazards without an area are known to have none.
+  await insert(
+    'outlooks',
+    world.outlooks.flatMap(({ run_id, day, areas }) =>
+      ['categorical', 'tornado', 'wind', 'hail', ...(day === 4 ? ['any_severe'] : [])]
+        .filter((hazard) => !areas.some((area) => area.hazard === hazard && area.kind !== 'intensity'))
+        .map((hazard) => ({
+          run_id,
+          hazard,
+          label: 'NONE',
+          part: 1,
+          kind: hazard === 'categorical' ? 'category' : 'probability',
+          rank: 0,
+          geometry: { type: 'MultiPolygon', coordinates: [] },
+        })),
+    ),
+  );
   await target.run(`analyze; update alert_runs set source_updated_at = '${at}'`);
 }

@@ -228,11 +228,17 @@ const unitsOf = (units: 'si' | 'us'): object =>
         elevation: 'ft',
       };
 
+/** A dewpoint above the temperature is none. */
+function isPossible(row: ObservationRow, column: keyof ObservationRow): boolean {
+  const { temperature_c: t, dewpoint_c: td } = row;
+  return column !== 'dewpoint_c' || t === null || td === null || td <= t + 1;
+}
+
 function pastObservation(row: ObservationRow, units: 'si' | 'us'): object {
   const convert = convertersOf(units);
   const measured = Object.entries(fields).map(([name, [column, unit]]) => [
     name,
-    convert[unit]?.(row[column]),
+    convert[unit]?.(isPossible(row, column) ? row[column] : null),
   ]);
   return {
     observedAt: instant(row.observed_at),
@@ -423,8 +429,8 @@ const questions: Record<string, Question> = {
         .filter(
           (each) =>
             each.run_id === run.run_id &&
-            (kind === 'narrative' ||
-              (Date.parse(each.ends_at) > now && Date.parse(each.starts_at) < hour + hours * 3_600_000)),
+            Date.parse(each.ends_at) > now &&
+            (kind === 'narrative' || Date.parse(each.starts_at) < hour + hours * 3_600_000),
         )
         .map((each) => ({
           number: each.number,
@@ -506,15 +512,19 @@ const questions: Record<string, Question> = {
     const there = run.areas.filter(({ polygons }) => isWithin(polygons, point));
     const highest = (hazard: string, kind: string) =>
       there.filter((area) => area.hazard === hazard && area.kind === kind).sort((a, b) => b.rank - a.rank)[0];
-    const risk = ['categorical', 'tornado', 'hail']
-      .filter((hazard) => run.areas.some((area) => area.hazard === hazard))
-      .map((hazard) => ({
-        hazard,
-        category: highest(hazard, 'category')?.label ?? null,
-        categoryText: null,
-        probability: highest(hazard, 'probability')?.probability_pct ?? null,
-        intensity: highest(hazard, 'intensity')?.label ?? null,
-      }));
+    const risk = (
+      day === 1
+        ? ['categorical', 'tornado', 'wind', 'hail']
+        : ['categorical', 'tornado', 'wind', 'hail', 'any_severe']
+    ).map((hazard) => ({
+      hazard,
+      state: there.some((area) => area.hazard === hazard && area.kind !== 'intensity') ? 'outlined' : 'none',
+      reason: null,
+      category: highest(hazard, 'category')?.label ?? null,
+      categoryText: null,
+      probability: highest(hazard, 'probability')?.probability_pct ?? null,
+      intensity: highest(hazard, 'intensity')?.label ?? null,
+    }));
     const found = {
       issuedAt: data.issuedAt,
       risk: data.risk,

@@ -97,6 +97,7 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
         total: 0,
         unplaced: null,
         alerts: [],
+        tests: [],
       });
       t.equal(lastModified, null);
     });
@@ -375,7 +376,9 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
     async (t) => {
       await writing((target) =>
         target.run(`insert into outlook_runs (day, issued_at, valid_from, valid_until) values
-        (1, '2026-05-17T16:30Z', '2026-05-17T16:30Z', '2026-05-18T12:00Z'), (1, '2026-05-18T06:00Z', '2026-05-18T12:00Z', '2026-05-19T12:00Z')`),
+        (1, '2026-05-17T16:30Z', '2026-05-17T16:30Z', '2026-05-18T12:00Z'), (1, '2026-05-18T06:00Z', '2026-05-18T12:00Z', '2026-05-19T12:00Z');
+        insert into outlooks (run_id, hazard, label, kind, rank, geometry)
+        select run_id, 'categorical', 'NONE', 'category', 0, '{"type":"MultiPolygon","coordinates":[]}' from outlook_runs where issued_at >= '2026-05-17T16:30Z'`),
       );
       const query = { day: 1, hazard: [], select: 'effective', geometry: false } as const;
       await reading('2026-05-17T15:00:00Z', async (reader) => {
@@ -386,7 +389,13 @@ export async function readerSuite(t: Test, driver: Driver): Promise<void> {
           (await reader.convectiveOutlooks({ ...query, select: 'issued' })).data?.issuedAt,
           '2026-05-18T06:00:00Z',
         );
-        t.match((await reader.convectiveOutlooks(query)).data, {
+        const { data, otherIssues } = await reader.convectiveOutlooks({ ...query, hazard: ['categorical'] });
+        t.match(
+          otherIssues,
+          [{ field: 'tornado' }, { field: 'wind' }, { field: 'hail' }],
+          'not yet issued again',
+        );
+        t.match(data, {
           issuedAt: '2026-05-17T16:30:00Z',
           validFrom: '2026-05-17T16:30:00Z',
           areas: { length: 0 },

@@ -19,20 +19,24 @@ export async function alertAreas(
   alerts: readonly AlertData[],
   zoneShapes: ZoneShapes,
   least: number,
-): Promise<MapArea[]> {
+): Promise<{ areas: MapArea[]; drawn: string[] }> {
   const zones = await zoneShapes(
-    alerts.flatMap(({ geometry, zones }) => (geometry === null ? zones : [])),
+    alerts.flatMap(({ geometry, affectedZones }) => (geometry === null ? affectedZones : [])),
     least,
   );
   const byEvent = new Map<string, { shapes: Set<string>; count: number }>();
-  for (const { event, geometry, zones: ugcs } of alerts) {
+  const drawn: string[] = [];
+  for (const { id, event, geometry, affectedZones } of alerts) {
     const area = byEvent.get(event) ?? { shapes: new Set(), count: 0 };
     byEvent.set(event, area);
     area.count += 1;
-    if (geometry === null) for (const ugc of ugcs) area.shapes.add(zones.get(ugc) ?? '');
-    else area.shapes.add(outlinePath(geometry, least));
+    const shapes =
+      geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
+    for (const shape of shapes) area.shapes.add(shape);
+    // An outline of its own may be outside of this map.
+    if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
-  return [...byEvent]
+  const areas = [...byEvent]
     .sort(([a], [b]) => alertRank(b) - alertRank(a) || b.localeCompare(a))
     .map(([event, { shapes, count }]) => ({
       label: event,
@@ -40,6 +44,7 @@ export async function alertAreas(
       shape: [...shapes].join(''),
       count,
     }));
+  return { areas, drawn };
 }
 
 /** The categories of an outlook, from the least. */

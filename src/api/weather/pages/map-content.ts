@@ -21,4 +21,6 @@ export interface MapContent {
   /** When the outlook was issued, and what it is called; null where alerts are shown. */
   outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
   areas: readonly MapArea[];
+  /** Identifiers of alerts of which an outline is known; empty where an outlook is shown. */
+  drawnAlerts: readonly string[];
 }

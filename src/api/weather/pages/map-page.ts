@@ -40,12 +40,13 @@ export async function mapPage(
           select: 'effective',
           hazard: ['categorical', 'any_severe'],
         });
-  const drawn = outlook === null ? null : dataOf(outlook);
-  const areas =
+  const shownOutlook = outlook === null ? null : dataOf(outlook);
+  const { areas, drawn } =
     outlook === null
       ? await alertAreas(dataOf(alerts)?.alerts ?? [], zoneShapes, least)
-      : drawn === null
-        ? []
-        : outlookAreas(drawn, least);
-  return mapView({ query, now, state, frame, stations, shown, found, alerts, outlook, areas }, base);
+      : { areas: shownOutlook === null ? [] : outlookAreas(shownOutlook, least), drawn: [] };
+  return mapView(
+    { query, now, state, frame, stations, shown, found, alerts, outlook, areas, drawnAlerts: drawn },
+    base,
+  );
 }

@@ -1,6 +1,7 @@
 import type { AlertData } from '../../../core/weather/families/alerts/alert-queries.ts';
 import type { PlaceData } from '../../../core/weather/families/places.ts';
 import { converterOf } from '../../../core/weather/units.ts';
+import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
 import { alertColour, alertRank, temperatureColour } from './colours.ts';
 import type { MapContent } from './map-content.ts';
@@ -86,7 +87,8 @@ interface Notice {
 }
 
 /** What is not as it should be, and that there is nothing to be told of where that is certain. */
-function noticesOf({ alerts, outlook, now, query, shown, stations }: MapContent): Notice[] {
+function noticesOf(content: MapContent): Notice[] {
+  const { alerts, outlook, now, query, shown, stations } = content;
   const notices: Notice[] = [];
   const section = outlook ?? alerts;
   const what = outlook === null ? 'Alerts' : 'The outlook';
@@ -104,11 +106,32 @@ function noticesOf({ alerts, outlook, now, query, shown, stations }: MapContent)
       status: 'warning',
       text: `${what} shown here are stale: they are ${ageOf(section.asOf, now)} old. Look elsewhere for what holds now.`,
     });
-  else if (alerts.kind === 'read' && outlook === null && alerts.data?.total === 0)
+  else if (
+    alerts.kind === 'read' &&
+    outlook === null &&
+    alerts.data?.total === 0 &&
+    (alerts.data.unplaced ?? 0) === 0 &&
+    alerts.unknown.length === 0
+  )
     notices.push({
       status: 'neutral',
       text: `No alert is in force${query.state === null ? '' : ' here'}.`,
     });
+  if (section.kind === 'read' && outlook !== null && section.unknown.length > 0)
+    notices.push({
+      status: 'warning',
+      text: 'This outlook has arrived in part: there may be a higher risk than is shown.',
+    });
+  const drawn = new Set(content.drawnAlerts);
+  const unplaced = (dataOf(alerts)?.alerts ?? []).filter(({ id }) => !drawn.has(id));
+  if (outlook === null && unplaced.length > 0)
+    notices.push({
+      status: 'warning',
+      text: `Not on the map, since their areas are not known: ${namesOf(unplaced)}.`,
+    });
+  const tests = dataOf(alerts)?.tests ?? [];
+  if (outlook === null && tests.length > 0)
+    notices.push({ status: 'neutral', text: `Tests, which are not warnings: ${namesOf(tests)}.` });
   const total = dataOf(alerts)?.total ?? 0;
   const told = dataOf(alerts)?.alerts.length ?? 0;
   if (outlook === null && total > told)
@@ -120,6 +143,17 @@ function noticesOf({ alerts, outlook, now, query, shown, stations }: MapContent)
       text: 'No station has reported in the last three hours: there is no present weather to show.',
     });
   return notices;
+}
+
+const maxNamed = 10;
+
+/** `Flood Watch (Kings; Queens), …`, up to ten. */
+function namesOf(alerts: readonly { event: string; areaDescription: string }[]): string {
+  const names = alerts
+    .slice(0, maxNamed)
+    .map(({ event, areaDescription }) => `${event} (${areaDescription})`);
+  const others = alerts.length - names.length;
+  return `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
 }
 
 function dotOf({ place, at, observation }: MapStation, query: MapQuery, here: string) {
@@ -161,11 +195,14 @@ const mostTold = 100;
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // The whole country would be pages of it.
-  return sorted.slice(0, state === null ? 25 : mostTold).map(alertLine);
+  return sorted.slice(0, state === null ? 25 : mostTold).map((alert) => alertLine(alert));
 }
 
-/** An alert as a page tells it. */
-export function alertLine(alert: AlertData) {
+/** An alert on a page. Its end is in the time zone of the page, or else in that of its own area. */
+export function alertLine(
+  alert: AlertData,
+  timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
+) {
   const { event, severity, headline, areaDescription, description, instruction } = alert;
   return {
     event,
@@ -176,7 +213,7 @@ export function alertLine(alert: AlertData) {
     description,
     instruction,
     until: alert.endsAt ?? alert.expiresAt,
-    untilText: moment(alert.endsAt ?? alert.expiresAt, 'UTC'),
+    untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
     sender: alert.senderName,
   };
 }

@@ -1,11 +1,13 @@
 import { asWaybillError } from '../../../core/errors.ts';
 import type { FamilyName } from '../../../core/weather/families.ts';
+import type { UnknownPart } from '../../../core/weather/known.ts';
 import type { QueryOf, RecordOf } from '../../../core/weather/reader.ts';
 import type { WeatherService } from '../service.ts';
 
 /** One part of a page: a record, nothing, or why it cannot be told; the other parts stay. */
 export type Section<T> =
-  { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null } | { kind: 'refused'; why: string };
+  | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
+  | { kind: 'refused'; why: string };
 
 /** Reads a family for a part of a page. Never throws for what a database does. */
 export async function sectionOf<Name extends FamilyName>(

@@ -4,6 +4,7 @@ import type { CurrentConditionsData } from '../../../core/weather/families/curre
 import type { ForecastDiscussionData } from '../../../core/weather/families/forecast-discussions.ts';
 import type { HourlyForecastData } from '../../../core/weather/families/hourly-forecasts.ts';
 import type { NarrativeForecastData } from '../../../core/weather/families/narrative-forecasts.ts';
+import type { OutlookRiskData } from '../../../core/weather/families/outlook-states.ts';
 import type { ObservationsData } from '../../../core/weather/families/observations.ts';
 import type { PlaceData } from '../../../core/weather/families/places.ts';
 import type { WeatherStoriesData } from '../../../core/weather/families/weather-stories.ts';
@@ -17,7 +18,7 @@ import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
 import { states } from './states.ts';
-import { ageOf, moment, quantity, skyOf, temperatureUnit, windOf } from './words.ts';
+import { ageOf, cloudsOf, moment, plural, quantity, skyOf, temperatureUnit, windOf } from './words.ts';
 
 export interface StationContent {
   place: PlaceData;
@@ -67,7 +68,7 @@ export function stationView(content: StationContent, base: string): Page {
         href: `${here}stations/${encodeURIComponent(place.id)}${queryText({ units: other })}`,
       },
       present: presentOf(content),
-      alerts: alertsOf(alerts, now),
+      alerts: alertsOf(alerts, place, now),
       risks: risksOf(content.outlooks),
       hourly: {
         notice: noticeOf(hourly, 'hourly forecast', now),
@@ -147,32 +148,37 @@ function presentOf({ conditions, newest, place, now }: StationContent) {
         ['Pressure', quantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
         ['Visibility', quantity(shown.visibility, units.visibility)],
         ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
-        [
-          'Clouds',
-          shown.clouds
-            .map(
-              ({ amount, base }) => `${amount}${base === null ? '' : ` ${quantity(base, units.cloudBase)}`}`,
-            )
-            .join(', '),
-        ],
+        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
       ].filter(([, value]) => value !== '' && value !== '–'),
     },
   };
 }
 
-function alertsOf(section: Section<AlertsData>, now: Date): { notice: Notice | null; list: object[] } {
+function alertsOf(
+  section: Section<AlertsData>,
+  place: PlaceData,
+  now: Date,
+): { notices: Notice[]; list: object[]; tests: string[] } {
   const data = dataOf(section);
   const notice = noticeOf(section, 'list of alerts', now);
-  const list = (data?.alerts ?? []).map(alertLine);
-  if (data === null || notice !== null || list.length > 0) return { notice, list };
-  const unplaced = data.unplaced ?? 0;
-  return {
-    notice:
-      unplaced > 0
-        ? { status: 'warning', text: `Of ${unplaced} alerts it is not known whether they hold here.` }
-        : { status: 'neutral', text: 'No alert is in force here.' },
-    list,
-  };
+  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, place.timeZone));
+  const tests = (data?.tests ?? []).map(({ event, areaDescription }) => `${event}: ${areaDescription}`);
+  const notices = [notice, unplacedNotice(section)].filter((one) => one !== null);
+  if (data !== null && notices.length === 0 && list.length === 0)
+    notices.push({ status: 'neutral', text: 'No alert is in force here.' });
+  return { notices, list, tests };
+}
+
+/** Alerts that may hold here: never hidden by those that are known to. */
+function unplacedNotice(section: Section<AlertsData>): Notice | null {
+  const unplaced = dataOf(section)?.unplaced ?? 0;
+  if (unplaced > 0)
+    return {
+      status: 'warning',
+      text: `${plural(unplaced, 'more alert')} may hold here: the area is not known.`,
+    };
+  const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
+  return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
 }
 
 function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
@@ -183,18 +189,36 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
     const category = of('categorical');
     const label = category?.category ?? null;
     const chances = ['tornado', 'wind', 'hail', 'any_severe'].flatMap((hazard) => {
-      const probability = of(hazard)?.probability ?? null;
-      return probability === null ? [] : [`${hazard.replace('_', ' ')} ${probability}%`];
+      const risk = of(hazard);
+      if (risk === undefined || risk.state === 'none') return [];
+      const name = hazard.replace('_', ' ');
+      if (risk.state === 'unknown') return [`${name} not known`];
+      return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
     return [
       {
         day: `Day ${data.day}`,
-        text: category?.categoryText ?? label ?? 'No thunderstorms expected',
+        text: categoryText(category),
         colour: label === null ? null : outlookColour({ label, fill: null }),
         chances: chances.join(', '),
       },
     ];
   });
+}
+
+function categoryText(category: OutlookRiskData | undefined): string {
+  if (category === undefined) return 'The risk is not known';
+  const { state, categoryText: words, category: label } = category;
+  switch (state) {
+    case 'outlined':
+      return words ?? label ?? 'Thunderstorms are possible';
+    case 'none':
+      return 'No thunderstorms expected';
+    case 'unknown':
+      return label === null
+        ? 'The risk is not known: the outlook has arrived in part'
+        : `${words ?? label} or higher: the outlook has arrived in part`;
+  }
 }
 
 function zoneOf({ periods, timeZone }: HourlyForecastData): string {

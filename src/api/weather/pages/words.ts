@@ -25,7 +25,7 @@ export function windOf(
   const { windDirection, windSpeed, windGust } = wind;
   if (windSpeed === null) return unknown;
   if (windSpeed === 0) return 'calm';
-  const from = windDirection === null ? '' : `${textHelpers.compass(windDirection)} `;
+  const from = windDirection === null ? 'variable ' : `${textHelpers.compass(windDirection)} `;
   const gusts = windGust === null ? '' : `, gusts ${quantity(windGust, unit, 0)}`;
   return `${from}${quantity(windSpeed, unit, 0)}${gusts}`;
 }
@@ -50,15 +50,32 @@ export function plural(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** What an automatic text calls something, as a person writes it: `light freezing rain, overcast`. */
-export function skyOf(sky: {
-  textDescription: string | null;
-  presentWeather: readonly { intensity: string | null; modifier: string | null; phenomenon: string }[];
-}): string | null {
-  if (sky.textDescription !== null && sky.textDescription.trim() !== '') return sky.textDescription;
-  const words = sky.presentWeather.map(({ intensity, modifier, phenomenon }) =>
-    [intensity, modifier, phenomenon].filter((word) => word !== null).join(' '),
-  );
-  const text = words.join(', ').replaceAll('_', ' ');
-  return text === '' ? null : text.charAt(0).toUpperCase() + text.slice(1);
+/** The text of an observation, or its phenomena: `Light freezing rain, fog in the vicinity`. */
+export function skyOf(sky: Parameters<typeof textHelpers.weather>[0]): string | null {
+  const text = textHelpers.weather(sky);
+  return text === '--' ? null : text;
+}
+
+const amounts = {
+  SKC: 'clear sky',
+  CLR: 'clear sky',
+  FEW: 'few clouds',
+  SCT: 'scattered clouds',
+  BKN: 'broken clouds',
+  OVC: 'overcast',
+  VV: 'sky obscured, vertical visibility',
+} as const;
+
+/** `Broken clouds at 3,000 ft, overcast at 5,000 ft`; empty if no layer is known. */
+export function cloudsOf(
+  clouds: readonly { amount: keyof typeof amounts; base: number | null }[],
+  unit: string,
+): string {
+  const text = clouds
+    .map(({ amount, base }) => {
+      const at = amount === 'VV' ? ' ' : ' at ';
+      return `${amounts[amount]}${base === null ? '' : `${at}${base.toLocaleString('en-US')}\u00a0${unit}`}`;
+    })
+    .join(', ');
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -1,10 +1,11 @@
 import type { Clock } from '../../../core/clock.ts';
+import type { ZoneKey } from '../../../core/weather/places/zone-key.ts';
 import { ByteCache } from '../byte-cache.ts';
 import type { WeatherService } from '../service.ts';
 import { outlinePath } from './projection.ts';
 
-/** The shapes of zones on the map, by their UGC codes, with points `least` pixels apart. */
-export type ZoneShapes = (ugcs: readonly string[], least: number) => Promise<ReadonlyMap<string, string>>;
+/** The shapes of zones on the map, by their keys, with points `least` pixels apart. */
+export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<ReadonlyMap<ZoneKey, string>>;
 
 /** They are revised twice a year. */
 const keptMs = 60 * 60_000;
@@ -14,23 +15,23 @@ const atOnce = 50;
 
 export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, clock: Clock): ZoneShapes {
   const known = new ByteCache<string>(most);
-  return async (ugcs, least) => {
-    const shapes = new Map<string, string>();
+  return async (keys, least) => {
+    const shapes = new Map<ZoneKey, string>();
     const now = clock.monotonic();
-    const wanted: string[] = [];
-    for (const ugc of new Set(ugcs)) {
-      const shape = known.get(`${ugc} ${least}`, now);
-      if (shape === undefined) wanted.push(ugc);
-      else shapes.set(ugc, shape);
+    const wanted: ZoneKey[] = [];
+    for (const key of new Set(keys)) {
+      const shape = known.get(`${key} ${least}`, now);
+      if (shape === undefined) wanted.push(key);
+      else shapes.set(key, shape);
     }
     for (let from = 0; from < wanted.length; from += atOnce) {
       const asked = wanted.slice(from, from + atOnce);
       const outlines = await weather.zoneOutlines(asked);
-      for (const ugc of asked) {
-        const geometry = outlines.get(ugc);
+      for (const key of asked) {
+        const geometry = outlines.get(key);
         const shape = geometry === undefined ? '' : outlinePath(geometry, least);
-        known.set(`${ugc} ${least}`, shape, { bytes: 2 * shape.length + 64, until: now + keptMs });
-        shapes.set(ugc, shape);
+        known.set(`${key} ${least}`, shape, { bytes: 2 * shape.length + 64, until: now + keptMs });
+        shapes.set(key, shape);
       }
     }
     return shapes;

@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../http/openapi-types.ts';
-import { metaSchema } from './family-schemas.ts';
+import { metaSchema } from './meta-schema.ts';
 import { geometry, listOf } from './fields.ts';
 
 /** An answer as GeoJSON, of whatever family. */

@@ -1,10 +1,7 @@
 import type { AlertData, AlertParameterData } from '../../../core/weather/families/alerts/alert-queries.ts';
-import type { AlertsData } from '../../../core/weather/families/alerts/alerts.ts';
-import type {
-  ConvectiveOutlookData,
-  OutlookAreaData,
-  OutlookRiskData,
-} from '../../../core/weather/families/convective-outlooks.ts';
+import type { AlertsData, AlertTestData } from '../../../core/weather/families/alerts/alerts.ts';
+import type { ConvectiveOutlookData } from '../../../core/weather/families/convective-outlooks.ts';
+import type { OutlookAreaData, OutlookRiskData } from '../../../core/weather/families/outlook-states.ts';
 import type {
   DiscussionSectionData,
   ForecastDiscussionData,
@@ -18,8 +15,9 @@ import type {
 import type { OutlookDiscussionData } from '../../../core/weather/families/outlook-discussions.ts';
 import type { OutlookWindowData } from '../../../core/weather/families/outlook-runs.ts';
 import type { WeatherStoriesData, WeatherStoryData } from '../../../core/weather/families/weather-stories.ts';
-import type { ResolvedPlace } from '../../../core/weather/family.ts';
 import type { FamilyName } from '../../../core/weather/families.ts';
+import { unknownReasons } from '../../../core/weather/known.ts';
+import { hazards } from '../../../core/weather/outlook-hazards.ts';
 import type { ForecastUnits } from '../../../core/weather/quantity-units.ts';
 import type { JsonSchema } from '../../http/openapi-types.ts';
 import {
@@ -62,6 +60,8 @@ const alert = record<AlertData>({
   senderName: textOrNull('The sender.'),
   areaDescription: text('The area in words.'),
   zones: listOf(text('UGC code.', 'NYZ072')),
+  affectedZones: listOf(text('Kind and UGC code: some codes are those of several zones.', 'public/NYZ072')),
+  isTest: flag('Whether it is a test or an exercise, and no warning.'),
   description: textOrNull('The text of the alert.'),
   instruction: textOrNull('What to do.'),
   response: textOrNull('What to do, in one word.', 'Shelter'),
@@ -90,6 +90,19 @@ const alerts = record<AlertsData>({
     minimum: 0,
   },
   alerts: listOf(alert, 'Most severe first, then those sent last.'),
+  tests: listOf(
+    record<AlertTestData>({
+      id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
+      event: text('What it would be about.', 'Tsunami Warning'),
+      status: text('`Test`, `Exercise`, or `Actual` with a code of a test.', 'Test'),
+      headline: textOrNull('Headline.'),
+      areaDescription: text('The area in words.'),
+      senderName: textOrNull('The sender.'),
+      expiresAt: instantOf('When this message is to be replaced'),
+      endsAt: orNull(instantOf('The end, if it is known')),
+    }),
+    'Tests and exercises, which warn of nothing; up to 20.',
+  ),
 });
 
 const run: { [K in keyof ForecastRunData]: JsonSchema } = {
@@ -185,7 +198,6 @@ const weatherStories = record<WeatherStoriesData>({
   ),
 });
 
-const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'];
 const window: { [K in keyof OutlookWindowData]: JsonSchema } = {
   day: count('1 (today) to 8.', 1),
   issuedAt: instantOf('When it was issued'),
@@ -196,17 +208,26 @@ const window: { [K in keyof OutlookWindowData]: JsonSchema } = {
 const convectiveOutlooks = record<ConvectiveOutlookData>({
   ...window,
   forecaster: textOrNull('Forecasters.'),
-  maximumCategory: textOrNull('The highest category, whatever hazards were asked for.', 'SLGT'),
+  maximumCategory: textOrNull('The highest category that is known, whatever hazards were asked for; null if there is none. `meta.unknown` says if there may be a higher one.', 'SLGT'),
   risk: orNull(
     listOf(
       record<OutlookRiskData>({
         hazard: oneOf(hazards, 'What is expected.'),
+        state: oneOf(
+          ['outlined', 'none', 'unknown'],
+          '`none`: no area of it holds the point. `unknown`: that cannot be said.',
+        ),
+        reason: {
+          description: 'Why it is unknown; null if it is known.',
+          type: ['string', 'null'],
+          enum: [...unknownReasons, null],
+        },
         category: textOrNull('The highest category there.', 'SLGT'),
         categoryText: textOrNull('In words.', 'Slight Risk'),
         probability: quantity('Probability within 25 miles', '%'),
         intensity: textOrNull('The highest intensity group there.', 'CIG1'),
       }),
-      'At `point`, of each hazard that the outlook has; null without one.',
+      'At `point`, of each hazard that an outlook of the day has; null without one.',
     ),
   ),
   areas: listOf(
@@ -248,44 +269,4 @@ export const familySchemas: Readonly<Record<FamilyName, JsonSchema>> = {
   stations,
   locations,
   offices,
-};
-
-/** What an answer says beside its data. */
-export const metaSchema: JsonSchema = {
-  description: 'Only there if there is something to say.',
-  type: 'object',
-  additionalProperties: false,
-  minProperties: 1,
-  properties: {
-    stale: { description: 'The data is older than it should be.', const: true },
-    asOf: instantOf('When the newest of the data was measured, issued or fetched'),
-    resolved: record<ResolvedPlace>(
-      {
-        kind: oneOf(['station', 'location'], 'What it is.'),
-        id: text('Identifier.', 'KNYC'),
-        name: textOrNull('Name.', 'New York City, Central Park'),
-        distanceKm: { description: 'Great-circle distance from the point, in km.', type: 'number', minimum: 0 },
-        bearingDeg: {
-          description: 'From the point, in degrees clockwise from north.',
-          type: 'integer',
-          minimum: 0,
-          maximum: 359,
-        },
-      },
-      'The nearest place that has something to say, where a point was asked for.',
-    ),
-    rejected: listOf(
-      {
-        type: 'object',
-        additionalProperties: false,
-        required: ['field', 'reason', 'count'],
-        properties: {
-          field: text('Table and column.', 'observations.temperature_c'),
-          reason: text('Why.', 'not_finite'),
-          count: count('How many.', 1),
-        },
-      },
-      'Fields that are null, and records that were left out, since they cannot be.',
-    ),
-  },
 };

@@ -1,38 +1,30 @@
-import { and, asc, desc, eq, getTableColumns, gt, inArray, lte, sql } from 'drizzle-orm';
-import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { asc, getTableColumns, inArray, sql } from 'drizzle-orm';
 import { choice, choices, flag, type ValuesOf } from '../../parameters.ts';
+import type { Queries } from '../database/database.ts';
 import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
-import type { Geometry } from '../geometry.ts';
+import { instant } from '../instant.ts';
+import { hazards } from '../outlook-hazards.ts';
 import { pointParameter } from '../places/place-parameters.ts';
-import type { Position } from '../places/position.ts';
 import { cleanerOf } from '../rows/cleaner.ts';
-import { pastCheck } from '../rows/field-checks.ts';
-import { firstClean, presentUntil } from '../rows/first-clean.ts';
 import { converterOf } from '../units.ts';
 import {
-  cleanOutlookRun,
   dayParameter,
   outlookRuns,
+  outlooks,
   requireShape,
   windowData,
   type OutlookWindowData,
 } from './outlook-runs.ts';
-
-const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
-
-const outlooks = pgTable('outlooks', {
-  runId: bigint('run_id', { mode: 'number' }).notNull(),
-  hazard: text('hazard', { enum: hazards }).notNull(),
-  label: text('label').notNull(),
-  part: smallint('part').notNull(),
-  kind: text('kind', { enum: ['category', 'probability', 'intensity'] }).notNull(),
-  rank: smallint('rank').notNull(),
-  probabilityPct: doublePrecision('probability_pct'),
-  labelText: text('label_text'),
-  stroke: text('stroke'),
-  fill: text('fill'),
-  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
-});
+import { findRuns, type FoundRuns } from './outlook-search.ts';
+import {
+  hazardStates,
+  highestCategory,
+  isMarker,
+  riskAt,
+  unknownParts,
+  type OutlookAreaData,
+  type OutlookRiskData,
+} from './outlook-states.ts';
 
 const cleanArea = cleanerOf(outlooks, { key: ['runId', 'hazard', 'label', 'part'], nullable: ['geometry'] });
 
@@ -53,42 +45,19 @@ const parameters = {
 
 export interface ConvectiveOutlookData extends OutlookWindowData {
   forecaster: string | null;
-  /** The highest category, whatever hazards were asked for; null if there is none. */
+  /**
+   * The highest category that is known, whatever hazards were asked for; null if there is none. Where
+   * `meta.unknown` names it, there may be a higher one.
+   */
   maximumCategory: string | null;
-  /** At the point that was asked for, of each hazard that the outlook has; null without a point. */
+  /** At the point that was asked for, of each hazard that an outlook of the day has; null without a point. */
   risk: OutlookRiskData[] | null;
   areas: OutlookAreaData[];
 }
 
-export interface OutlookAreaData {
-  hazard: (typeof hazards)[number];
-  kind: 'category' | 'probability' | 'intensity';
-  /** `TSTM`..`HIGH`, `0.02`..`0.60`, `SIGN` or `CIG1`..`CIG3`. */
-  label: string;
-  labelText: string | null;
-  /** Order within hazard and kind, from the least. */
-  rank: number;
-  /** Percent. */
-  probability: number | null;
-  stroke: string | null;
-  fill: string | null;
-  /** Null also if `geometry=false` was asked for. */
-  geometry: Geometry | null;
-}
-
-export interface OutlookRiskData {
-  hazard: (typeof hazards)[number];
-  /** The highest category at the point; null: none, or the hazard has no categories. */
-  category: string | null;
-  categoryText: string | null;
-  /** Percent; null: below the least that is outlined. */
-  probability: number | null;
-  /** The highest intensity group. */
-  intensity: string | null;
-}
-
 /**
- * The outlook issued last for a day, or the one issued last among those whose window holds this moment.
+ * The outlook issued last for a day, or the one issued last among those whose window holds this moment. Its
+ * hazards are published one by one: until all of them have arrived, `outlook-search.ts` fills in the others.
  * Windows can be cut short, so none is assumed.
  */
 export const convectiveOutlooks = weatherFamily({
@@ -115,109 +84,73 @@ function readOutlook(
 ): Promise<Reading<ConvectiveOutlookData>> {
   return database.snapshot(async (queries) => {
     const now = clock.now();
-    const effective =
-      select === 'effective'
-        ? and(lte(outlookRuns.validFrom, now), gt(outlookRuns.validUntil, now))
-        : undefined;
     const notes = newNotes();
-    const issuedAt = pastCheck(presentUntil(now));
-    const run = await firstClean(
-      now,
-      ({ limit, offset, until }) =>
-        queries
-          .select({ ...getTableColumns(outlookRuns), maximumCategory })
-          .from(outlookRuns)
-          .where(
-            and(
-              eq(outlookRuns.day, day),
-              effective,
-              until === null ? undefined : lte(outlookRuns.issuedAt, until),
-            ),
-          )
-          .orderBy(desc(outlookRuns.issuedAt), desc(outlookRuns.runId))
-          .limit(limit)
-          .offset(offset),
-      (row) => cleanOutlookRun(row, notes.note, { issuedAt }),
-    );
-    if (run === null) return noReading(notes);
+    const found = await findRuns(queries, { day, now, isEffective: select === 'effective' }, notes);
+    if (found === null) return noReading(notes);
+    const { run } = found;
     const isRead = geometry || point !== null;
-    const { geometry: shape, ...columns } = getTableColumns(outlooks);
-    const rows = await queries
-      .select({ ...columns, geometry: isRead ? shape : sql<null>`null` })
-      .from(outlooks)
-      .where(
-        and(
-          eq(outlooks.runId, run.runId),
-          hazard.length === 0 ? undefined : inArray(outlooks.hazard, [...hazard]),
-        ),
-      )
-      .orderBy(asc(hazardRank), asc(outlooks.kind), asc(outlooks.rank), asc(outlooks.part));
+    const rows = (await rowsOf(queries, found, isRead)).flatMap(
+      // Without its geometry an area is still a line of the outlook; a row for a whole hazard has none.
+      (row) => cleanArea(row, notes.note, isRead && !isMarker(row) ? {} : { geometry: () => null }) ?? [],
+    );
     const { percentage } = converterOf('si');
-    const unasked = isRead ? {} : { geometry: () => null };
-    // Without its geometry an area is still a line of the outlook.
-    const clean = rows.flatMap((row) => cleanArea(row, notes.note, unasked) ?? []);
-    const there = point === null ? clean : await areasAt(clean, point);
-    const areas = there.map((row) => ({
-      hazard: row.hazard,
-      kind: row.kind,
-      label: row.label,
-      labelText: row.labelText,
-      rank: row.rank,
-      probability: percentage(row.probabilityPct),
-      stroke: row.stroke,
-      fill: row.fill,
-      geometry: geometry ? row.geometry : null,
+    const { contains } = await import('../places/outlines.ts');
+    const all = rows.map(({ probabilityPct, geometry: outline, ...row }) => ({
+      ...row,
+      probability: percentage(probabilityPct),
+      geometry: outline,
+      isThere: point === null || outline === null ? null : contains(outline, point),
     }));
-    const data = {
+    const states = hazardStates(day, all);
+    const asked = [...states].filter(([name]) => hazard.length === 0 || hazard.includes(name));
+    const data: ConvectiveOutlookData = {
       ...windowData(run),
       forecaster: run.forecaster,
-      maximumCategory: run.maximumCategory,
-      risk: point === null ? null : riskOf(clean, areas),
-      areas,
+      maximumCategory: highestCategory(states),
+      risk: point === null ? null : asked.map(([name, one]) => riskAt(name, one)),
+      areas: asked
+        .flatMap(([, { areas }]) => areas)
+        .filter(({ isThere }) => point === null || isThere === true)
+        .map((area) => areaData(area, geometry)),
     };
-    // What is effective changes with the clock.
-    const lastModified = select === 'effective' ? null : run.receivedAt;
-    return reading({ data, lastModified, asOf: run.issuedAt }, notes);
+    const unknown = unknownParts(states, hazard);
+    const isWhole = unknown.length === 0 && found.others.length === 0 && found.newerIssuedAt === null;
+    // What is effective changes with the clock, and what is missing arrives under another date.
+    const lastModified = select === 'effective' || !isWhole ? null : run.receivedAt;
+    return {
+      ...reading({ data, lastModified, asOf: run.issuedAt }, notes),
+      unknown,
+      otherIssues: found.others.map(([field, { issuedAt }]) => ({ field, issuedAt: instant(issuedAt) })),
+      ...(found.newerIssuedAt === null ? {} : { newerIssuedAt: instant(found.newerIssuedAt) }),
+    };
   });
 }
 
-async function areasAt<Area extends { geometry: Geometry | null }>(
-  areas: readonly Area[],
-  point: Position,
-): Promise<Area[]> {
-  const { contains } = await import('../places/outlines.ts');
-  return areas.filter(({ geometry }) => geometry !== null && contains(geometry, point));
+function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData {
+  const { hazard, kind, label, labelText, rank, probability, stroke, fill, geometry } = area;
+  return {
+    hazard,
+    kind,
+    label,
+    labelText,
+    rank,
+    probability,
+    stroke,
+    fill,
+    geometry: withGeometry ? geometry : null,
+  };
 }
 
-/** Areas lie within those of a lower rank, or beside them: the highest rank is the risk. */
-function riskOf(
-  everywhere: readonly Pick<OutlookAreaData, 'hazard'>[],
-  there: readonly OutlookAreaData[],
-): OutlookRiskData[] {
-  const outlined = new Set(everywhere.map(({ hazard }) => hazard));
-  return hazards
-    .filter((hazard) => outlined.has(hazard))
-    .map((hazard) => {
-      const highest = (kind: OutlookAreaData['kind']): OutlookAreaData | undefined =>
-        there
-          .filter((area) => area.hazard === hazard && area.kind === kind)
-          .reduce<OutlookAreaData | undefined>(
-            (most, area) => (most === undefined || area.rank > most.rank ? area : most),
-            undefined,
-          );
-      const category = highest('category');
-      return {
-        hazard,
-        category: category?.label ?? null,
-        categoryText: category?.labelText ?? null,
-        probability: highest('probability')?.probability ?? null,
-        intensity: highest('intensity')?.label ?? null,
-      };
-    });
+/** The rows of the run, and of each hazard that comes from another one. */
+async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
+  const { geometry: shape, ...columns } = getTableColumns(outlooks);
+  const rows = await queries
+    .select({ ...columns, geometry: isRead ? shape : sql<null>`null` })
+    .from(outlooks)
+    .where(inArray(outlooks.runId, [run.runId, ...others.map(([, other]) => other.runId)]))
+    .orderBy(asc(hazardRank), asc(outlooks.kind), asc(outlooks.rank), asc(outlooks.part));
+  const runOf = new Map(others.map(([hazard, other]) => [hazard, other.runId]));
+  return rows.filter((row) => row.runId === (runOf.get(row.hazard) ?? run.runId));
 }
 
 const hazardRank = sql`array_position(array['categorical','tornado','wind','hail','any_severe'], ${outlooks.hazard})`;
-// Given even if the hazards asked for leave out the categories.
-const maximumCategory = sql<string | null>`(select ${outlooks.label} from ${outlooks}
-  where ${and(eq(outlooks.runId, sql`${outlookRuns}.run_id`), eq(outlooks.hazard, 'categorical'), eq(outlooks.kind, 'category'))}
-  order by ${outlooks.rank} desc limit 1)`;

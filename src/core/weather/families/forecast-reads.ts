@@ -25,8 +25,8 @@ export interface ForecastQuery {
   around: Around | null;
   /** Most periods. */
   count: number;
-  /** Periods that end by then are over. Null: from the first of the run. */
-  from: Date | null;
+  /** Periods that end by then are over. */
+  from: Date;
   /** Periods that begin then or later are too late. Null: to the last of the run. */
   until: Date | null;
 }
@@ -58,15 +58,15 @@ export async function readForecast<T>(
       .where(
         and(
           eq(forecastPeriods.runId, run.runId),
-          from === null ? lte(forecastPeriods.number, count) : gt(forecastPeriods.endsAt, from),
+          gt(forecastPeriods.endsAt, from),
           until === null ? undefined : lt(forecastPeriods.startsAt, until),
         ),
       )
       .orderBy(asc(forecastPeriods.number));
     const periods = rows.flatMap((row) => cleanForecastPeriod(row, notes.note) ?? []).slice(0, count);
     const data = dataOf(run, index?.get(run.locationId) ?? null, periods);
-    const lastModified = from === null && near === null ? run.receivedAt : null;
-    const found = reading({ data, lastModified, asOf: run.generatedAt }, notes);
+    // Periods end with the clock alone.
+    const found = reading({ data, lastModified: null, asOf: run.generatedAt }, notes);
     return near === null ? found : { ...found, resolved: resolvedPlace('location', near) };
   });
 }

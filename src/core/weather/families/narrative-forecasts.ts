@@ -36,7 +36,9 @@ export const narrativeForecasts = weatherFamily({
       location: locationParameter,
       point: forecastPointParameter,
       radius: radiusParameter,
-      periods: wholeNumber(1, 28, 14, { description: 'How many half days, from the first of the forecast.' }),
+      periods: wholeNumber(1, 28, 14, {
+        description: 'How many half days, from the first that is not over.',
+      }),
       units: unitsParameter,
     },
     rules: [atMostOneOf('location', 'point'), radiusRule],
@@ -49,7 +51,14 @@ export const narrativeForecasts = weatherFamily({
     const convert = converterOf(units);
     return readForecast(
       source,
-      { kind: 'narrative', location, around: aroundOf(point, radius), count, from: null, until: null },
+      {
+        kind: 'narrative',
+        location,
+        around: aroundOf(point, radius),
+        count,
+        from: source.clock.now(),
+        until: null,
+      },
       (run, place, periods): NarrativeForecastData => ({
         ...forecastRunData(run, place, convert),
         periods: periods.map((period) => ({

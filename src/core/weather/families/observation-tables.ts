@@ -3,9 +3,11 @@ import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzl
 import { WaybillError } from '../../errors.ts';
 import { finding } from '../../finding.ts';
 import type { Queries } from '../database/database.ts';
+import { usable } from '../current-conditions.ts';
 import {
   measuredColumns,
   type CloudData,
+  type MeasuredRow,
   type ObservationRow,
   type PresentWeatherData,
   type StationRow,
@@ -195,5 +197,12 @@ export function cleanedObservation(row: SelectedObservation, note: Note, now: Da
     note({ field, reason: 'unknown_value', record, isLeftOut: false });
     return { ...each, intensity: null };
   });
-  return { ...own, qc: own.qc ?? {}, station, clouds, presentWeather };
+  const whole = { ...own, qc: own.qc ?? {}, station, clouds, presentWeather };
+  return { ...whole, ...refusedOf(whole) };
+}
+
+/** Null for each value that `usable` refuses; its quality letter stays and tells why. */
+function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
+  const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
+  return Object.fromEntries(refused.map((column) => [column, null]));
 }

@@ -1,8 +1,9 @@
-import { bigint, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../parameters.ts';
 import { instantColumn } from '../rows/columns.ts';
 import { outlookShapeRequired } from '../database/errors.ts';
 import { instant, type Instant } from '../instant.ts';
+import { hazards } from '../outlook-hazards.ts';
 import { cleanerOf } from '../rows/cleaner.ts';
 
 /** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
@@ -16,6 +17,20 @@ export const outlookRuns = pgTable('outlook_runs', {
   validUntil: instantColumn('valid_until').notNull(),
   forecaster: text('forecaster'),
   receivedAt: instantColumn('received_at').notNull(),
+});
+
+export const outlooks = pgTable('outlooks', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  hazard: text('hazard', { enum: hazards }).notNull(),
+  label: text('label').notNull(),
+  part: smallint('part').notNull(),
+  kind: text('kind', { enum: ['category', 'probability', 'intensity'] }).notNull(),
+  rank: smallint('rank').notNull(),
+  probabilityPct: doublePrecision('probability_pct'),
+  labelText: text('label_text'),
+  stroke: text('stroke'),
+  fill: text('fill'),
+  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
 /** A run can do without the moment at which it was written. */

@@ -3,6 +3,7 @@ import { booleanPointInPolygon } from '@turf/boolean-point-in-polygon';
 import Flatbush from 'flatbush';
 import type { Geometry } from '../geometry.ts';
 import { partsOf, type Box, type Position } from './position.ts';
+import { polygonsOf, turnsOf, type Point, type Polygon, type Ring } from '../shape.ts';
 
 /** A polygon or multipolygon, and whose outline it is. */
 export interface Outline {
@@ -18,69 +19,64 @@ export interface OutlineIndex {
   within(box: Box): ReadonlySet<string>;
 }
 
-type Point = readonly [number, number];
-type Ring = readonly Point[];
-interface Polygon {
+interface Owned extends Polygon {
   owners: readonly string[];
-  rings: readonly Ring[];
-  box: Box;
 }
 
 /** After so many outlines the event loop gets its turn. */
 const outlinesPerBreath = 1000;
 
 /**
- * Edges are straight in longitude and latitude, and polygons do not cross the antimeridian (RFC 7946, 3.1.9):
- * what lies on both sides of it is a multipolygon. A pole is within what reaches it at any longitude. Changes
- * nothing; others get their turns while it is made.
+ * Edges are straight in longitude and latitude, and take the shorter way around the Earth. A pole is within a
+ * polygon that reaches it at any longitude. Changes nothing; other work gets its turn during construction.
  */
 export async function outlineIndex(outlines: readonly Outline[]): Promise<OutlineIndex> {
-  const polygons: Polygon[] = [];
+  const polygons: Owned[] = [];
   for (const [index, { owners, geometry }] of outlines.entries()) {
     if (index % outlinesPerBreath === 0) await breathe();
-    for (const rings of polygonsOf(geometry)) polygons.push({ owners, rings, box: boxOf(rings[0] ?? []) });
+    for (const polygon of polygonsOf(geometry)) polygons.push({ owners, ...polygon });
   }
   if (polygons.length === 0) return { at: () => new Set(), within: () => new Set() };
   const tree = new Flatbush(polygons.length);
   for (const { box } of polygons) tree.add(box.west, box.south, box.east, box.north);
   await breathe();
   tree.finish();
-  const found = (box: Box, isWanted: (polygon: Polygon) => boolean): Polygon[] =>
-    tree
-      .search(box.west, box.south, box.east, box.north)
-      .flatMap((index) => polygons[index] ?? [])
-      .filter(isWanted);
+  const found = (box: Box, isWanted: (polygon: Polygon, turned: Box) => boolean): Owned[] =>
+    turnsOf(box).flatMap((turned) =>
+      tree
+        .search(turned.west, turned.south, turned.east, turned.north)
+        .flatMap((index) => polygons[index] ?? [])
+        .filter((polygon) => isWanted(polygon, turned)),
+    );
   return {
     at: (position) =>
-      ownersOf(searchesOf(position).flatMap((box) => found(box, ({ rings }) => isIn(rings, position, box)))),
+      ownersOf(found(searchOf(position), ({ rings }, turned) => isIn(rings, position, turned))),
     within: (box) =>
-      ownersOf(partsOf(box).flatMap((part) => found(part, ({ rings }) => meetsBox(rings, part)))),
+      ownersOf(partsOf(box).flatMap((part) => found(part, ({ rings }, turned) => meetsBox(rings, turned)))),
   };
 }
 
 /** Whether a polygon or multipolygon holds a point or has it on its edge. Pure. */
 export function contains(geometry: Geometry, position: Position): boolean {
-  const searches = searchesOf(position);
-  return polygonsOf(geometry).some((rings) => {
-    const whole = boxOf(rings[0] ?? []);
-    return searches.some((box) => overlap(whole, box) && isIn(rings, position, box));
-  });
+  return polygonsOf(geometry).some(({ rings, box }) =>
+    turnsOf(searchOf(position)).some((turned) => overlap(box, turned) && isIn(rings, position, turned)),
+  );
 }
 
 function overlap(a: Box, b: Box): boolean {
   return a.west <= b.east && b.west <= a.east && a.south <= b.north && b.south <= a.north;
 }
 
-/** The longitudes at which a point is to be looked for: one, on the antimeridian two, at a pole all. */
-function searchesOf(position: Position): Box[] {
+/** The box of a point; a pole has every longitude. */
+function searchOf(position: Position): Box {
   const { latitude, longitude } = position;
   const parallel = { south: latitude, north: latitude };
-  if (isAtPole(position)) return [{ ...parallel, west: -180, east: 180 }];
-  const longitudes = Math.abs(longitude) === 180 ? [-180, 180] : [longitude];
-  return longitudes.map((each) => ({ ...parallel, west: each, east: each }));
+  return isAtPole(position)
+    ? { ...parallel, west: -180, east: 180 }
+    : { ...parallel, west: longitude, east: longitude };
 }
 
-/** `box` is one of the searches of the point, and overlaps that of the polygon. */
+/** `box` is the search of the point on one turn, and overlaps that of the polygon. */
 function isIn(rings: readonly Ring[], position: Position, box: Box): boolean {
   return isAtPole(position) || holds(rings, box);
 }
@@ -122,22 +118,6 @@ function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }:
   return from <= to;
 }
 
-function polygonsOf({ type, coordinates }: Geometry): readonly (readonly Ring[])[] {
-  if (type === 'Polygon') return [coordinates as Ring[]];
-  return type === 'MultiPolygon' ? (coordinates as Ring[][]) : [];
-}
-
-function boxOf(ring: Ring): Box {
-  const box = { west: Infinity, south: Infinity, east: -Infinity, north: -Infinity };
-  for (const [longitude, latitude] of ring) {
-    box.west = Math.min(box.west, longitude);
-    box.east = Math.max(box.east, longitude);
-    box.south = Math.min(box.south, latitude);
-    box.north = Math.max(box.north, latitude);
-  }
-  return box;
-}
-
-function ownersOf(polygons: readonly Polygon[]): ReadonlySet<string> {
+function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
   return new Set(polygons.flatMap(({ owners }) => owners));
 }

@@ -28,8 +28,14 @@ export const offices = pgTable('offices', {
   timeZone: text('time_zone'),
   state: text('state'),
 });
-/** Outlines of forecast zones and counties. */
+/** Outlines of public, marine and offshore zones, and counties. */
 export const zones = pgTable('zones', {
+  ugc: text('ugc').notNull(),
+  name: text('name'),
+  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
+});
+/** Outlines of zones of fire weather, whose codes are also those of public zones. */
+export const fireZones = pgTable('fire_zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),

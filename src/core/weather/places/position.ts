@@ -1,18 +1,6 @@
-/** A place on Earth, in degrees (WGS 84). */
-export interface Position {
-  /** North, from -90 to 90. */
-  latitude: number;
-  /** East, from -180 to 180. */
-  longitude: number;
-}
+import type { Box, Position } from '../geometry.ts';
 
-/** What lies between two meridians and two parallels. West of east, or around the antimeridian. */
-export interface Box {
-  west: number;
-  south: number;
-  east: number;
-  north: number;
-}
+export type { Box, Position };
 
 export const wholeEarth: Box = { west: -180, south: -90, east: 180, north: 90 };
 

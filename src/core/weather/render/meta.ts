@@ -1,4 +1,5 @@
 import type { Instant } from '../instant.ts';
+import type { UnknownPart } from '../known.ts';
 import type { ResolvedPlace } from '../family.ts';
 import type { RejectionReason } from '../rows/rejections.ts';
 
@@ -10,6 +11,12 @@ export interface AnswerMeta {
   asOf?: Instant;
   /** Which place stands for the point that was asked for. */
   resolved?: ResolvedPlace;
+  /** Parts of the record that are unknown. Null or an empty list there does not mean none. */
+  unknown?: readonly UnknownPart[];
+  /** Parts that come from another issue, since those of the newest have not arrived. */
+  otherIssues?: readonly { field: string; issuedAt: Instant }[];
+  /** When a newer issue was issued of which too little has arrived to answer with it. */
+  newerIssuedAt?: Instant;
   /** Fields that are null, and records that were left out, since they cannot be. */
   rejected?: readonly RejectedFields[];
 }

@@ -1,10 +1,11 @@
+import type { UnknownPart, UnknownReason } from '../known.ts';
 import { zoneOf } from './ugc-zones.ts';
 
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';
 
 /** What text templates have at hand beside `data` and `request`. All take null, and say `--` for it. */
-export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf };
+export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf, weather, wind, why };
 
 /** A number with a fixed count of decimals, or as it is; followed by its unit if one is given. */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
@@ -43,6 +44,53 @@ function compass(degrees: number | null | undefined): string {
   return points[Math.round(degrees / 22.5) % 16] ?? unknown;
 }
 
+interface Phenomenon {
+  intensity: string | null;
+  modifier: string | null;
+  phenomenon: string;
+  inVicinity: boolean;
+}
+
+/** The text of an observation, else its phenomena: `Light freezing rain, fog in the vicinity`. */
+function weather(
+  sky: { textDescription: string | null; presentWeather: readonly Phenomenon[] } | null | undefined,
+): string {
+  const text = sky?.textDescription?.trim() ?? '';
+  if (text !== '') return text;
+  const words = (sky?.presentWeather ?? []).map(({ intensity, modifier, phenomenon, inVicinity }) =>
+    [intensity, modifier, phenomenon, inVicinity ? 'in the vicinity' : null]
+      .filter((word) => word !== null && word !== '')
+      .join(' '),
+  );
+  const joined = words.join(', ').replaceAll('_', ' ');
+  return joined === '' ? unknown : joined.charAt(0).toUpperCase() + joined.slice(1);
+}
+
+/** Where the wind comes from and its speed: `NNW 6.8 mph`, `variable 6.8 mph`, `calm`. */
+function wind(
+  each: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
+  show: (value: number | null) => string,
+): string {
+  if (each.windSpeed === null) return unknown;
+  if (each.windSpeed === 0) return 'calm';
+  const from = each.windDirection === null ? 'variable' : compass(each.windDirection);
+  return `${from} ${show(each.windSpeed)}${each.windGust === null ? '' : `, gusts ${show(each.windGust)}`}`;
+}
+
+const reasons: Readonly<Record<UnknownReason, string>> = {
+  not_received: 'it has not arrived',
+  predictability_too_low: 'predictability is too low',
+  unreadable: 'a part of it cannot be read',
+  unplaced: 'an outline is missing',
+  stale: 'it is stale',
+};
+
+/** Why a part of the record is unknown, in words; null if it is known. */
+function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, field: string): string | null {
+  const part = meta?.unknown?.find((one) => one.field === field);
+  return part === undefined ? null : reasons[part.reason];
+}
+
 /**
  * Lines of at most `width` characters with `indent` before each; paragraphs stay apart, and a table keeps its
  * lines. A word that is longer stands alone.
@@ -67,15 +115,26 @@ function kept(paragraph: string, indent: string): string {
     .join('\n');
 }
 
+/** The items of a list begin on lines of their own, and continue under their text. */
 function fill(paragraph: string, width: number, indent: string): string {
+  return paragraph
+    .trim()
+    .split(/\n(?=\s*(?:[*•-]|\d+[.)])\s)/)
+    .map((item) => fillItem(item, width, indent))
+    .join('\n');
+}
+
+function fillItem(item: string, width: number, indent: string): string {
+  const [bullet = ''] = /^(?:[*•-]|\d+[.)])\s/.exec(item.trim()) ?? [];
+  const hanging = indent + ' '.repeat(bullet.length);
   const lines: string[] = [];
   let line = indent;
-  for (const word of paragraph.split(/\s+/)) {
-    if (line !== indent && line.length + 1 + word.length > width) {
+  for (const word of item.trim().split(/\s+/)) {
+    if (line.trim() !== '' && line.length + 1 + word.length > width) {
       lines.push(line);
-      line = indent;
+      line = hanging;
     }
-    line += line === indent ? word : ` ${word}`;
+    line += line.trim() === '' ? word : ` ${word}`;
   }
   return [...lines, line].join('\n');
 }

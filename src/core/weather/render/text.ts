@@ -98,10 +98,22 @@ async function versionOf(file: string): Promise<string> {
 
 /** Above what the template says, whose author need not think of it. */
 function headingOf(meta: AnswerMeta | null, data: object | null): string {
-  if (meta?.stale !== true) return '';
-  const zone = data !== null && 'timeZone' in data ? data.timeZone : null;
-  const asOf = textHelpers.time(meta.asOf, typeof zone === 'string' ? zone : 'UTC');
-  return `*** STALE: these are the newest data, of ${asOf} ***\n\n`;
+  if (meta === null) return '';
+  const { unknown = [], otherIssues = [], newerIssuedAt } = meta;
+  const given = data !== null && 'timeZone' in data ? data.timeZone : null;
+  const zone = typeof given === 'string' ? given : 'UTC';
+  const moment = (instant: string | undefined): string => textHelpers.time(instant, zone);
+  const named = (field: string): string =>
+    field.replace('maximumCategory', 'highest category').replace('_', ' ');
+  const lines = [
+    ...(meta.stale === true ? [`STALE: these are the newest data, of ${moment(meta.asOf)}`] : []),
+    ...(newerIssuedAt === undefined
+      ? []
+      : [`A newer issue, of ${moment(newerIssuedAt)}, has arrived in part; this is the last whole one`]),
+    ...unknown.map(({ field }) => `NOT KNOWN: ${named(field)}: ${textHelpers.why(meta, field)}`),
+    ...otherIssues.map(({ field, issuedAt }) => `${named(field)}: of the issue of ${moment(issuedAt)}`),
+  ];
+  return lines.length === 0 ? '' : `${lines.map((line) => `*** ${line} ***\n`).join('')}\n`;
 }
 
 async function readable<T>(file: string, read: () => Promise<T>): Promise<T> {

@@ -1,4 +1,5 @@
 import type { Geometry } from '../geometry.ts';
+import { middleOf } from '../shape.ts';
 import { timeZoneAt } from '../places/time-zone.ts';
 
 /** The time zone that most of a state or marine area keeps, with the first letters of its UGC codes. */
@@ -31,22 +32,8 @@ export function zoneOf(
 }
 
 function zoneWithin(geometry: Geometry | null | undefined): string | null {
-  const corners = cornersOf(geometry?.['coordinates']);
-  if (corners.length === 0) return null;
-  const zone = timeZoneAt(meanOf(corners, 1), meanOf(corners, 0));
+  const middle = middleOf(geometry);
+  if (middle === null) return null;
+  const zone = timeZoneAt(middle.latitude, middle.longitude);
   return zone.startsWith('Etc/') ? null : zone;
-}
-
-type Corner = readonly [longitude: number, latitude: number];
-
-/** Of the first ring, which for a point is the point. */
-function cornersOf(coordinates: unknown): readonly Corner[] {
-  if (!Array.isArray(coordinates)) return [];
-  const [first] = coordinates as unknown[];
-  if (typeof first === 'number') return [coordinates as unknown as Corner];
-  return Array.isArray(first) && typeof first[0] === 'number' ? (coordinates as Corner[]) : cornersOf(first);
-}
-
-function meanOf(corners: readonly Corner[], axis: 0 | 1): number {
-  return corners.reduce((sum, corner) => sum + corner[axis], 0) / corners.length;
 }

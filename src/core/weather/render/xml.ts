@@ -6,7 +6,7 @@ const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
 /** What one item of each list is called, by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
-const metaItemNames: ItemNames = { rejected: 'fields' };
+const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 
 /**
  * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a

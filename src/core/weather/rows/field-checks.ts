@@ -1,4 +1,5 @@
 import { earliest, latest } from './columns.ts';
+import { isPosition, shapeOf } from '../shape.ts';
 import type { RejectionReason } from './rejections.ts';
 
 /** What is wrong with a value, which is not null; null if nothing is. Pure. */
@@ -85,36 +86,10 @@ function isTimeZone(timeZone: string): boolean {
   }
 }
 
-const depths: Readonly<Record<string, number>> = { Point: 0, Polygon: 2, MultiPolygon: 3 };
-
-/** A GeoJSON point, polygon or multipolygon: closed rings of positions on Earth. */
+/** A GeoJSON point, polygon, multipolygon or collection of polygons: closed rings of positions on Earth. */
 export function geometryCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_geometry';
   const { type, coordinates } = value as { type?: unknown; coordinates?: unknown };
-  const depth = typeof type === 'string' && Object.hasOwn(depths, type) ? depths[type] : undefined;
-  return depth !== undefined && isNested(coordinates, depth) ? null : 'bad_geometry';
-}
-
-function isNested(coordinates: unknown, depth: number): boolean {
-  if (depth === 0) return isPosition(coordinates);
-  if (!Array.isArray(coordinates) || coordinates.length === 0) return false;
-  if (depth === 2 || depth === 3)
-    return coordinates.every((inner) => (depth === 2 ? isRing(inner) : isNested(inner, 2)));
-  return false;
-}
-
-function isRing(ring: unknown): boolean {
-  if (!Array.isArray(ring) || ring.length < 4 || !ring.every(isPosition)) return false;
-  const [first, last] = [ring[0] as number[], ring.at(-1) as number[]];
-  return first[0] === last[0] && first[1] === last[1];
-}
-
-function isPosition(value: unknown): boolean {
-  if (!Array.isArray(value) || value.length < 2) return false;
-  const [longitude, latitude] = value as unknown[];
-  return isWithin(longitude, 180) && isWithin(latitude, 90);
-}
-
-function isWithin(value: unknown, most: number): boolean {
-  return typeof value === 'number' && Number.isFinite(value) && Math.abs(value) <= most;
+  const isKnown = type === 'Point' ? isPosition(coordinates) : shapeOf(value).state === 'known';
+  return isKnown ? null : 'bad_geometry';
 }

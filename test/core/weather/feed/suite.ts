@@ -237,15 +237,23 @@ export async function feedSuite(t: Test, open: () => Promise<Target>): Promise<v
         text: JSON.stringify({ features }),
         receivedAt: null,
       });
-    const fed = await feed([wet, nul, fine]);
-    t.match(fed, { outcome: 'loaded', leftOut: [/^record 0: the database refuses it: /, /^record 1: /] });
+    const far = structuredClone(sample);
+    Object.assign(far.properties, { timestamp: '+275000-01-20T21:00:00Z' });
+    const fed = await feed([wet, nul, far, fine]);
+    t.match(fed, {
+      outcome: 'loaded',
+      leftOut: [
+        'features[0]: properties.relativeHumidity is 300, which is impossible; read as unknown',
+        /^features\[2\]: the database refuses it: /,
+      ],
+    });
     t.equal(fed.leftOut.length, 2);
     const times = await rowsOf(
       target,
       "select json_agg(to_char(observed_at, 'HH24') order by observed_at) from observations where station_id = 'KNYC' and observed_at > '2026-01-20T19:00Z'",
     );
-    t.same(times, ['22']);
-    t.match(await feed([wet]), { outcome: 'failed', reason: /^the database refuses it: .*\(23514\)$/ });
+    t.same(times, ['20', '21', '22'], 'a broken field costs that field alone');
+    t.match(await feed([far]), { outcome: 'failed', reason: /^the database refuses it: / });
   });
 
   await t.test('a discussion belongs to its outlook, whichever comes first', async (t) => {

@@ -5,9 +5,10 @@ import type { WeatherDatabase } from '../../database/database.ts';
 import { placesRequired } from '../../database/errors.ts';
 import type { Geometry } from '../../geometry.ts';
 import type { Outline, OutlineIndex } from '../../places/outlines.ts';
-import { zones } from '../../places/place-tables.ts';
+import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
+import { readZones } from '../../places/zone-outlines.ts';
 import { geometryCheck } from '../../rows/field-checks.ts';
-import { alertAreas, alertRows, alertRunMembers } from './alert-tables.ts';
+import { alertAreas, alertRows, alertRunMembers, isPartlyUnreadable, kindOfArea } from './alert-tables.ts';
 
 /** Where the alerts of one poll are. */
 export interface AlertOutlines {
@@ -26,17 +27,23 @@ interface Kept {
   key: string;
   since: number;
   outlines: Promise<AlertOutlines>;
-  alerts: Learned<Geometry | null>;
-  zones: Learned<Geometry>;
+  alerts: Learned<OwnPlace>;
+  zones: Learned<Geometry, ZoneKey>;
 }
 
 /**
  * Outlines by their owner. What an identifier stands for stays: an alert that changes is another alert, and
  * zones are revised twice a year.
  */
-interface Learned<T> {
-  known: Map<string, T>;
+interface Learned<T, Key extends string = string> {
+  known: Map<Key, T>;
   since: number;
+}
+/** What an alert itself says of its place. */
+interface OwnPlace {
+  geometry: Geometry | null;
+  /** Some of its areas could not be read, so that its zones are not all of its place. */
+  isPartlyUnreadable: boolean;
 }
 const learnedForMs = 60 * 60_000;
 /** Then those of the same poll are read again, for zones may have come. */
@@ -54,7 +61,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const before = kept.get(database);
   const now = clock.monotonic();
   if (before?.key === key && now - before.since < keptMs) return before.outlines;
-  const still = <T>(learned: Learned<T> | undefined): Learned<T> =>
+  const still = <T, Key extends string>(learned: Learned<T, Key> | undefined): Learned<T, Key> =>
     learned === undefined || now - learned.since > learnedForMs
       ? { known: new Map(), since: now }
       : // A copy: another poll may still be read, and forgets what is not in it.
@@ -95,23 +102,24 @@ export function outlinesInTime(
 async function load(
   database: WeatherDatabase,
   runId: number,
-  known: { alerts: Map<string, Geometry | null>; zones: Map<string, Geometry> },
+  known: { alerts: Map<string, OwnPlace>; zones: Map<ZoneKey, Geometry> },
 ): Promise<AlertOutlines> {
   const outlines: Outline[] = [];
   const byZone: string[] = [];
   const alerts = await membersOf(database, runId);
   await learnAlerts(database, alerts, known.alerts);
   for (const alert of alerts) {
-    const geometry = known.alerts.get(alert) ?? null;
+    const geometry = known.alerts.get(alert)?.geometry ?? null;
     if (geometry === null) byZone.push(alert);
     else outlines.push({ owners: [alert], geometry });
   }
   const areas = await areasOf(database, byZone);
   await learnZones(database, [...areas.keys()], known.zones);
   const everyZone = new Set([...areas.values()].flat());
-  const unplaced = new Set(byZone.filter((alert) => !everyZone.has(alert)));
-  for (const [ugc, alerts] of areas) {
-    const geometry = known.zones.get(ugc);
+  const isPartial = (alert: string): boolean => known.alerts.get(alert)?.isPartlyUnreadable === true;
+  const unplaced = new Set(byZone.filter((alert) => !everyZone.has(alert) || isPartial(alert)));
+  for (const [key, alerts] of areas) {
+    const geometry = known.zones.get(key);
     if (geometry !== undefined) outlines.push({ owners: alerts, geometry });
     else for (const alert of alerts) unplaced.add(alert);
   }
@@ -149,7 +157,7 @@ async function membersOf(database: WeatherDatabase, runId: number): Promise<stri
 async function learnAlerts(
   database: WeatherDatabase,
   alerts: readonly string[],
-  known: Map<string, Geometry | null>,
+  known: Map<string, OwnPlace>,
 ): Promise<void> {
   const wanted = alerts.filter((alert) => !known.has(alert));
   const { alertId, geometry } = alertRows;
@@ -157,30 +165,36 @@ async function learnAlerts(
     const [first = '', last = ''] = [page[0], page.at(-1)];
     const rows = await database.one((queries) =>
       queries
-        .select({ alertId, geometry })
+        .select({ alertId, geometry, isPartlyUnreadable })
         .from(alertRows)
         // An index finds the range at once; without it each page would be looked for among all alerts.
         .where(and(between(alertId, first, last), among(alertId, page))),
     );
-    for (const row of rows) known.set(row.alertId, isOutline(row.geometry) ? row.geometry : null);
+    for (const { alertId: id, geometry: own, isPartlyUnreadable: isPartial } of rows)
+      known.set(id, { geometry: isOutline(own) ? own : null, isPartlyUnreadable: isPartial });
   }
   const current = new Set(alerts);
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
 }
 
 /** The alerts of each zone. */
-async function areasOf(database: WeatherDatabase, alerts: readonly string[]): Promise<Map<string, string[]>> {
-  const owners = new Map<string, string[]>();
+async function areasOf(
+  database: WeatherDatabase,
+  alerts: readonly string[],
+): Promise<Map<ZoneKey, string[]>> {
+  const owners = new Map<ZoneKey, string[]>();
   for (const page of pagesOf(alerts)) {
     const rows = await database.one((queries) =>
       queries
-        .select({ ugc: alertAreas.ugc, alertId: alertAreas.alertId })
+        .select({ ugc: alertAreas.ugc, alertId: alertAreas.alertId, kind: kindOfArea })
         .from(alertAreas)
+        .innerJoin(alertRows, eq(alertRows.alertId, alertAreas.alertId))
         .where(among(alertAreas.alertId, page)),
     );
-    for (const { ugc, alertId } of rows) {
-      const alerts = owners.get(ugc);
-      if (alerts === undefined) owners.set(ugc, [alertId]);
+    for (const { ugc, alertId, kind } of rows) {
+      const key = zoneKey(ugc, zoneKind(ugc, kind ?? ''));
+      const alerts = owners.get(key);
+      if (alerts === undefined) owners.set(key, [alertId]);
       else alerts.push(alertId);
     }
   }
@@ -189,23 +203,16 @@ async function areasOf(database: WeatherDatabase, alerts: readonly string[]): Pr
 
 async function learnZones(
   database: WeatherDatabase,
-  ugcs: readonly string[],
-  known: Map<string, Geometry>,
+  keys: readonly ZoneKey[],
+  known: Map<ZoneKey, Geometry>,
 ): Promise<void> {
-  const wanted = ugcs.filter((ugc) => !known.has(ugc));
+  const wanted = keys.filter((key) => !known.has(key));
   // Even if none is wanted: without the table there is an error, always the same.
-  for (const page of wanted.length === 0 ? [['']] : pagesOf(wanted)) {
-    const rows = await database
-      .one((queries) =>
-        queries
-          .select({ ugc: zones.ugc, geometry: zones.geometry })
-          .from(zones)
-          .where(among(zones.ugc, page)),
-      )
-      .catch((error: unknown) => {
-        throw placesRequired(error);
-      });
-    for (const { ugc, geometry } of rows) if (isOutline(geometry)) known.set(ugc, geometry);
+  for (const page of wanted.length === 0 ? [[zoneKey('', 'public')]] : pagesOf(wanted)) {
+    const outlines = await readZones(database, page).catch((error: unknown) => {
+      throw placesRequired(error);
+    });
+    for (const [key, geometry] of outlines) known.set(key, geometry);
   }
 }
 

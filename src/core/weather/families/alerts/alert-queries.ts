@@ -9,6 +9,7 @@ import {
   inArray,
   not,
   notInArray,
+  or,
   sql,
   type SQL,
   type SQLWrapper,
@@ -16,6 +17,7 @@ import {
 import type { Queries } from '../../database/database.ts';
 import type { Geometry } from '../../geometry.ts';
 import { instant, instantOrNull, type Instant } from '../../instant.ts';
+import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
 import { saneInstant } from '../../rows/columns.ts';
 import type { Note } from '../../rows/rejections.ts';
 import {
@@ -24,6 +26,9 @@ import {
   alertRows,
   alertRunMembers,
   cleanAlert,
+  isPartlyUnreadable,
+  isTest,
+  kindOfArea,
   ugcPattern,
   type AlertSeverity,
 } from './alert-tables.ts';
@@ -53,6 +58,10 @@ export interface AlertData {
   areaDescription: string;
   /** UGC codes. */
   zones: string[];
+  /** The same zones by kind, as `fire/COZ040`: some codes are those of several zones. */
+  affectedZones: ZoneKey[];
+  /** Whether it is a test or an exercise, and no warning. */
+  isTest: boolean;
   description: string | null;
   instruction: string | null;
   response: string | null;
@@ -84,6 +93,10 @@ export interface InForceQuery {
   office: string | null;
   /** Of these alone; null: of all. */
   ids: readonly string[] | null;
+  /** Tests and exercises, in place of alerts. */
+  onlyTests?: boolean;
+  /** Alerts that no zone places: without any, or with one that could not be read. */
+  onlyPlaceless?: boolean;
   limit: number;
 }
 
@@ -95,14 +108,14 @@ export async function selectInForce(
   queries: Queries,
   query: InForceQuery,
   note: Note,
-): Promise<{ total: number; alerts: CleanAlert[] }> {
+): Promise<{ total: number; endless: number; alerts: CleanAlert[] }> {
   const page = await inForce(queries, query);
   const alerts = page.flatMap((row) => cleanedAlert(row, note) ?? []);
   const { total = 0, endless = 0 } = page[0] ?? {};
   if (endless > page.length - alerts.length)
     for (const row of await inForce(queries, { ...query, limit: mostNoted }, not(hasEnd)))
       cleanedAlert(row, note);
-  return { total, alerts };
+  return { total, endless, alerts };
 }
 
 /** Of those that are left out; more are noted when these are mended. */
@@ -113,10 +126,10 @@ type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
 function cleanedAlert(row: AlertRow, note: Note) {
   const alert = cleanAlert(row, note);
   if (alert === null) return null;
-  const zones = row.zones.filter((ugc) => ugcPattern.test(ugc));
-  if (zones.length < row.zones.length)
+  const areas = row.zones.filter(({ ugc }) => ugcPattern.test(ugc));
+  if (areas.length < row.zones.length)
     note({ field: 'alert_areas.ugc', reason: 'unknown_value', record: row.alertId, isLeftOut: true });
-  return { ...alert, zones };
+  return { ...alert, areas };
 }
 
 const columns = {
@@ -127,7 +140,9 @@ const columns = {
     from unnest(${alertRows.vtec}) with ordinality codes (code, at))`,
 };
 const severityRank = sql`array_position(array['Extreme','Severe','Moderate','Minor','Unknown'], ${alertRows.severity})`;
-const zones = sql<string[]>`(select coalesce(json_agg(${alertAreas.ugc} order by ${alertAreas.ugc}), '[]')
+const zones = sql<
+  { ugc: string; kind: string | null }[]
+>`(select coalesce(json_agg(json_build_object('ugc', ${alertAreas.ugc}, 'kind', ${kindOfArea}) order by ${alertAreas.ugc}), '[]')
   from ${alertAreas} where ${eq(alertAreas.alertId, alertRows.alertId)})`;
 const references = sql<
   string[]
@@ -138,7 +153,7 @@ const references = sql<
 const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code), '[]') from ${alertAreas},
   unnest(string_to_array(${alertAreas.same}, ' ')) code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
-const wholeAlert = { ...columns, zones, same, references };
+const wholeAlert = { ...columns, zones, same, references, isTest };
 
 /** Whether the row says until when it holds: what has no end that can be is no alert. */
 const hasEnd = sql<boolean>`(${saneInstant(alertRows.expiresAt)}) is not null`;
@@ -162,7 +177,8 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
       .where(
         and(
           eq(alertRunMembers.runId, query.runId),
-          eq(alertRows.status, 'Actual'),
+          query.onlyTests === true ? isTest : and(eq(alertRows.status, 'Actual'), not(isTest)),
+          query.onlyPlaceless === true ? or(not(exists(areasOf(queries))), isPartlyUnreadable) : undefined,
           notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
           gt(
             // An alert whose ends are no instants comes along, so that it is noted.
@@ -217,15 +233,16 @@ export async function selectAlert(queries: Queries, id: string, note: Note): Pro
   return alert === null ? null : alertData(alert);
 }
 
+function areasOf(queries: Queries, condition?: SQL) {
+  return queries
+    .select({ one: sql`1` })
+    .from(alertAreas)
+    .where(and(eq(alertAreas.alertId, alertRows.alertId), condition));
+}
+
 /** At most one of them is given. */
 function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
-  const covers = (condition: SQL): SQL =>
-    exists(
-      queries
-        .select({ one: sql`1` })
-        .from(alertAreas)
-        .where(and(eq(alertAreas.alertId, alertRows.alertId), condition)),
-    );
+  const covers = (condition: SQL): SQL => exists(areasOf(queries, condition));
   if (ids !== null)
     // As one value: there may be more of them than a statement takes parameters.
     return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
@@ -256,7 +273,9 @@ export function alertData(row: CleanAlert): AlertData {
     office: row.office,
     senderName: row.senderName,
     areaDescription: row.areaDesc,
-    zones: row.zones,
+    zones: row.areas.map(({ ugc }) => ugc),
+    affectedZones: row.areas.map(({ ugc, kind }) => zoneKey(ugc, zoneKind(ugc, kind ?? ''))),
+    isTest: row.isTest,
     description: row.description,
     instruction: row.instruction,
     response: row.response,

@@ -1,4 +1,6 @@
+import { sql } from 'drizzle-orm';
 import { bigint, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
+import { zoneKinds } from '../../places/zone-key.ts';
 import { cleanerOf } from '../../rows/cleaner.ts';
 import { instantColumn } from '../../rows/columns.ts';
 import { oneOf } from '../../rows/field-checks.ts';
@@ -48,6 +50,8 @@ export const alertAreas = pgTable('alert_areas', {
   alertId: text('alert_id').notNull(),
   ugc: text('ugc').notNull(),
   same: text('same'),
+  // Read only through `kindOfArea`: tables of an earlier version do not have it.
+  kind: text('kind', { enum: zoneKinds }),
 });
 export const alertReferences = pgTable('alert_references', {
   alertId: text('alert_id').notNull(),
@@ -55,6 +59,23 @@ export const alertReferences = pgTable('alert_references', {
   refSender: text('ref_sender'),
   refSentAt: instantColumn('ref_sent_at'),
 });
+
+/**
+ * The kind of zone that a code of an alert stands for: as the feeder says, else `fire` for products of fire
+ * weather; null where the code itself says it. Of a row of `alert_areas` next to its alert.
+ */
+export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->> 'kind',
+  case when ${alertRows.vtec}::text like '%.FW.%' or ${alertRows.event} ~* '^(red flag|fire weather|extreme fire)' then 'fire' end)`;
+
+/** Whether some of the areas of an alert could not be read, so that its zones are not all of its place. */
+export const isPartlyUnreadable = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableUGC')`;
+
+/**
+ * Whether an alert is a test or an exercise: by its status, or by the class of its VTEC codes (NWSI 10-1703).
+ * The feeder also reads the words of a message, and gives it the status `Test`.
+ */
+export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 'Draft')
+  or coalesce(${alertRows.vtec}[1] ~ '^/[TX]\\.', false))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
 /** An alert with a field that cannot be is still an alert: only its end has to be known. */

@@ -21,12 +21,13 @@ import {
   type WeatherSource,
 } from '../../family.ts';
 import { instant, instantOrNull, type Instant } from '../../instant.ts';
+import type { UnknownPart } from '../../known.ts';
 import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
-import { zones } from '../../places/place-tables.ts';
+import { fireZones, zones } from '../../places/place-tables.ts';
 import { pastCheck } from '../../rows/field-checks.ts';
 import { firstClean, presentUntil } from '../../rows/first-clean.ts';
 import { outlinesInTime, type AlertOutlines } from './alert-outlines.ts';
-import { alertData, selectAlert, selectInForce, type AlertData } from './alert-queries.ts';
+import { alertData, selectAlert, selectInForce, type AlertData, type InForceQuery } from './alert-queries.ts';
 import {
   alertAreas,
   alertReferences,
@@ -90,9 +91,20 @@ export interface AlertsData {
    */
   unplaced: number | null;
   alerts: AlertData[];
+  /** Tests and exercises, which warn of nothing. */
+  tests: AlertTestData[];
 }
 
+/** A test or an exercise, by what it would be. */
+export type AlertTestData = Pick<
+  AlertData,
+  'id' | 'event' | 'status' | 'headline' | 'areaDescription' | 'senderName' | 'expiresAt' | 'endsAt'
+>;
+
+const maxTests = 20;
+
 const itemNames = {
+  affectedZones: 'zone',
   zones: 'zone',
   vtec: 'code',
   same: 'code',
@@ -100,7 +112,7 @@ const itemNames = {
   values: 'value',
   references: 'reference',
 };
-const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones];
+const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones, fireZones];
 
 /**
  * The alerts in force: those of the newest poll whose event has not ended. An alert that a Cancel refers to
@@ -117,7 +129,7 @@ export const alerts = weatherFamily({
     maxAgeSeconds: 15,
   },
   template: 'active_alerts',
-  itemNames: { alerts: 'alert', ...itemNames },
+  itemNames: { alerts: 'alert', tests: 'test', ...itemNames },
   features: ({ alerts, ...about }: AlertsData) => ({
     about,
     places: alerts.map(({ geometry, ...properties }) => ({ id: properties.id, geometry, properties })),
@@ -221,21 +233,51 @@ async function readRun(
   const wanted = { ...query, runId: run.runId, now };
   const there = places === null ? null : idsAt(places, query);
   const ids = there === null ? null : [...there];
-  const { total, alerts } = await selectInForce(queries, { ...wanted, ids }, notes.note);
-  const others = [...(places?.unplaced ?? [])].filter((id) => there?.has(id) !== true);
-  const unplaced =
-    others.length === 0
-      ? { total: 0 }
-      : await selectInForce(queries, { ...wanted, ids: others, limit: 1 }, notes.note);
+  const { total, endless, alerts } = await selectInForce(queries, { ...wanted, ids }, notes.note);
+  const unplaced = await unplacedOf(queries, { ...wanted, ids: null }, { places, there }, notes);
+  const { alerts: tests } = await selectInForce(
+    queries,
+    { ...wanted, ids, onlyTests: true, limit: maxTests },
+    () => undefined,
+  );
   const data = {
     fetchedAt: instant(run.fetchedAt),
     sourceUpdatedAt: instantOrNull(run.sourceUpdatedAt),
     timeZone: 'UTC',
     total,
-    unplaced: places === null ? null : unplaced.total,
+    unplaced: places === null && unplaced === 0 ? null : unplaced,
     alerts: alerts.map(alertData),
+    tests: tests.map(alertData).map(testData),
   };
-  return reading({ data, lastModified: null, asOf: run.fetchedAt }, notes);
+  const unknown: UnknownPart[] = [
+    ...(unplaced === 0 ? [] : [{ field: 'alerts', reason: 'unplaced' } as const]),
+    ...(endless === 0 ? [] : [{ field: 'alerts', reason: 'unreadable' } as const]),
+  ];
+  return { ...reading({ data, lastModified: null, asOf: run.fetchedAt }, notes), unknown };
+}
+
+/** How many alerts may hold at the place that was asked for, whose own place is not known. */
+async function unplacedOf(
+  queries: Queries,
+  query: InForceQuery,
+  { places, there }: { places: AlertOutlines | null; there: ReadonlySet<string> | null },
+  { note }: Notes,
+): Promise<number> {
+  const count = async (more: Partial<InForceQuery>): Promise<number> => {
+    const found = await selectInForce(queries, { ...query, ...more, limit: 1 }, note);
+    return found.total + found.endless;
+  };
+  if (places === null)
+    return query.zone.length === 0 && query.area === null
+      ? 0
+      : count({ zone: [], area: null, onlyPlaceless: true });
+  const others = [...places.unplaced].filter((id) => there?.has(id) !== true);
+  return others.length === 0 ? 0 : count({ ids: others });
+}
+
+function testData(alert: AlertData): AlertTestData {
+  const { id, event, status, headline, areaDescription, senderName, expiresAt, endsAt } = alert;
+  return { id, event, status, headline, areaDescription, senderName, expiresAt, endsAt };
 }
 
 function idsAt({ index }: AlertOutlines, { point, bbox }: AlertsQuery): ReadonlySet<string> {

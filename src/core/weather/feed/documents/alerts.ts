@@ -1,31 +1,27 @@
-import { BrokenDocument, readEach } from './faults.ts';
+import { geometryCheck } from '../../rows/field-checks.ts';
+import { alertAreas, alertRow, endless, isOver } from './alert-rows.ts';
+import { BrokenDocument, reasonOf } from './faults.ts';
 import {
   instantOf,
   isMap,
+  itemsOf,
   mapsOf,
-  oneOf,
   optionalInstant,
-  quoted,
   required,
   textOf,
   textsOf,
   type Alert,
   type Json,
   type Loadable,
+  type Note,
 } from './rows.ts';
-import { sameByUgc } from './same-codes.ts';
-import { parseXml } from './xml.ts';
-
-const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
-const messageTypes = ['Alert', 'Update', 'Cancel', 'Ack', 'Error'];
-const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
-const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
-const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
+import { officeOfProduct } from './zone-keys.ts';
 
 /**
- * A list of alerts as api.weather.gov gives it: one poll. A broken alert is named in `leftOut`. Where it is
- * asked for now, a list that goes on elsewhere is broken as a whole: what it does not name would read as not
- * in force.
+ * A list of alerts as api.weather.gov gives it: one poll. A broken field of an alert is unknown, and noted.
+ * An alert that cannot be read at all stays in the poll without an end, so that readers report it instead of
+ * "no alert". A poll that continues on another page is broken as a whole: an alert that is not in it would
+ * read as not in force.
  */
 export function alertsOf(
   collection: Json,
@@ -33,136 +29,126 @@ export function alertsOf(
 ): Loadable {
   if (isPoll && isMap(collection['pagination']) && textOf(collection['pagination']['next']) !== null)
     throw new BrokenDocument('pagination.next says that the list goes on, and a part of it is no poll');
-  const all = readEach(mapsOf(collection['features']), 'features', leftOut, alertOf);
-  // An Update takes the place of what it refers to; a Cancel may cancel a part, and so removes nothing.
-  const replaced = new Set(
-    all
-      .filter(({ alert }) => alert['message_type'] === 'Update')
-      .flatMap(({ references }) => references.map((reference) => reference['ref_id'])),
+  const features = itemsOf(collection['features']);
+  const updated = optionalInstant(collection['updated'] ?? collection['@saved'], 'updated', (message) =>
+    leftOut.push(message),
   );
-  const updated = optionalInstant(collection['updated'] ?? collection['@saved'], 'updated');
+  const all: Alert[] = [];
+  const broken: { place: string; feature: Json; reason: string }[] = [];
+  for (const [index, feature] of features.entries()) {
+    const place = `features[${index}]`;
+    try {
+      all.push(alertOf(feature, (message) => leftOut.push(`${place}: ${message}`)));
+    } catch (error) {
+      broken.push({ place, feature, reason: reasonOf(error) });
+    }
+  }
+  if (all.length === 0 && broken[0] !== undefined)
+    throw new BrokenDocument(`${broken[0].place}: ${broken[0].reason}`);
   const newest = all
     .map(({ alert }) => required(alert['sent_at'], 'sent'))
     .sort()
     .at(-1);
+  const fetchedAt = updated ?? instantOf(newest, 'updated');
+  for (const { place, feature, reason } of broken) {
+    leftOut.push(`${place}: ${reason}`);
+    all.push(unreadableAlert(feature, fetchedAt));
+  }
+  const replaced = new Set(all.flatMap(replacedBy));
   return {
     family: 'alerts',
-    fetchedAt: updated ?? instantOf(newest, 'updated'),
+    fetchedAt,
     sourceUpdatedAt: updated,
-    alerts: all.map((item) => ({
-      ...item,
-      listed: item.alert['message_type'] !== 'Cancel' && !replaced.has(item.alert.alert_id),
-    })),
+    alerts: all.map((item) => ({ ...item, listed: item.listed && !replaced.has(item.alert.alert_id) })),
   };
 }
 
-function alertOf(feature: Json): Alert {
+/**
+ * An Update takes the place of the alerts it refers to; a Cancel may cancel a part, and so removes nothing.
+ */
+function replacedBy({ alert, references }: Alert): unknown[] {
+  return alert['message_type'] === 'Update' ? references.map((reference) => reference['ref_id']) : [];
+}
+
+function alertOf(feature: Json, note: Note): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
-  const alert_id = required(p['id'], 'properties.id');
+  const alert_id = required(p['id'] ?? textOf(feature['id'])?.replace(/^.*\/alerts\//, ''), 'properties.id');
   const geocode = isMap(p['geocode']) ? p['geocode'] : {};
   const parameters = isMap(p['parameters']) ? p['parameters'] : {};
   const vtec = textsOf(parameters['VTEC']);
   const eventCode = isMap(p['eventCode']) ? p['eventCode'] : {};
-  const awips = textsOf(parameters['AWIPSidentifier'])[0];
+  const [awips] = textsOf(parameters['AWIPSidentifier']);
+  const row = alertRow({ ...p, alert_id, office: officeOfProduct(awips, vtec), vtec }, note);
+  const { areas, unreadable } = alertAreas(
+    row,
+    { ugcs: textsOf(geocode['UGC']), same: textsOf(geocode['SAME']), affected: textsOf(p['affectedZones']) },
+    note,
+  );
   return {
     alert: {
-      alert_id,
-      sent_at: instantOf(p['sent'], 'sent'),
-      effective_at: instantOf(p['effective'], 'effective'),
-      onset_at: optionalInstant(p['onset'], 'onset'),
-      expires_at: instantOf(p['expires'], 'expires'),
-      ends_at: optionalInstant(p['ends'], 'ends'),
-      status: oneOf(p['status'], statuses, 'status'),
-      message_type: oneOf(p['messageType'], messageTypes, 'messageType'),
-      category: required(p['category'], 'category'),
-      severity: oneOf(p['severity'], severities, 'severity'),
-      certainty: oneOf(p['certainty'], certainties, 'certainty'),
-      urgency: oneOf(p['urgency'], urgencies, 'urgency'),
-      event: required(p['event'], 'event'),
+      ...row,
       event_code: textsOf(eventCode['NationalWeatherService'])[0] ?? null,
-      vtec,
-      office: awips?.slice(3, 6) ?? officeOf(vtec),
-      sender_name: textOf(p['senderName']),
-      headline: textOf(p['headline']),
-      description: textOf(p['description']),
-      instruction: textOf(p['instruction']),
       response: textOf(p['response']),
-      area_desc: required(p['areaDesc'], 'areaDesc'),
-      language: textOf(p['language']) ?? 'en-US',
-      parameters,
-      geometry: isMap(feature['geometry']) ? feature['geometry'] : null,
+      parameters: unreadable.length === 0 ? parameters : { ...parameters, UnreadableUGC: unreadable },
+      geometry: geometryOf(feature['geometry'], note),
     },
-    areas: areasOf(alert_id, textsOf(geocode['UGC']), textsOf(geocode['SAME'])),
-    references: mapsOf(p['references']).map((item) => ({
-      alert_id,
-      ref_id: required(item['identifier'], 'the identifier of a reference'),
-      ref_sender: textOf(item['sender']),
-      ref_sent_at: optionalInstant(item['sent'], 'the sent of a reference'),
-    })),
+    areas,
+    references: [
+      ...mapsOf(p['references']).map((item) => [item['identifier'], item['sender'], item['sent']]),
+      // `sender,identifier,sent`, with spaces between references.
+      ...textsOf(parameters['expiredReferences'])
+        .flatMap((text) => text.trim().split(/\s+/))
+        .map((text) => [text.split(',')[1], text.split(',')[0], text.split(',')[2]]),
+    ].flatMap(([identifier, sender, sent]) => {
+      const ref_id = textOf(identifier);
+      if (ref_id === null) {
+        note('a reference has no identifier; left out');
+        return [];
+      }
+      const ref_sent_at = optionalInstantOrNull(sent, note);
+      return [{ alert_id, ref_id, ref_sender: textOf(sender), ref_sent_at }];
+    }),
+    listed: row['message_type'] !== 'Cancel' && !isOver(vtec),
+  };
+}
+
+function optionalInstantOrNull(sent: unknown, note: Note): string | null {
+  try {
+    return optionalInstant(sent, 'the sent of a reference', note);
+  } catch {
+    note('the sent of a reference is no time; read as unknown');
+    return null;
+  }
+}
+
+/** Without an outline of its own an alert lies where its zones are. */
+function geometryOf(geometry: unknown, note: Note): Json | null {
+  if (!isMap(geometry)) return null;
+  if (geometryCheck(geometry) === null && geometry['type'] !== 'Point') return geometry;
+  note('geometry is no polygon with closed rings; the alert is placed by its zones');
+  return null;
+}
+
+/** It has no end and no area, so that readers count it as in force at a place that is not known. */
+function unreadableAlert(feature: Json, fetchedAt: string): Alert {
+  const p = isMap(feature['properties']) ? feature['properties'] : {};
+  const alert_id = `unreadable:${textOf(feature['id']) ?? textOf(p['headline']) ?? 'alert'}`.slice(0, 200);
+  const row = alertRow(
+    { ...p, alert_id, sent: fetchedAt, expires: null, ends: null, vtec: [] },
+    () => undefined,
+  );
+  return {
+    alert: {
+      ...row,
+      expires_at: endless,
+      ends_at: null,
+      event_code: null,
+      response: null,
+      parameters: {},
+      geometry: null,
+    },
+    areas: [],
+    references: [],
     listed: true,
   };
-}
-
-/** One CAP 1.1 message of the older feeds, as a poll that listed it alone. */
-export function capOf(text: string): Loadable {
-  const parsed = parseXml(text, ['geocode', 'parameter']);
-  const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
-  const info = isMap(cap['info']) ? cap['info'] : {};
-  const area = isMap(info['area']) ? info['area'] : {};
-  const valuesOf = (list: unknown, name: string): string[] =>
-    mapsOf(list).flatMap((item) =>
-      item['valueName'] === name && textOf(item['value']) !== null ? [String(item['value'])] : [],
-    );
-  const alert_id = required(cap['identifier'], 'identifier');
-  const vtec = valuesOf(info['parameter'], 'VTEC').flatMap((value) =>
-    value.split('\n').map((line) => line.trim()),
-  );
-  const sent_at = instantOf(cap['sent'], 'sent');
-  const alert = {
-    alert_id,
-    sent_at,
-    effective_at: instantOf(info['effective'] ?? cap['sent'], 'effective'),
-    onset_at: optionalInstant(info['onset'], 'onset'),
-    expires_at: instantOf(info['expires'], 'expires'),
-    ends_at: null,
-    status: oneOf(cap['status'], statuses, 'status'),
-    message_type: oneOf(cap['msgType'], messageTypes, 'msgType'),
-    category: required(info['category'], 'category'),
-    severity: oneOf(info['severity'], severities, 'severity'),
-    certainty: oneOf(info['certainty'], certainties, 'certainty'),
-    urgency: oneOf(info['urgency'], urgencies, 'urgency'),
-    event: required(info['event'], 'event'),
-    event_code: isMap(info['eventCode']) ? textOf(info['eventCode']['value']) : null,
-    vtec,
-    office: officeOf(vtec),
-    sender_name: textOf(info['senderName']),
-    headline: textOf(info['headline']),
-    description: textOf(info['description']),
-    instruction: textOf(info['instruction']),
-    response: textOf(info['responseType']),
-    area_desc: required(area['areaDesc'], 'areaDesc'),
-    language: textOf(info['language']) ?? 'en-US',
-    parameters: {},
-    geometry: null,
-  };
-  const codes = [...valuesOf(area['geocode'], 'SAME'), ...valuesOf(area['geocode'], 'FIPS6')];
-  const areas = areasOf(alert_id, valuesOf(area['geocode'], 'UGC'), codes);
-  return {
-    family: 'alerts',
-    fetchedAt: sent_at,
-    sourceUpdatedAt: null,
-    alerts: [{ alert, areas, references: [], listed: true }],
-  };
-}
-
-function areasOf(alert_id: string, ugc: string[], codes: string[]): Alert['areas'] {
-  const ugcs = [...new Set(ugc)];
-  for (const code of ugcs)
-    if (!/^[A-Z]{2}[CZ]\d{3}$/.test(code)) throw new BrokenDocument(`geocode.UGC has ${quoted(code)}`);
-  return [...sameByUgc(ugcs, codes)].map(([code, same]) => ({ alert_id, ugc: code, same }));
-}
-
-/** `/O.CON.KSTO.WS.W.0005…/` is of the office STO. */
-function officeOf(vtec: string[]): string | null {
-  return /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;
 }

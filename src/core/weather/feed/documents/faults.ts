@@ -14,24 +14,27 @@ export class BrokenDocument extends Error {
 }
 
 /**
- * What `read` makes of each item. An item that is broken is left out, and named in `leftOut` by its place in
- * the list; a list of which nothing is left is broken itself.
+ * The results of `read` for each item. A broken item is left out and named in `leftOut` by its place in the
+ * list, as is each field that `read` notes; a list of which nothing is left is broken itself.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
   list: string,
   leftOut: string[],
-  read: (item: Item) => Result,
+  read: (item: Item, note: (message: string) => void, place: string) => Result,
 ): Result[] {
+  const broken: string[] = [];
   const results = items.flatMap((item, index) => {
+    const place = `${list}[${index}]`;
     try {
-      return [read(item)];
+      return [read(item, (message) => leftOut.push(`${place}: ${message}`), place)];
     } catch (error) {
-      leftOut.push(`${list}[${index}]: ${reasonOf(error)}`);
+      broken.push(`${place}: ${reasonOf(error)}`);
       return [];
     }
   });
-  if (results.length === 0 && leftOut.length > 0) throw new BrokenDocument(leftOut[0]);
+  if (results.length === 0 && broken.length > 0) throw new BrokenDocument(broken[0]);
+  leftOut.push(...broken);
   return results;
 }
 

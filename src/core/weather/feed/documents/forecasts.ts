@@ -1,21 +1,24 @@
-import { BrokenDocument, NothingToLoad } from './faults.ts';
-import { quantity } from './observations.ts';
-import { instantOf, isMap, mapsOf, required, textOf, type Json, type Loadable, type Row } from './rows.ts';
+import { BrokenDocument, NothingToLoad, readEach } from './faults.ts';
+import { quantity } from './quantities.ts';
+import { middleOf } from '../../shape.ts';
 import { timeZoneAt } from '../../places/time-zone.ts';
+import { instantOf, isMap, itemsOf, textOf, type Json, type Loadable, type Note, type Row } from './rows.ts';
 
 /**
  * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.
  */
-export function forecastOf(feature: Json, fileName: string): Loadable {
+export function forecastOf(feature: Json, fileName: string, leftOut: string[]): Loadable {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const [, office, x, y] = /^([A-Z]{3})_(\d+)_(\d+)_/.exec(fileName) ?? [];
   if (office === undefined || x === undefined || y === undefined)
     throw new NothingToLoad('the file of a forecast is named OFFICE_X_Y_….json');
-  const periods = mapsOf(p['periods']).map(periodOf);
+  const note: Note = (message) => leftOut.push(message);
+  const periods = readEach(itemsOf(p['periods']), 'properties.periods', leftOut, periodOf);
   const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
   const location_id = `${office}/${x},${y}`;
-  const [latitude_deg, longitude_deg] = middleOf(feature['geometry']);
+  const [latitude_deg, longitude_deg] = cellMiddle(feature['geometry']);
   const time_zone = timeZoneAt(latitude_deg, longitude_deg);
+  const generated_at = instantOf(p['generatedAt'], 'generatedAt', note);
   return {
     family: 'forecast',
     location: { location_id, latitude_deg, longitude_deg, time_zone },
@@ -26,31 +29,33 @@ export function forecastOf(feature: Json, fileName: string): Loadable {
       grid_x: Number(x),
       grid_y: Number(y),
       time_zone,
-      generated_at: instantOf(p['generatedAt'], 'generatedAt'),
-      updated_at: instantOf(p['updateTime'], 'updateTime'),
+      generated_at,
+      updated_at: instantOf(p['updateTime'], 'updateTime', note),
       valid_from: instantOf(valid_from, 'the start of properties.periods'),
       valid_until: instantOf(valid_until, 'the end of properties.periods'),
-      elevation_m: quantity(p['elevation']),
-      received_at: instantOf(p['generatedAt'], 'generatedAt'),
+      elevation_m: quantity(p['elevation'], 'elevation_m', 'properties.elevation', note),
+      received_at: generated_at,
     },
     periods,
   };
 }
 
-function periodOf(period: Json): Row {
-  const [low, high] = windOf(textOf(period['windSpeed']));
-  const gust = windOf(textOf(period['windGust']))[1];
+/** A period without its times is left out; any other broken field is unknown, and noted. */
+function periodOf(period: Json, note: Note): Row {
+  const [low, high] = windOf(period['windSpeed'], 'windSpeed', note);
+  const [, gust] = windOf(period['windGust'], 'windGust', note);
+  const read = (name: string, column: string): number | null => quantity(period[name], column, name, note);
   return {
     number: numberOf(period['number']),
-    starts_at: instantOf(period['startTime'], 'startTime'),
-    ends_at: instantOf(period['endTime'], 'endTime'),
+    starts_at: instantOf(period['startTime'], 'startTime', note),
+    ends_at: instantOf(period['endTime'], 'endTime', note),
     name: textOf(period['name']),
     is_daytime: period['isDaytime'] === true,
-    temperature_c: temperatureOf(period),
+    temperature_c: temperatureOf(period, note),
     temperature_trend: trendOf(period['temperatureTrend']),
-    precipitation_probability_pct: quantity(period['probabilityOfPrecipitation']),
-    dewpoint_c: quantity(period['dewpoint']),
-    relative_humidity_pct: quantity(period['relativeHumidity']),
+    precipitation_probability_pct: read('probabilityOfPrecipitation', 'precipitation_probability_pct'),
+    dewpoint_c: read('dewpoint', 'dewpoint_c'),
+    relative_humidity_pct: read('relativeHumidity', 'relative_humidity_pct'),
     wind_speed_min_kmh: low,
     wind_speed_max_kmh: high,
     wind_gust_kmh: gust,
@@ -61,17 +66,38 @@ function periodOf(period: Json): Row {
   };
 }
 
-function temperatureOf({ temperature, temperatureUnit }: Json): number | null {
-  if (typeof temperature !== 'number') return quantity(temperature);
-  return required(temperatureUnit, 'temperatureUnit') === 'F' ? ((temperature - 32) * 5) / 9 : temperature;
+/** A quantity, or a number whose unit is beside it. */
+function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): number | null {
+  if (typeof temperature !== 'number') return quantity(temperature, 'temperature_c', 'temperature', note);
+  const unit = textOf(temperatureUnit);
+  if (unit === null) {
+    note('temperatureUnit is missing; the temperature is read as unknown');
+    return null;
+  }
+  const quantityOf = { value: temperature, unitCode: unit === 'F' || unit === 'C' ? `deg${unit}` : unit };
+  return quantity(quantityOf, 'temperature_c', 'temperature', note);
 }
 
-/** `5 to 10 mph` and `15 mph`, in km/h. */
-function windOf(text: string | null): [number | null, number | null] {
-  const speeds = (text?.match(/\d+(\.\d+)?/g) ?? []).map(
-    (speed) => Number(speed) * (text?.includes('km/h') ? 1 : 1.609344),
-  );
-  return [speeds[0] ?? null, speeds.at(-1) ?? null];
+/** The ends of `5 to 10 mph`, `15 mph`, or a quantity with a value or both ends, in km/h. */
+function windOf(value: unknown, what: string, note: Note): [number | null, number | null] {
+  const read = (figure: unknown, unitCode: unknown): number | null =>
+    quantity({ value: figure, unitCode }, 'wind_gust_kmh', what, note);
+  if (isMap(value)) {
+    const { minValue, maxValue, unitCode } = value;
+    const [low, high] = [value['value'] ?? minValue ?? maxValue, value['value'] ?? maxValue ?? minValue];
+    return [read(low, unitCode), read(high, unitCode)];
+  }
+  if (typeof value === 'number') return [read(value, null), read(value, null)];
+  const text = textOf(value);
+  if (text === null) return [null, null];
+  if (/^calm$/i.test(text.trim())) return [0, 0];
+  const speeds = text.match(/\d+(\.\d+)?/g)?.map(Number) ?? [];
+  const [unit = 'mph'] = /[a-z][a-z/]*\s*$/i.exec(text.trim()) ?? [];
+  if (speeds.length === 0) {
+    note(`${what} is ${JSON.stringify(text.slice(0, 60))}; read as unknown`);
+    return [null, null];
+  }
+  return [read(speeds[0], unit), read(speeds.at(-1), unit)];
 }
 
 function numberOf(value: unknown): number {
@@ -85,18 +111,9 @@ function trendOf(value: unknown): string | null {
 }
 
 /** The middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
-function middleOf(geometry: unknown): [latitude: number, longitude: number] {
-  let ring: unknown = isMap(geometry) ? geometry['coordinates'] : null;
-  while (Array.isArray(ring) && Array.isArray(ring[0]) && Array.isArray(ring[0][0]))
-    ring = ring[0] as unknown;
-  const corners = (Array.isArray(ring) && Array.isArray(ring[0]) ? ring : [ring]) as unknown[];
-  // The last corner of a ring is the first again.
-  const distinct = corners.length > 1 ? corners.slice(1) : corners;
-  const middle = (axis: 0 | 1): number => {
-    const values = distinct.map((corner) => (Array.isArray(corner) ? (corner[axis] as unknown) : null));
-    if (!values.every((value) => typeof value === 'number'))
-      throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
-    return Math.round((values.reduce((sum, value) => sum + value, 0) / values.length) * 1e4) / 1e4;
-  };
-  return [middle(1), middle(0)];
+function cellMiddle(geometry: unknown): [latitude: number, longitude: number] {
+  const middle = middleOf(geometry);
+  if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
+  const rounded = (degrees: number): number => Math.round(degrees * 1e4) / 1e4;
+  return [rounded(middle.latitude), rounded(middle.longitude)];
 }

@@ -1,15 +1,19 @@
 import { BrokenDocument } from './faults.ts';
+import { quantity } from './quantities.ts';
 import {
   instantOf,
   isMap,
   mapsOf,
   oneOf,
+  orNoted,
   required,
   textOf,
   type Json,
   type Loadable,
+  type Note,
   type Row,
 } from './rows.ts';
+import { isInUnitedStates } from '../../places/position.ts';
 import { timeZoneAt } from '../../places/time-zone.ts';
 
 /** Column of the contract by the name that api.weather.gov gives the quantity. */
@@ -35,12 +39,11 @@ const columns: Record<string, string> = {
 const cloudAmounts = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
 const intensities = ['light', 'heavy'];
 
-/** One feature of api.weather.gov's observations. */
-export function observationOf(feature: Json): Loadable {
+/** One feature of api.weather.gov's observations. A broken field costs that field alone, and is noted. */
+export function observationOf(feature: Json, note: Note, place?: string): Loadable {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(properties['station'], 'properties.station').replace(/^.*\//, '').toUpperCase();
-  const observed_at = instantOf(properties['timestamp'], 'properties.timestamp');
-  const [longitude, latitude] = coordinatesOf(feature['geometry']);
+  const observed_at = instantOf(properties['timestamp'], 'properties.timestamp', note);
   const key = { station_id, observed_at };
   const observation: Row = {
     ...key,
@@ -50,57 +53,86 @@ export function observationOf(feature: Json): Loadable {
   };
   const qc: Record<string, string> = {};
   for (const [name, column] of Object.entries(columns)) {
-    observation[column] = quantity(properties[name]);
+    observation[column] = quantity(properties[name], column, `properties.${name}`, note);
     const letter = isMap(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
     if (letter !== null) qc[column] = letter;
   }
   return {
     family: 'observation',
-    station: {
-      station_id,
-      name: textOf(properties['stationName']) ?? station_id,
-      latitude_deg: latitude,
-      longitude_deg: longitude,
-      elevation_m: quantity(properties['elevation']),
-      time_zone: timeZoneAt(latitude, longitude),
-    },
+    ...(place === undefined ? {} : { place }),
+    station: stationOf(station_id, feature, note),
     observation: { ...observation, qc },
-    weather: mapsOf(properties['presentWeather']).map((item, index) => ({
+    weather: weatherOf(properties['presentWeather'], note).map((row, index) => ({
       ...key,
       position: index + 1,
-      intensity:
-        textOf(item['intensity']) === null
-          ? null
-          : oneOf(item['intensity'], intensities, 'the intensity of properties.presentWeather'),
-      modifier: textOf(item['modifier']),
-      phenomenon: required(item['weather'], 'the weather of properties.presentWeather'),
-      raw: textOf(item['rawString']) ?? '',
-      in_vicinity: item['inVicinity'] === true || (textOf(item['rawString']) ?? '').startsWith('VC'),
+      ...row,
     })),
-    clouds: mapsOf(properties['cloudLayers']).map((item, index) => {
-      const amount = oneOf(item['amount'], cloudAmounts, 'the amount of properties.cloudLayers');
-      // Automatic stations send the height of their ceilometer for a clear sky.
-      return {
-        ...key,
-        position: index + 1,
-        amount,
-        base_m: /^(CLR|SKC)$/.test(amount) ? null : quantity(item['base']),
-      };
-    }),
+    clouds: cloudsOf(properties['cloudLayers'], note).map((row, index) => ({
+      ...key,
+      position: index + 1,
+      ...row,
+    })),
   };
 }
 
-export function quantity(value: unknown): number | null {
-  return isMap(value) && typeof value['value'] === 'number' ? value['value'] : null;
+/** The station that the observation names; null if its position cannot be read. */
+function stationOf(station_id: string, feature: Json, note: Note): Row | null {
+  const properties = isMap(feature['properties']) ? feature['properties'] : {};
+  const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
+  if (coordinates === null) return null;
+  const [longitude_deg, latitude_deg] = coordinates;
+  return {
+    station_id,
+    name: textOf(properties['stationName']) ?? station_id,
+    latitude_deg,
+    longitude_deg,
+    elevation_m: quantity(properties['elevation'], 'elevation_m', 'properties.elevation', note),
+    time_zone: timeZoneAt(latitude_deg, longitude_deg),
+  };
 }
 
-/** Longitude and latitude of a point. */
-export function coordinatesOf(geometry: unknown): [number, number] {
+function weatherOf(list: unknown, note: Note): Row[] {
+  return mapsOf(list).flatMap((item, index) => {
+    const what = `properties.presentWeather[${index}]`;
+    const phenomenon = orNoted(note, () => required(item['weather'], `${what}.weather`));
+    if (phenomenon === null) return [];
+    const raw = textOf(item['rawString']) ?? '';
+    const intensity =
+      textOf(item['intensity']) === null
+        ? null
+        : orNoted(note, () => oneOf(item['intensity'], intensities, `${what}.intensity`));
+    const in_vicinity = item['inVicinity'] === true || raw.startsWith('VC');
+    return [{ intensity, modifier: textOf(item['modifier']), phenomenon, raw, in_vicinity }];
+  });
+}
+
+function cloudsOf(list: unknown, note: Note): Row[] {
+  return mapsOf(list).flatMap((item, index) => {
+    const what = `properties.cloudLayers[${index}]`;
+    const amount = orNoted(note, () => oneOf(item['amount'], cloudAmounts, `${what}.amount`));
+    if (amount === null) return [];
+    // Automatic stations send the height of their ceilometer for a clear sky.
+    const isClear = /^(CLR|SKC)$/.test(amount);
+    return [{ amount, base_m: isClear ? null : quantity(item['base'], 'base_m', `${what}.base`, note) }];
+  });
+}
+
+/**
+ * Longitude and latitude of a point. A point outside the United States that lies within it with its numbers
+ * swapped is swapped, and noted.
+ */
+export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =
     isMap(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
   const [longitude, latitude] = coordinates;
-  if (!isWithin(longitude, 180) || !isWithin(latitude, 90))
+  if (!isWithin(longitude, 180) || !isWithin(latitude, 180))
     throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
+  const swapped = { latitude: longitude, longitude: latitude };
+  if (isInUnitedStates(swapped) && !isInUnitedStates({ latitude, longitude })) {
+    note(`geometry.coordinates are ${longitude}, ${latitude}: latitude and longitude are swapped`);
+    return [latitude, longitude];
+  }
+  if (!isWithin(latitude, 90)) throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
   return [longitude, latitude];
 }
 

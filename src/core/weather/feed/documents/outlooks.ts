@@ -1,19 +1,22 @@
+import type { Hazard, Marker } from '../../outlook-hazards.ts';
+import { shapeOf } from '../../shape.ts';
 import { geometryCheck } from '../../rows/field-checks.ts';
 import { BrokenDocument, NothingToLoad } from './faults.ts';
 import {
   isMap,
-  mapsOf,
+  itemsOf,
   required,
   textOf,
   type Json,
   type Loadable,
+  type Note,
   type OutlookArea,
   type OutlookRun,
   type Row,
 } from './rows.ts';
 
 const categories = ['TSTM', 'MRGL', 'SLGT', 'ENH', 'MDT', 'HIGH'];
-const hazards: [RegExp, string][] = [
+const hazardNames: [RegExp, Hazard][] = [
   [/torn/, 'tornado'],
   [/hail/, 'hail'],
   [/wind/, 'wind'],
@@ -21,20 +24,26 @@ const hazards: [RegExp, string][] = [
   [/prob|any/, 'any_severe'],
 ];
 
+/** An outlook issues a whole hazard with one of these words in place of areas. */
+const placeholders: readonly [RegExp, Marker][] = [
+  [/predictability too low/i, 'UNKNOWN'],
+  [/potential too low|less than|^no |none/i, 'NONE'],
+];
+
 /**
- * Areas of one outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI form of its map
- * server.
+ * Areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI form of
+ * its map server. An area that cannot be read costs itself alone: it is noted, and the hazard is marked.
  */
-export function outlookOf(collection: Json, fileName: string): Loadable {
-  const features = mapsOf(collection['features']).map((feature): Json & { geometry: Json } => ({
+export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
+  const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
     ...lowerCase(isMap(feature['properties']) ? feature['properties'] : feature['attributes']),
     geometry: geometryOf(feature['geometry']),
   }));
-  const [first] = features;
+  const first = features.find((feature) => textOf(feature['issue']) !== null) ?? features[0];
   if (first === undefined) throw new NothingToLoad('the outlook has no areas and says no time');
   const name = textOf(first['idp_source']) ?? fileName;
   const day = Number(/day(\d)/.exec(name)?.[1]);
-  const hazard = hazards.find(([pattern]) => pattern.test(name))?.[1];
+  const hazard = hazardNames.find(([pattern]) => pattern.test(name))?.[1];
   if (hazard === undefined || Number.isNaN(day))
     throw new NothingToLoad('neither the data nor the name says day and hazard');
   const run: OutlookRun = {
@@ -45,21 +54,60 @@ export function outlookOf(collection: Json, fileName: string): Loadable {
     forecaster: textOf(first['forecaster']),
     received_at: compact(first['issue']),
   };
-  const parts = new Map<string, number>();
-  const areas = features.filter(isArea).map((feature): OutlookArea => {
-    const label = required(feature['label'], 'the label of an area');
-    const part = (parts.get(label) ?? 0) + 1;
-    parts.set(label, part);
-    if (geometryCheck(feature.geometry) !== null)
-      throw new BrokenDocument(`the geometry of the area ${label} is no polygon with closed rings`);
-    return { hazard, label, part, ...rankOf(label), ...styleOf(feature), geometry: feature.geometry };
-  });
-  return { family: 'outlook', run, areas };
+  return { family: 'outlook', run, areas: areasOf(features, hazard, note) };
 }
 
-/** A hazard without any risk is one feature without a label and with an empty collection for its geometry. */
-function isArea({ label, geometry }: Json & { geometry: Json }): boolean {
-  return textOf(label) !== null || geometry['type'] !== 'GeometryCollection';
+function areasOf(
+  features: readonly (Json & { geometry: unknown })[],
+  hazard: Hazard,
+  note: Note,
+): OutlookArea[] {
+  const parts = new Map<string, number>();
+  const unreadable = (index: number, what: string): OutlookArea => {
+    note(`features[${index}]: ${what}`);
+    return { ...noAreas(hazard, what, 'UNREADABLE'), part: index + 1 };
+  };
+  const areas = features.map((feature, index): OutlookArea => {
+    const label = textOf(feature['label'])?.trim() ?? null;
+    const isEmpty = shapeOf(feature.geometry).state === 'empty';
+    const placeholder = placeholders.find(([words]) => words.test(label ?? ''))?.[1];
+    // A hazard without risk is one feature with an empty geometry, and a sentence or nothing as its label.
+    if (placeholder === undefined ? isEmpty && label === null : isEmpty || feature.geometry === null)
+      return noAreas(hazard, label ?? 'No areas', placeholder ?? 'NONE');
+    const rank = label === null ? null : rankOf(label);
+    if (label === null || rank === null)
+      return unreadable(index, `the label ${JSON.stringify(label)} is not known`);
+    const part = (parts.get(label) ?? 0) + 1;
+    parts.set(label, part);
+    const isOutlined = geometryCheck(feature.geometry) === null;
+    if (!isOutlined)
+      note(`features[${index}]: the geometry of the area ${label} is no polygon with closed rings`);
+    const geometry = isOutlined && isMap(feature.geometry) ? feature.geometry : noGeometry;
+    return { hazard, label, part, ...rank, ...styleOf(feature), geometry };
+  });
+  const outlined = areas.filter(({ label }) => label !== 'NONE' && label !== 'UNKNOWN');
+  // A placeholder beside areas says nothing.
+  return outlined.length > 0 ? outlined : areas.slice(0, 1);
+}
+
+/** An empty geometry: the area exists, and its place is unknown; or the row stands for a whole hazard. */
+const noGeometry = { type: 'MultiPolygon', coordinates: [] };
+
+/** The row of a hazard without areas, with the words of the provider. */
+export function noAreas(hazard: Hazard, words: string, label: Marker = 'NONE'): OutlookArea {
+  const isCategory = hazard === 'categorical';
+  return {
+    hazard,
+    label,
+    part: 1,
+    kind: isCategory ? 'category' : 'probability',
+    rank: 0,
+    probability_pct: null,
+    label_text: words,
+    stroke: null,
+    fill: null,
+    geometry: noGeometry,
+  };
 }
 
 function lowerCase(map: unknown): Json {
@@ -69,14 +117,13 @@ function lowerCase(map: unknown): Json {
 }
 
 /** The numeric `dn` is not unique (CIG1 and 2 % both carry 2), so kind and order come from the label. */
-function rankOf(label: string): { kind: string; rank: number; probability_pct: number | null } {
+function rankOf(label: string): { kind: string; rank: number; probability_pct: number | null } | null {
   if (categories.includes(label))
     return { kind: 'category', rank: categories.indexOf(label) + 1, probability_pct: null };
   const intensity = label === 'SIGN' ? '1' : /^CIG([1-3])$/.exec(label)?.[1];
   if (intensity !== undefined) return { kind: 'intensity', rank: Number(intensity), probability_pct: null };
   const percent = Math.round(Number(label) * 100);
-  if (!(percent > 0 && percent <= 100))
-    throw new BrokenDocument(`the label ${JSON.stringify(label)} is not known`);
+  if (!(percent > 0 && percent <= 100)) return null;
   return { kind: 'probability', rank: percent, probability_pct: percent };
 }
 
@@ -88,9 +135,10 @@ function styleOf(feature: Json): Row {
   };
 }
 
-function geometryOf(geometry: unknown): Json {
-  if (!isMap(geometry)) throw new BrokenDocument('an area has no geometry');
-  return Array.isArray(geometry['rings']) ? polygonsOf(geometry['rings'] as Ring[]) : geometry;
+function geometryOf(geometry: unknown): unknown {
+  if (!isMap(geometry) || !Array.isArray(geometry['rings'])) return geometry;
+  const rings: unknown[] = geometry['rings'];
+  return rings.every(Array.isArray) ? polygonsOf(rings as Ring[]) : null;
 }
 
 type Ring = [number, number][];

@@ -1,12 +1,21 @@
-import { geometryCheck } from '../../rows/field-checks.ts';
+import { geometryCheck, timeZoneCheck } from '../../rows/field-checks.ts';
 import { BrokenDocument, readEach } from './faults.ts';
-import { coordinatesOf, quantity } from './observations.ts';
-import { isMap, quoted, required, textOf, type Json, type Loadable, type PlaceTable } from './rows.ts';
+import { coordinatesOf } from './observations.ts';
+import { quantity } from './quantities.ts';
+import {
+  isMap,
+  quoted,
+  required,
+  textOf,
+  type Json,
+  type Loadable,
+  type Note,
+  type PlaceTable,
+} from './rows.ts';
+import { ugcPattern } from './zone-keys.ts';
 import { timeZoneAt } from '../../places/time-zone.ts';
 
 /** Places as api.weather.gov lists them: stations, and zones with their outlines. */
-
-const ugc = /^[A-Z]{2}[CZ]\d{3}$/;
 
 export function isStation(properties: Json): boolean {
   return 'stationIdentifier' in properties;
@@ -17,10 +26,10 @@ export function isZone(properties: Json): boolean {
 }
 
 /** The state of a station is that of the county or forecast zone in which it lies. */
-export function stationOf(feature: Json): PlaceTable['rows'][number] {
+export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();
-  const [longitude_deg, latitude_deg] = coordinatesOf(feature['geometry']);
+  const [longitude_deg, latitude_deg] = coordinatesOf(feature['geometry'], note);
   const [state] = [p['county'], p['forecast']].flatMap(
     (zone) => /\/zones\/\w+\/([A-Z]{2})[CZ]\d{3}$/.exec(textOf(zone) ?? '')?.[1] ?? [],
   );
@@ -29,8 +38,10 @@ export function stationOf(feature: Json): PlaceTable['rows'][number] {
     name: textOf(p['name']) ?? station_id,
     latitude_deg,
     longitude_deg,
-    elevation_m: quantity(p['elevation']),
-    time_zone: timeZoneAt(latitude_deg, longitude_deg),
+    elevation_m: quantity(p['elevation'], 'elevation_m', 'properties.elevation', note),
+    // By coordinates alone, some islands have the zone of the country next to them.
+    time_zone:
+      timeZoneCheck(p['timeZone']) === null ? textOf(p['timeZone']) : timeZoneAt(latitude_deg, longitude_deg),
     state: state ?? null,
   };
 }
@@ -52,12 +63,19 @@ export function officeOf(document: Json): PlaceTable['rows'][number] {
   };
 }
 
+/**
+ * Fire-weather zones have codes that public zones have too, and lie elsewhere: they have a table of their
+ * own.
+ */
+export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
+  return type === 'fire' ? 'fire_zones' : 'zones';
+}
+
 export function zoneOf(feature: Json): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const id = required(p['id'], 'properties.id');
-  if (!ugc.test(id)) throw new BrokenDocument(`properties.id is ${quoted(id)}, which is no code of a zone`);
-  // Their codes are those of forecast zones, which lie elsewhere.
-  if (p['type'] === 'fire') throw new BrokenDocument(`${id} is a zone of fire weather`);
+  if (!ugcPattern.test(id))
+    throw new BrokenDocument(`properties.id is ${quoted(id)}, which is no code of a zone`);
   const { geometry } = feature;
   if (!isMap(geometry))
     throw new BrokenDocument(`${id} has no geometry: the list has them with include_geometry=true`);
@@ -66,22 +84,32 @@ export function zoneOf(feature: Json): PlaceTable['rows'][number] {
   return { ugc: id, name: textOf(p['name']), geometry };
 }
 
-/** The rows of a list that can be read, each place once. */
+/** The rows of a list that can be read, each place once, by their tables. */
 export function placesOf(
   features: readonly Json[],
   leftOut: string[],
-  { table, read }: { table: PlaceTable['table']; read: (feature: Json) => PlaceTable['rows'][number] },
-): Loadable {
-  const key = placeKeys[table];
+  {
+    tableOf,
+    read,
+  }: {
+    tableOf: (properties: Json) => PlaceTable['table'];
+    read: (feature: Json, note: Note) => PlaceTable['rows'][number];
+  },
+): Loadable[] {
   const seen = new Set<string>();
-  const rows = readEach(features, 'features', leftOut, (feature) => {
-    const row = read(feature);
-    const id = textOf(row[key]) ?? '';
-    if (seen.has(id)) throw new BrokenDocument(`${id} is in the list before`);
-    seen.add(id);
-    return row;
+  const found = readEach(features, 'features', leftOut, (feature, note) => {
+    const table = tableOf(isMap(feature['properties']) ? feature['properties'] : {});
+    const row = read(feature, note);
+    const id = textOf(row[placeKeys[table]]) ?? '';
+    if (seen.has(`${table} ${id}`)) throw new BrokenDocument(`${id} is in the list before`);
+    seen.add(`${table} ${id}`);
+    return { table, row };
   });
-  return { family: 'places', table, rows };
+  return [...new Set(found.map(({ table }) => table))].map((table) => ({
+    family: 'places',
+    table,
+    rows: found.filter((one) => one.table === table).map(({ row }) => row),
+  }));
 }
 
 export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
@@ -89,4 +117,5 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
   locations: 'location_id',
   offices: 'office',
   zones: 'ugc',
+  fire_zones: 'ugc',
 };

@@ -1,11 +1,12 @@
-import { alertsOf, capOf } from './alerts.ts';
+import { alertsOf } from './alerts.ts';
+import { capOf } from './cap.ts';
 import { BrokenDocument, NothingToLoad, readEach } from './faults.ts';
 import { forecastOf } from './forecasts.ts';
 import { observationOf } from './observations.ts';
 import { outlookOf } from './outlooks.ts';
 import { isPlaceTable, placeTableOf } from './place-tables.ts';
-import { isOffice, isStation, isZone, officeOf, placesOf, stationOf, zoneOf } from './places.ts';
-import { isMap, mapsOf, type Json, type Loadable } from './rows.ts';
+import { isOffice, isStation, isZone, officeOf, placesOf, stationOf, zoneOf, zoneTable } from './places.ts';
+import { isMap, itemsOf, type Json, type Loadable, type Note } from './rows.ts';
 import { graphicastsOf, storiesOf } from './stories.ts';
 import { textProductsOf } from './text-products.ts';
 
@@ -22,7 +23,13 @@ export interface Recognised {
  * `BrokenDocument`, `SyntaxError` or what its oddities lead to where it is broken. Pure.
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
-  const reading: Reading = { fileName, leftOut: [], isPoll: receivedAt !== null };
+  const leftOut: string[] = [];
+  const reading: Reading = {
+    fileName,
+    leftOut,
+    note: (message) => leftOut.push(message),
+    isPoll: receivedAt !== null,
+  };
   const records = recordsOf(text, reading);
   return {
     records: receivedAt === null ? records : records.map((one) => received(one, receivedAt)),
@@ -34,14 +41,17 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
 interface Reading {
   fileName: string;
   leftOut: string[];
+  note: Note;
   /** It was asked for now, and is no file of some day. */
   isPoll: boolean;
 }
 
-function recordsOf(text: string, reading: Reading): Loadable[] {
+function recordsOf(raw: string, reading: Reading): Loadable[] {
+  const text = storable(raw);
   const start = text.trimStart();
-  if (start.startsWith('{') || start.startsWith('[')) return fromJson(JSON.parse(text) as unknown, reading);
-  if (/^(<\?xml[^>]*>\s*)?<alert\s/.test(start)) return [capOf(text)];
+  if (start.startsWith('{') || start.startsWith('[')) return fromJson(parsed(text), reading);
+  if (/^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*)*<(?:[\w.-]+:)?alert[\s>]/.test(start))
+    return [capOf(text, reading.note)];
   if (start.includes('<graphicasts>')) return [graphicastsOf(text)];
   if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
   if (start === '') throw new BrokenDocument('it is empty');
@@ -52,19 +62,33 @@ function recordsOf(text: string, reading: Reading): Loadable[] {
   return textProductsOf(null, text);
 }
 
+/** PostgreSQL stores no NUL and no half of a character; one of them in a text costs the text nothing else. */
+function storable(text: string): string {
+  return text.includes('\0') ? text.replaceAll('\0', '') : text;
+}
+
+function parsed(text: string): unknown {
+  if (!/\\u(?:0000|d[89a-f])/i.test(text)) return JSON.parse(text);
+  return JSON.parse(text, (_name, value: unknown) =>
+    typeof value === 'string' ? storable(value).toWellFormed() : value,
+  );
+}
+
 function fromJson(document: unknown, reading: Reading): Loadable[] {
   const { fileName } = reading;
   if (!isMap(document)) throw new NothingToLoad('it is no document of NWS or SPC');
   if ('productText' in document) return textProductsOf(document, '');
   if (Array.isArray(document['stories'])) return [storiesOf(document, fileName)];
   if (Array.isArray(document['features']))
-    return fromFeatures(document, mapsOf(document['features']), reading);
+    return fromFeatures(document, itemsOf(document['features']), reading);
   if (isOffice(document)) return [{ family: 'places', table: 'offices', rows: [officeOf(document)] }];
   const properties = isMap(document['properties']) ? document['properties'] : {};
-  if ('periods' in properties) return [forecastOf(document, fileName)];
-  if ('timestamp' in properties) return [observationOf(document)];
-  if (isZone(properties)) return [{ family: 'places', table: 'zones', rows: [zoneOf(document)] }];
-  if (isStation(properties)) return [{ family: 'places', table: 'stations', rows: [stationOf(document)] }];
+  if ('periods' in properties) return [forecastOf(document, fileName, reading.leftOut)];
+  if ('timestamp' in properties) return [observationOf(document, reading.note)];
+  if (isZone(properties))
+    return [{ family: 'places', table: zoneTable(properties), rows: [zoneOf(document)] }];
+  if (isStation(properties))
+    return [{ family: 'places', table: 'stations', rows: [stationOf(document, reading.note)] }];
   throw new NothingToLoad(
     'error' in document || 'status' in document || isMap(document['stories'])
       ? 'it is an error of the source'
@@ -73,7 +97,9 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
 }
 
 function fromFeatures(document: Json, features: Json[], reading: Reading): Loadable[] {
-  const [first] = features;
+  // The first that shows of which kind they are; a broken one shows nothing.
+  const first =
+    features.find((each) => isMap(each['properties']) || isMap(each['attributes'])) ?? features[0];
   if (first === undefined) {
     if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
     throw new NothingToLoad('it is an empty list');
@@ -82,10 +108,10 @@ function fromFeatures(document: Json, features: Json[], reading: Reading): Loada
   if (!isMap(properties)) throw new NothingToLoad('its features have no properties');
   if ('timestamp' in properties) return readEach(features, 'features', reading.leftOut, observationOf);
   if ('event' in properties) return [alertsOf(document, reading)];
-  if (isZone(properties)) return [placesOf(features, reading.leftOut, { table: 'zones', read: zoneOf })];
+  if (isZone(properties)) return placesOf(features, reading.leftOut, { tableOf: zoneTable, read: zoneOf });
   if (isStation(properties))
-    return [placesOf(features, reading.leftOut, { table: 'stations', read: stationOf })];
-  return [outlookOf(document, reading.fileName)];
+    return placesOf(features, reading.leftOut, { tableOf: () => 'stations', read: stationOf });
+  return [outlookOf(document, reading.fileName, reading.note)];
 }
 
 function received(record: Loadable, at: Date): Loadable {

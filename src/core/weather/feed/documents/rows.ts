@@ -1,3 +1,4 @@
+import type { ZoneKind } from '../../places/zone-key.ts';
 import { BrokenDocument } from './faults.ts';
 
 /**
@@ -8,7 +9,16 @@ export type Value = string | number | boolean | null | readonly string[] | Reado
 export type Row = Record<string, Value>;
 
 export type Loadable =
-  | { family: 'observation'; station: Row; observation: Row; weather: Row[]; clouds: Row[] }
+  | {
+      family: 'observation';
+      /** Its place in a list, for messages: `features[2]`. */
+      place?: string;
+      /** Null: its position cannot be read, so that it counts only if the station is known. */
+      station: Row | null;
+      observation: Row;
+      weather: Row[];
+      clouds: Row[];
+    }
   | { family: 'alerts'; fetchedAt: string; sourceUpdatedAt: string | null; alerts: Alert[] }
   | { family: 'forecast'; location: Row; run: Row; periods: Row[] }
   | { family: 'forecast_discussion'; discussion: Row; sections: Row[] }
@@ -19,17 +29,20 @@ export type Loadable =
 
 /** Rows that have the same columns, each with a key of its own. */
 export interface PlaceTable {
-  table: 'stations' | 'locations' | 'offices' | 'zones';
+  table: 'stations' | 'locations' | 'offices' | 'zones' | 'fire_zones';
   rows: Row[];
 }
 
 export interface Alert {
   alert: Row & { alert_id: string };
-  areas: Row[];
+  areas: AreaRow[];
   references: Row[];
   /** Whether the poll says it is active, and not only known. */
   listed: boolean;
 }
+
+/** An area of an alert by its code, and the kind of zone that the code stands for. */
+export type AreaRow = Row & { alert_id: string; ugc: string; same: string | null; kind: ZoneKind };
 
 export type OutlookArea = Row & { hazard: string; kind: string; label: string; part: number };
 
@@ -52,9 +65,20 @@ export function mapsOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isMap) : [];
 }
 
+/** The items of a list in their places; one that is no map is empty, and so is missing every field. */
+export function itemsOf(value: unknown): Json[] {
+  return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
+}
+
 export function textsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
+
+/**
+ * Reports a field or an item that cannot be read while the rest of the document is. The message starts with
+ * its place in the document: `properties.windGust is -17.9 km/h, …`.
+ */
+export type Note = (message: string) => void;
 
 /** The text, or null where it is none or empty. */
 export function textOf(value: unknown): string | null {
@@ -75,16 +99,29 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
   return text;
 }
 
-/** An instant in UTC from any text with a zone. */
-export function instantOf(value: unknown, what: string): string {
-  const text = required(value, what);
-  const date = new Date(text);
+/** An instant in UTC. A time without a zone is read as UTC, whatever the zone of the process, and noted. */
+export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
+  const text = required(value, what).trim();
+  const isLocal = /[ T]\d\d?:\d\d(:\d\d(\.\d+)?)?$/.test(text);
+  const date = new Date(isLocal ? text + (/^\d{4}-\d\d-\d\dT/.test(text) ? 'Z' : ' UTC') : text);
   if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is ${quoted(text)}, which is no time`);
+  if (isLocal) note(`${what} is ${quoted(text)} without a time zone; read as UTC`);
   return date.toISOString();
 }
 
-export function optionalInstant(value: unknown, what: string): string | null {
-  return textOf(value) === null ? null : instantOf(value, what);
+export function optionalInstant(value: unknown, what: string, note?: Note): string | null {
+  return textOf(value) === null ? null : instantOf(value, what, note);
+}
+
+/** What `read` returns; null where the field is broken, which is noted. */
+export function orNoted<T>(note: Note, read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof BrokenDocument)) throw error;
+    note(`${error.message}; read as unknown`);
+    return null;
+  }
 }
 
 /** A value of a document within a message: short, and on one line. */

@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto';
 import { BrokenDocument, NothingToLoad } from './faults.ts';
+import { hazardsOf } from '../../outlook-hazards.ts';
+import { noAreas } from './outlooks.ts';
 import { instantOf, textOf, type Json, type Loadable, type OutlookRun } from './rows.ts';
 
 interface Product {
@@ -15,10 +17,9 @@ interface Product {
 /** A forecast discussion (AFD), a convective outlook discussion (SWO) or empty outlook points (PTS). */
 export function textProductsOf(product: Json | null, raw: string): Loadable[] {
   const text = (product === null ? raw : (textOf(product['productText']) ?? '')).replaceAll('\r', '');
-  const [, header, office, , correction, awipsId] =
-    /^(\w{6} \w(\w{3}) (\d{6})(?: (\w{3}))?)\s*\n(\w{6})\s*$/m.exec(text) ?? [];
-  if (header === undefined || office === undefined || awipsId === undefined)
-    throw new NothingToLoad('it has no WMO header');
+  const [, header, correction, awipsId] =
+    /^(\w{6} \w{4} \d{6}(?: (\w{3}))?)\s*\n(\w{6})\s*$/m.exec(text) ?? [];
+  if (header === undefined || awipsId === undefined) throw new NothingToLoad('it has no WMO header');
   if (!/^(AFD|SWO|PTS)/.test(awipsId)) throw new NothingToLoad(`${awipsId} is not a family of the reader`);
   const found: Product = {
     id: textOf(product?.['id']) ?? createHash('sha256').update(text).digest('hex').slice(0, 32),
@@ -28,7 +29,8 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
         ? issuedIn(text, header)
         : new Date(instantOf(product['issuanceTime'], 'issuanceTime')),
     header,
-    office,
+    // Not by the header: that of San Juan is TJSJ, and that of Pago Pago NSTU.
+    office: awipsId.slice(3),
     awipsId,
     correction: correction ?? null,
   };
@@ -38,16 +40,18 @@ export function textProductsOf(product: Json | null, raw: string): Loadable[] {
 }
 
 function discussionOf({ id, text, issuedAt, header, office, awipsId, correction }: Product): Loadable {
-  const parts = text.split(/^\.(?=[A-Z][^\n]{0,80}?\.\.\.)/m).slice(1);
+  // A long heading continues on the next line.
+  const parts = text.split(/^\.(?=[A-Z](?:[^\n]|\n(?![\n.])){0,120}?\.\.\.)/m).slice(1);
   const sections = parts.map((part, index) => {
     const [, heading = '', qualifier, rest = ''] =
-      /^([^/\n]*?)\s*(?:\/([^/\n]*)\/)?\s*\.\.\.([\s\S]*)$/.exec(part) ?? [];
+      /^([^/]*?)\s*(?:\/([^/]*)\/)?\s*\.\.\.([\s\S]*)$/.exec(part) ?? [];
+    const onOneLine = (words: string): string => words.trim().replaceAll(/\s+/g, ' ');
     const body = rest.split(/^(?:&&|\$\$)\s*$/m)[0]?.trim() ?? '';
     return {
       product_id: id,
       position: index + 1,
-      heading: heading.trim(),
-      qualifier: qualifier ?? null,
+      heading: onOneLine(heading),
+      qualifier: qualifier === undefined ? null : onOneLine(qualifier),
       body,
     };
   });
@@ -94,7 +98,11 @@ function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadabl
  */
 function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
-  return runsOf(text, issuedAt, awipsId).map((run) => ({ family: 'outlook', run, areas: [] }));
+  return runsOf(text, issuedAt, awipsId).map((run) => ({
+    family: 'outlook',
+    run,
+    areas: hazardsOf(run.day).map((hazard) => noAreas(hazard, 'No areas')),
+  }));
 }
 
 /** One run for each day that the product is about: `SWODY1` of day 1, `SWOD48` of days 4 to 8. */
@@ -133,7 +141,8 @@ function near(issued: Date, ddhhmm: string): Date {
  * `FXUS65 KPSR 211216` and the date line `515 AM MST Wed Mar 21 2018`; the day in UTC may be the next one.
  */
 function issuedIn(text: string, header: string): Date {
-  const date = /(?:AM|PM) \w{2,4} \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
+  // An office in two time zones names both: `600 PM MST /700 PM CST/ Wed Mar 21 2018`.
+  const date = /(?:AM|PM) \w{2,4}(?: \/[^/\n]*\/)? \w{3} (\w{3} \d{1,2} \d{4})/i.exec(text)?.[1];
   const time = /\d{6}/.exec(header.slice(7))?.[0];
   if (date === undefined || time === undefined) throw new NothingToLoad('it has no date line');
   return near(new Date(`${date} UTC`), time);

@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import type { Statements, Target } from './target.ts';
 
 /**
- * Makes the tables of the contract where they are not there, all of them or none: the only thing in the
- * project that does. Feeders that begin at once wait for each other.
+ * Makes the tables of the contract where they are not there, all of them or none, and adds what those of an
+ * earlier version lack: the only thing in the project that does. Feeders that begin at once wait for each
+ * other.
  */
 export async function createTables(target: Target, schema = 'weather'): Promise<void> {
   await target.transaction(async (statements) => {
@@ -12,9 +13,20 @@ export async function createTables(target: Target, schema = 'weather'): Promise<
       'select 1 as one from information_schema.tables where table_schema = $1 and table_name = $2',
       [schema, 'stations'],
     );
-    if (found === undefined) await statements.run(await contractFor(schema));
+    await statements.run(found === undefined ? await contractFor(schema) : added);
   });
 }
+
+/** What tables of an earlier version lack. */
+const added = `
+  alter table alert_areas add column if not exists kind text
+    check (kind in ('public', 'county', 'fire', 'marine', 'offshore'));
+  create table if not exists fire_zones (
+    ugc text primary key check (ugc ~ '^[A-Z]{2}Z[0-9]{3}$'), name text, geometry jsonb not null
+  );
+  do $$ begin
+    if exists (select from pg_roles where rolname = 'weather_reader') then grant select on fire_zones to weather_reader; end if;
+  end $$;`;
 
 /** Makes the table of the feeder's own, which remembers what was loaded last from each URL. */
 export async function createRequestTable(target: Target): Promise<void> {

@@ -5,7 +5,7 @@ import type { Statements } from './target.ts';
 import { upsert } from './upsert.ts';
 
 /** Places of one statement: an outline of a zone can have hundreds of kilobytes. */
-const batches = { stations: 500, locations: 500, offices: 500, zones: 20 };
+const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_zones: 20 };
 
 /**
  * A place that is there takes what is said of it now; columns that nothing is said of stay. An office comes

@@ -1,3 +1,4 @@
+import { BrokenDocument } from '../documents/faults.ts';
 import type { Loadable, Row } from '../documents/rows.ts';
 import { loadPlaces } from './load-places.ts';
 import { loadOutlook, loadOutlookDiscussion } from './outlooks.ts';
@@ -51,7 +52,8 @@ async function loadObservation(
   statements: Statements,
   { station, observation, weather, clouds }: Observed,
 ): Promise<number> {
-  await loadStation(statements, station);
+  if (station === null) await requireStation(statements, observation['station_id']);
+  else await loadStation(statements, station);
   const to: Upsert = { table: 'observations', key: keyOfObservation, onConflict: 'replace' };
   const changed = await upsert(statements, to, [observation]);
   const parts =
@@ -63,6 +65,14 @@ async function loadObservation(
       [...keyOf(observation), observation['received_at']],
     );
   return changed + parts;
+}
+
+async function requireStation(statements: Statements, id: unknown): Promise<void> {
+  const found = await statements.query('select 1 as one from stations where station_id = $1', [id]);
+  if (found.length === 0)
+    throw new BrokenDocument(
+      `geometry.coordinates are missing, and the station ${JSON.stringify(id)} is not known`,
+    );
 }
 
 /**

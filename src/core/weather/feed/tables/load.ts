@@ -46,7 +46,7 @@ export async function load(
       return await transaction.savepoint((statements) => loadAt(statements, index));
     } catch (error) {
       if (!isRefused(error)) throw error;
-      leftOut.push(`record ${index}: ${reasonOf(refused(error))}`);
+      leftOut.push(`${placeOf(records[index], index)}: ${reasonOf(refused(error))}`);
       return 0;
     }
   }).catch((error: unknown) => {
@@ -70,6 +70,11 @@ export async function lookUp(
   } catch (error) {
     throw failure(error);
   }
+}
+
+/** Where the document has a record: `features[2]`. */
+function placeOf(record: Loadable | undefined, index: number): string {
+  return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
 
 /** Classes 21, 22 and 23: the values do not fit the table; or what the tables hold does not fit. */

@@ -28,6 +28,14 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
     );
     changed += removed.length;
   }
+  // Without any area of a hazard there is no intensity of it either, which comes in a file of its own.
+  for (const { hazard } of areas.filter(({ label }) => label === 'NONE')) {
+    const removed = await statements.query(
+      "delete from outlooks where run_id = $1 and hazard = $2 and kind = 'intensity' returning 1 as one",
+      [run_id, hazard],
+    );
+    changed += removed.length;
+  }
   const to: Upsert = { table: 'outlooks', key: ['run_id', 'hazard', 'label', 'part'], onConflict: 'replace' };
   changed += await upsert(statements, to, withRun(run_id, areas));
   if (areas.length > 0) changed += await takeDiscussions(statements, run_id, run);

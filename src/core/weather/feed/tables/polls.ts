@@ -18,6 +18,7 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
   const of = (pick: (alert: Alert) => Row[]): Row[] => record.alerts.flatMap(pick);
   const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
     upsert(statements, { table, key, onConflict: 'keep' }, rows);
+  const knowsKinds = await hasKinds(statements);
   const members = record.alerts.flatMap(({ alert, listed }) => (listed ? [alert.alert_id] : []));
   const added =
     (await keep(
@@ -29,7 +30,9 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
     (await upsert(
       statements,
       { table: 'alert_areas', key: ['ugc', 'alert_id'], onConflict: 'replace' },
-      of(({ areas }) => areas),
+      of(({ areas }) =>
+        knowsKinds ? areas : areas.map(({ alert_id, ugc, same }) => ({ alert_id, ugc, same })),
+      ),
     )) +
     (await keep(
       'alert_references',
@@ -49,6 +52,15 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
   const { run_id, isNew } = await runWith(statements, 'alert_runs', run);
   const rows = [...new Set(members)].map((alert_id) => ({ run_id, alert_id }));
   return added + Number(isNew) + (await keep('alert_run_members', ['run_id', 'alert_id'], rows));
+}
+
+/** Tables of an earlier version have no kinds of zones. */
+async function hasKinds(statements: Statements): Promise<boolean> {
+  const found = await statements.query(
+    "select 1 as one from pg_attribute where attrelid = 'alert_areas'::regclass and attname = 'kind'",
+    [],
+  );
+  return found.length > 0;
 }
 
 export async function loadStories(statements: Statements, record: Stories): Promise<number> {

@@ -26,10 +26,15 @@ create table locations (                            -- the grid cells that forec
   time_zone     text,
   state         text check (state ~ '^[A-Z]{2}$')
 );
-create table zones (                                -- outlines of forecast zones and counties
+create table zones (                                -- outlines of public, marine and offshore zones, and counties
   ugc           text primary key check (ugc ~ '^[A-Z]{2}[CZ][0-9]{3}$'),
   name          text,
   geometry      jsonb not null                      -- GeoJSON Polygon or MultiPolygon
+);
+create table fire_zones (                           -- their codes are also those of public zones, elsewhere
+  ugc           text primary key check (ugc ~ '^[A-Z]{2}Z[0-9]{3}$'),
+  name          text,
+  geometry      jsonb not null
 );
 
 create table observations (
@@ -116,6 +121,7 @@ create table alert_areas (
   ugc      text not null check (ugc ~ '^[A-Z]{2}[CZ][0-9]{3}$'),
   same     text,                                    -- SAME codes, blanks between; those of an alert are those
                                                     -- of all its areas together
+  kind     text check (kind in ('public','county','fire','marine','offshore')), -- of the zone; null: by the product
   primary key (ugc, alert_id)
 );
 create index alert_areas_by_alert on alert_areas (alert_id);
@@ -202,13 +208,14 @@ create index outlook_runs_latest on outlook_runs (day, issued_at desc, run_id de
 create table outlooks (
   run_id bigint references outlook_runs on delete cascade,
   hazard text not null check (hazard in ('categorical','tornado','wind','hail','any_severe')),
-  label  text not null,                             -- TSTM..HIGH | 0.02..0.60 | SIGN | CIG1..CIG3
+  label  text not null,                             -- TSTM..HIGH | 0.02..0.60 | SIGN | CIG1..CIG3, or for a hazard as
+                                                    -- a whole, with rank 0: NONE | UNKNOWN | UNREADABLE
   part   smallint not null default 1,
   kind   text not null check (kind in ('category','probability','intensity')),
   rank   smallint not null,                         -- order inside (hazard, kind); upstream dn is not unique
   probability_pct double precision,
   label_text text, stroke text, fill text,
-  geometry jsonb not null,                          -- GeoJSON Polygon or MultiPolygon
+  geometry jsonb not null,                          -- GeoJSON Polygon or MultiPolygon; without coordinates: not known
   primary key (run_id, hazard, label, part)
 );
 create table outlook_discussions (

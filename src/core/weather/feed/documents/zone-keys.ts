@@ -1,0 +1,45 @@
+import { zoneKind, type ZoneKind } from '../../places/zone-key.ts';
+import { textOf } from './rows.ts';
+
+/** UGC codes: two letters of a state or marine area, C for a county or Z for a zone, three digits. */
+export const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
+
+/** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`; null if it is not one. */
+export function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
+  const [, type = '', ugc = ''] = /\/zones\/(\w+)\/([A-Z0-9]+)$/.exec(url) ?? [];
+  return ugcPattern.test(ugc) ? { ugc, kind: zoneKind(ugc, type) } : null;
+}
+
+/**
+ * Areas of an alert, each code once. Where a message names the kinds of zones (`affectedZones`), a code has
+ * that kind; otherwise that of the product. Codes that are not UGC are returned as `unreadable`.
+ */
+export function areaCodes(
+  ugcs: readonly string[],
+  affected: readonly string[],
+  isFireProduct: boolean,
+): { areas: ReadonlyMap<string, ZoneKind>; unreadable: string[] } {
+  const areas = new Map<string, ZoneKind>();
+  const zones = affected.flatMap((url) => affectedZone(url) ?? []);
+  for (const { ugc, kind } of zones) areas.set(ugc, kind);
+  const unreadable: string[] = [];
+  for (const code of ugcs) {
+    const ugc = code.trim().toUpperCase();
+    if (!ugcPattern.test(ugc)) unreadable.push(code);
+    else if (!areas.has(ugc)) areas.set(ugc, zoneKind(ugc, isFireProduct ? 'fire' : ''));
+  }
+  return { areas, unreadable };
+}
+
+/** Products of fire weather are for fire zones, whose codes are also those of other, public zones. */
+export function isFireProduct(event: string, vtec: readonly string[]): boolean {
+  return (
+    vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
+  );
+}
+
+/** The office of a product by its own identifier (`AFDSJU` is of SJU), else by its VTEC codes. */
+export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
+  const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
+  return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;
+}
