@@ -46,14 +46,14 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
  */
 export function queueCheck(
   queue: Pick<JobQueue, 'depth'>,
-  { remedy, keeps = () => undefined }: { remedy: string; keeps?: () => void },
+  { remedy, keeps = () => undefined }: { remedy: string; keeps?: () => void | Promise<void> },
 ): HealthCheck {
   return {
     name: 'queue',
     silent: 'queue_unavailable',
     remedy,
     prove: async () => {
-      keeps();
+      await keeps();
       await queue.depth();
     },
   };

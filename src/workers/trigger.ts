@@ -14,12 +14,13 @@ export interface Triggers {
   /**
    * Decides the trigger of this job, in one step with the acceptance of the run: of all calls about a tick,
    * on all hosts and over kills, one starts a run. Such a run takes no upload slot, since at most one of a
-   * pipeline waits. With `passes` no run is started, and the trigger counts as decided.
+   * pipeline waits. With `passes` no run is started, and the trigger counts as decided. A decided tick later
+   * than `latest` (RFC 3339, UTC) is ignored, because it was decided by a clock that was ahead.
    *
    * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`: the trigger is not decided then,
    * or it is unknown whether it is, and the call may be repeated.
    */
-  decide(job: TriggeredJob, options?: { passes?: boolean }): Promise<Decision>;
+  decide(job: TriggeredJob, options?: { passes?: boolean; latest?: string }): Promise<Decision>;
 }
 
 export type TriggeredJob = SourceJob & { trigger: Trigger };
@@ -38,9 +39,12 @@ export type Decision =
   | { outcome: 'known' };
 
 /** Whether a trigger is decided already, after `last` was. Pure; `trigger.lua` decides the same. */
-export function isKnown(last: Trigger | null, trigger: Trigger): boolean {
+export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
-  if (last.kind === 'schedule') return trigger.kind === 'schedule' && last.tick >= trigger.tick;
+  if (last.kind === 'schedule') {
+    if (latest !== undefined && last.tick > latest) return false;
+    return trigger.kind === 'schedule' && last.tick >= trigger.tick;
+  }
   return trigger.kind === 'watch' && last.state === trigger.state;
 }
 

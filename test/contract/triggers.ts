@@ -39,6 +39,18 @@ export function triggerContract(t: Test, { start, workers }: TriggerTools): void
     t.equal(await queue.triggers.last('maps', 'watch'), null);
   });
 
+  t.test('a tick that was decided by a clock ahead is ignored', async (t) => {
+    const { queue } = await start();
+    t.match(await queue.triggers.decide(tickJob('maps.1', 45), { passes: true }), { outcome: 'passed' });
+    t.same(await queue.triggers.decide(tickJob('maps.2', 15)), { outcome: 'known' });
+    t.same(await queue.triggers.decide(tickJob('maps.2', 15), { latest: tickAt(45) }), { outcome: 'known' });
+    t.match(await queue.triggers.decide(tickJob('maps.3', 15), { latest: tickAt(30) }), {
+      outcome: 'started',
+    });
+    t.match(await queue.triggers.last('maps', 'schedule'), { tick: tickAt(15) });
+    t.same(await queue.triggers.decide(tickJob('maps.4', 15), { latest: tickAt(30) }), { outcome: 'known' });
+  });
+
   t.test('a tick starts no run beside one that waits or runs, whoever asked for that', async (t) => {
     const { queue } = await start();
     const admission = await queue.reserve({ pipelineId: 'maps' });

@@ -12,6 +12,11 @@ export function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
     'pipeline',
     'reason',
   ]);
+  const ignored = counter(
+    'waybill_schedule_future_ticks_total',
+    'Decided ticks that were ignored because they are in the future: the clock was ahead when they were decided.',
+    ['pipeline'],
+  );
   const polled = gauge(
     'waybill_watch_polled',
     '1 if a source that is to be watched cannot be and is polled, else 0.',
@@ -20,10 +25,12 @@ export function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
   return {
     begun: ({ pipelineId: pipeline, kind }) => {
       for (const outcome of ['started', 'coalesced']) triggers.inc({ pipeline, kind, outcome }, 0);
+      if (kind === 'schedule') ignored.inc({ pipeline }, 0);
       if (kind === 'schedule') for (const reason of ['down', 'paused']) missed.inc({ pipeline, reason }, 0);
     },
     decided: ({ pipelineId, kind, outcome }) => triggers.inc({ pipeline: pipelineId, kind, outcome }),
     missed: ({ pipelineId, reason, count }) => missed.inc({ pipeline: pipelineId, reason }, count),
+    ignored: (pipeline) => ignored.inc({ pipeline }),
     polled: (pipeline, isPolled) => polled.set({ pipeline }, isPolled ? 1 : 0),
   };
 }

@@ -38,7 +38,7 @@ import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-
 import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
 
 export interface PackOptions extends Patterns {
-  /** Left out: the time of the newest of the files, so that the same files make the same bundle. */
+  /** Left out: the time of the newest file that is not in the future. The same files make the same bundle. */
   created?: Instant;
   /** Takes the place of that time, and may be given beside a manifest that is there. */
   createdByDefault?: Instant;
@@ -190,13 +190,15 @@ function kindsOf(
   return kinds;
 }
 
+/** Files from the future are ignored: a later bundle would count as older, and never be published. */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
-  let newest = 0;
+  const now = Date.now();
+  let newest: number | null = null;
   for (const { path: name } of files) {
     const modifiedAt = (await storage.stat(keyOf(name)))?.modifiedAt?.getTime() ?? 0;
-    newest = Math.max(newest, modifiedAt);
+    if (modifiedAt <= now) newest = Math.max(newest ?? 0, modifiedAt);
   }
-  return new Date(newest).toISOString() as Instant;
+  return new Date(newest ?? now).toISOString() as Instant;
 }
 
 /** Reads every file once. What is not as the manifest says, or changed meanwhile, becomes a finding. */

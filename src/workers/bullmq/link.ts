@@ -38,9 +38,37 @@ const longestPauseMs = 1_000;
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
+interface Refusal {
+  why: string;
+  hint: string;
+}
+
+/** By the first word of a reply: why Redis stores nothing, and what an operator does about it. */
+const refusals: Record<string, Refusal> = {
+  OOM: {
+    why: 'Redis is out of memory and stores nothing',
+    hint: 'raise maxmemory of Redis, or remove other data from it',
+  },
+  READONLY: { why: 'this Redis is a read-only replica', hint: 'let the URL name the primary' },
+  MISCONF: {
+    why: 'Redis cannot write to its disk and stores nothing',
+    hint: 'free space on the disk of Redis; its log has the cause',
+  },
+  NOPERM: {
+    why: 'the Redis user lacks a permission',
+    hint: 'give the user of the URL all commands on the keys and channels that docs/queue.md lists',
+  },
+  NOAUTH: { why: 'Redis asks for a password', hint: 'write the password into the URL' },
+  WRONGPASS: { why: 'Redis does not accept the password', hint: 'correct the password in the URL' },
+};
+const refusalLogEveryMs = 60_000;
+/** For this long a refusal explains why there is no connection. */
+const refusalExplainsMs = 5_000;
+
 /**
  * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed,
- * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis would evict data.
+ * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis would evict data or is a
+ * Cluster.
  *
  * A call fails at once while the connection is down, and is not repeated if the connection breaks before the
  * answer: the caller knows what is safe to repeat.
@@ -72,6 +100,7 @@ export async function linkRedis({
   let upSince: number | null = null;
   let lastFailure = 'no answer';
   let isOutageLogged = false;
+  let lastRefusal: { refusal: Refusal; at: number } | null = null;
   redis.on('error', (error: Error) => (lastFailure = plain(error).message));
   redis.on('ready', () => {
     upSince = clock.monotonic();
@@ -93,6 +122,17 @@ export async function linkRedis({
     isOutageLogged = true; // Closing is no outage.
     for (const one of [redis, ...others]) one.disconnect();
   };
+  const logged = new Map<string, number>();
+  const logRefusal = ({ why, hint }: Refusal): void => {
+    const before = logged.get(why);
+    if (before !== undefined && clock.monotonic() - before < refusalLogEveryMs) return;
+    logged.set(why, clock.monotonic());
+    log.warn({ reason: why, hint }, 'redis refuses a command; uploads are refused');
+  };
+  const recentRefusal = (): Refusal | null =>
+    lastRefusal !== null && clock.monotonic() - lastRefusal.at < refusalExplainsMs
+      ? lastRefusal.refusal
+      : null;
   const link: RedisLink = {
     redis,
     ask: async (work) => {
@@ -102,7 +142,13 @@ export async function linkRedis({
         // No answer, and no end of the connection either: the line is cut. Reconnecting counts as Redis being
         // back, with all that follows from it.
         if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
-        throw asUnavailable(error);
+        // After READONLY the connection is made again, in case another server is the primary now.
+        const refusal = refusalOf(error);
+        if (refusal !== null) {
+          lastRefusal = { refusal, at: clock.monotonic() };
+          logRefusal(refusal);
+        }
+        throw asUnavailable(error, refusal ?? (isReply(error) ? null : recentRefusal()));
       }
     },
     upForMs: () => (upSince === null ? 0 : Math.max(1, clock.monotonic() - upSince)),
@@ -133,15 +179,30 @@ export function plain(error: unknown): Error {
   return new Error(name === 'Error' || name === 'ReplyError' ? message : `${name}: ${message}`);
 }
 
-function asUnavailable(error: unknown): WaybillError | Error {
+function asUnavailable(error: unknown, refusal: Refusal | null): WaybillError | Error {
   if (error instanceof WaybillError) return error;
   const cause = plain(error);
-  const isReply = error instanceof Error && error.name === 'ReplyError';
-  if (isReply && !passing.test(cause.message)) return cause;
+  if (isReply(error) && !passing.test(cause.message)) return cause;
+  if (refusal !== null)
+    return new WaybillError('queue_unavailable', `the queue of this daemon takes nothing: ${refusal.why}`, {
+      cause,
+      hint: refusal.hint,
+    });
   return new WaybillError('queue_unavailable', 'the queue of this daemon cannot be reached', {
     cause,
     hint: 'try again shortly',
   });
+}
+
+/** null if the error is not such a reply. */
+function refusalOf(error: unknown): Refusal | null {
+  // Redis passes on the reply to a command that a script has called.
+  const word = /\b(OOM|READONLY|MISCONF|NOPERM|NOAUTH|WRONGPASS)\b/.exec(plain(error).message)?.[1] ?? '';
+  return isReply(error) ? (refusals[word] ?? null) : null;
+}
+
+function isReply(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
 }
 
 function checkUrl(url: string, urlEnv: string): void {
@@ -176,6 +237,8 @@ async function connected(
 }
 
 /**
+ * The scripts of the queue use keys of several hash slots, which a Redis Cluster refuses: this throws.
+ *
  * With an eviction policy and a memory limit Redis would silently drop accepted uploads, keys and locks: this
  * throws. Without a limit nothing is evicted until somebody sets one: this warns. It also warns if Redis does
  * not persist its data, since a restart would then lose what was accepted.
@@ -187,6 +250,14 @@ async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
       .filter((line) => line.includes(':'))
       .map((line): [string, string] => [line.slice(0, line.indexOf(':')), line.slice(line.indexOf(':') + 1)]),
   );
+  if (facts.get('redis_mode') === 'cluster')
+    throw new WaybillError(
+      'config_invalid',
+      'server.queue: this Redis is a node of a Redis Cluster, which the queue does not support',
+      {
+        hint: 'use a Redis without cluster mode; server.queue.redis_url_envs divides the pipelines among several',
+      },
+    );
   const policy = facts.get('maxmemory_policy') ?? 'noeviction';
   if (policy !== 'noeviction' && Number(facts.get('maxmemory') ?? 0) > 0)
     throw new WaybillError(

@@ -22,7 +22,7 @@ export async function openBullmq(
   if (others.length === 0) {
     const redis = { url, urlEnv, prefix };
     const queue = await bullmqQueue({ ...options, redis, told: async () => told?.(urlEnv) });
-    return { queue, check: queueCheck(queue, { remedy }) };
+    return { queue, check: queueCheck(queue, { remedy, keeps: () => queue.prove() }) };
   }
   const queue = await shardedQueue({ ...options, redis: { urls, prefix } });
   return { queue, check: severalCheck(queue, urls.size) };

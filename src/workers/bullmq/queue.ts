@@ -20,6 +20,9 @@ import { runFinished, runUnknown } from '../refusals.ts';
 import { unobserved } from '../run-observer.ts';
 import { cancelledRun, isCancelled } from '../run-transitions.ts';
 
+/** The key that proves that Redis stores something disappears after this time. */
+const probeLifeMs = 60_000;
+
 export interface BullmqQueueOptions {
   clock: Clock;
   log: Log;
@@ -87,6 +90,8 @@ export interface BullmqQueue extends JobQueue {
   readonly marks: PipelineMarks;
   /** Whether Redis answers. */
   isUp(): boolean;
+  /** Throws `queue_unavailable` unless Redis stores something. */
+  prove(): Promise<void>;
 }
 
 const tickMs = 1_000;
@@ -210,6 +215,9 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     isUsed: (request) => store.isUsed(scopeKey(request.pipelineId, request.idempotency)),
     marks: store.marks,
     isUp: () => link.upForMs() > 0,
+    prove: async () => {
+      await link.ask(() => link.redis.set(`${prefix}:probe`, clock.now().toISOString(), 'PX', probeLifeMs));
+    },
     reserve: (request) => admission.reserve(request),
     find: (runId) => store.find(runId),
     untilFinished: (runId, signal) => finishes.wait(runId, signal),

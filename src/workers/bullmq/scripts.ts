@@ -21,7 +21,7 @@ export const scripts = {
   },
   trigger: {
     file: 'admission/trigger',
-    args: ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes'],
+    args: ['runId', 'pipeline', 'trigger', 'job', 'record', 'passes', 'latest'],
   },
   unwanted: { file: 'admission/unwanted', args: ['most'] },
   handedOver: { file: 'runs/handed-over', args: ['pipeline'] },

@@ -12,7 +12,11 @@ export interface TriggerStore {
   /** As `Triggers.last`. */
   lastTrigger(pipelineId: string, kind: TriggerKind): Promise<Trigger | null>;
   /** As `Triggers.decide`, with the record that the run begins with. */
-  trigger(job: TriggeredJob, record: RunRecord, passes: boolean): Promise<Decision>;
+  trigger(
+    job: TriggeredJob,
+    record: RunRecord,
+    options: { passes: boolean; latest: string | undefined },
+  ): Promise<Decision>;
 }
 
 /** @param key The name in Redis of what the scripts call by the same name. */
@@ -26,7 +30,7 @@ export function triggerStore(
       const found = await ask(() => redis.hget(key(`triggers:${kind}`), pipelineId));
       return triggerOf(found);
     },
-    trigger: async (job, record, passes) => {
+    trigger: async (job, record, { passes, latest = '' }) => {
       const [outcome, before] = (await run('trigger', {
         runId: job.runId,
         pipeline: job.pipelineId,
@@ -34,6 +38,7 @@ export function triggerStore(
         job: JSON.stringify(job),
         record: JSON.stringify(record),
         passes: Number(passes),
+        latest,
       })) as [Decision['outcome'], string?];
       if (outcome === 'known') return { outcome };
       const previous = triggerOf(before);
@@ -58,10 +63,13 @@ export function bullmqTriggers(options: {
   return {
     last: async (pipelineId, kind) =>
       (await store.lastTrigger(pipelineId, kind)) as TriggerOf<typeof kind> | null,
-    decide: async (job, { passes = false } = {}) => {
+    decide: async (job, { passes = false, latest } = {}) => {
       if (!isOpen()) throw shuttingDown();
       const accepted = acceptedRun(job, clock.now());
-      const decision = await store.trigger(job, queuedRun(accepted, clock.now()), passes);
+      const decision = await store.trigger(job, queuedRun(accepted, clock.now()), {
+        passes,
+        latest,
+      });
       if (decision.outcome !== 'started') return decision;
       await onAccepted(job.pipelineId);
       return { ...decision, record: accepted };

@@ -21,11 +21,11 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
   return {
     last: async (pipelineId, kind) =>
       (lasts.get(keyOf(pipelineId, kind)) ?? null) as TriggerOf<typeof kind> | null,
-    decide: async (job, { passes = false } = {}) => {
+    decide: async (job, { passes = false, latest } = {}) => {
       const { pipelineId, trigger } = job;
       const key = keyOf(pipelineId, trigger.kind);
       const previous = lasts.get(key) ?? null;
-      if (isKnown(previous, trigger)) return { outcome: 'known' };
+      if (isKnown(previous, trigger, latest)) return { outcome: 'known' };
       const outcome = passes ? 'passed' : outcomeOf(trigger, stateOf(pipelineId));
       lasts.set(key, trigger);
       if (outcome !== 'started') {

@@ -23,6 +23,8 @@ export interface ScheduledPipeline extends Enduring {
 export const graceMs = 60_000;
 /** The clock of the wall may be set while this sleeps. */
 const longestSleepMs = 30_000;
+/** Clocks of hosts may differ by this much. A decided tick further in the future is ignored. */
+const clockSkewMs = 5 * 60_000;
 /** Ticks that are counted one by one, for what they cost; more are counted as so many. */
 const mostCounted = 1_000;
 
@@ -33,7 +35,7 @@ const mostCounted = 1_000;
  * A tick is on time for a minute after its run is due. If it comes later (nobody was there, or the queue was
  * away), it was missed, and with it all ticks since the last one that was decided: under `catch_up: once` the
  * last of them runs for all, otherwise none does. A schedule that is seen for the first time begins with its
- * next tick.
+ * next tick, and so does one whose last tick was decided by a clock that was ahead.
  */
 export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;
@@ -43,7 +45,10 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   try {
     let decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
     for (let next = table.following(decided); next !== null; next = table.following(decided)) {
-      await sleepUntil(next.at, pipeline);
+      if (!(await sleepUntil(next.at, pipeline, decided))) {
+        decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
+        continue;
+      }
       // What is due is asked at each try: with time a tick becomes one that was missed.
       decided = await persist(pipeline, fields, () => decide(pipeline, table, decided));
     }
@@ -52,23 +57,43 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   }
 }
 
-async function sleepUntil(at: number, { clock, signal }: ScheduledPipeline): Promise<void> {
+/** False if the clock was set back, so that the last decided tick is in the future now. */
+async function sleepUntil(
+  at: number,
+  { clock, signal }: ScheduledPipeline,
+  decided: number,
+): Promise<boolean> {
   for (;;) {
-    const leftMs = at - clock.now().getTime();
-    if (leftMs <= 0) return;
+    const now = clock.now().getTime();
+    const leftMs = at - now;
+    if (decided > now + clockSkewMs) return false;
+    if (leftMs <= 0) return true;
     await clock.sleep(Math.min(leftMs, longestSleepMs), signal);
   }
 }
 
 /** The tick, in milliseconds, up to which there is nothing to do. */
 async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
-  const { pipelineId, schedule, clock, triggers } = pipeline;
+  const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
-  if (last?.schedule === nameOfTicks(schedule)) return Date.parse(last.tick);
   const now = clock.now().getTime();
+  const isAhead = last !== null && Date.parse(last.tick) > now + clockSkewMs;
+  if (!isAhead && last?.schedule === nameOfTicks(schedule)) return Date.parse(last.tick);
+  if (isAhead) {
+    log.warn(
+      { pipeline_id: pipelineId, decided_tick: last.tick },
+      'the last decided tick is in the future and is ignored: the clock was ahead when it was decided',
+    );
+    observer.ignored(pipelineId);
+  }
   const tick = table.upTo(now) ?? now;
-  await triggers.decide(jobOf(pipeline, tick), { passes: true });
+  await triggers.decide(jobOf(pipeline, tick), { passes: true, latest: latestTick(now) });
   return tick;
+}
+
+/** The latest tick that a host whose clock is right can have decided, in RFC 3339. */
+function latestTick(now: number): string {
+  return new Date(now + clockSkewMs).toISOString();
 }
 
 /** Decides what is due now, and returns the tick up to which everything is decided. */
@@ -80,7 +105,7 @@ async function decide(pipeline: ScheduledPipeline, table: Timetable, decided: nu
   const isMissed = now - due.at > graceMs;
   const passes = isMissed && schedule.catchUp === 'none';
   const job = jobOf(pipeline, due.tick);
-  const decision = await triggers.decide(job, { passes });
+  const decision = await triggers.decide(job, { passes, latest: latestTick(now) });
   await report(pipeline, table, { due, decision, runId: job.runId });
   return due.tick;
 }

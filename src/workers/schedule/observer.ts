@@ -10,6 +10,8 @@ export interface ScheduleObserver {
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
   /** `down`: nobody could start it in time. `paused`: its pipeline was paused. */
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
+  /** A decided tick in the future was ignored. */
+  ignored(pipelineId: string): void;
   /** Whether the source is polled because it cannot be watched. */
   polled(pipelineId: string, isPolled: boolean): void;
 }
@@ -21,5 +23,6 @@ export const unobserved: ScheduleObserver = {
   begun: () => undefined,
   decided: () => undefined,
   missed: () => undefined,
+  ignored: () => undefined,
   polled: () => undefined,
 };

@@ -123,6 +123,17 @@ t.test('without a time of its own, a bundle is as old as its newest file', async
   t.equal(manifestIn(await packDirectory(site, byDefault)).created, '2026-11-20T01:02:03.000Z');
 });
 
+t.test('a file from the future does not make a bundle that is newer than now', async (t) => {
+  const site = t.testdir({ a: 'A', b: 'B' });
+  utimesSync(path.join(site, 'a'), 1_000_000, 1_000_000);
+  utimesSync(path.join(site, 'b'), 4_070_908_800, 4_070_908_800);
+  t.equal(manifestIn(await packDirectory(site)).created, '1970-01-12T13:46:40.000Z');
+  utimesSync(path.join(site, 'a'), 4_070_908_800, 4_070_908_800);
+  const before = new Date().toISOString();
+  const made = manifestIn(await packDirectory(site)).created;
+  t.ok(made >= before && made <= new Date().toISOString(), made);
+});
+
 t.test('patterns choose as .gitignore does; what nobody means to publish is left out', async (t) => {
   const site = t.testdir({
     '.git': { HEAD: 'ref' },

@@ -348,3 +348,48 @@ t.test(
     t.same(counts, ['maps failed, no result', 'maps started', 'maps succeeded']);
   },
 );
+
+t.test('a Redis Cluster is refused at the start', async (t) => {
+  const cluster = await service(t, ['--cluster-enabled', 'yes']);
+  await t.rejects(host(t, cluster), {
+    code: 'config_invalid',
+    message: /Redis Cluster/,
+    hint: /cluster mode/,
+  });
+});
+
+t.test('a Redis that stores nothing is not ready, and the error and the log name the cause', async (t) => {
+  const redis = await service(t);
+  const warnings: unknown[] = [];
+  const log: Log = { ...silentLog, warn: (fields, message) => void warnings.push({ ...fields, message }) };
+  const queue = await host(t, redis, { log });
+  await queue.prove();
+  const causes: [string[], string[], RegExp][] = [
+    [['CONFIG', 'SET', 'maxmemory', '1'], ['CONFIG', 'SET', 'maxmemory', '0'], /out of memory/],
+    [['REPLICAOF', '127.0.0.1', '1'], ['REPLICAOF', 'NO', 'ONE'], /read-only replica/],
+    [
+      ['ACL', 'SETUSER', 'default', '-set', '-evalsha', '-eval'],
+      ['ACL', 'SETUSER', 'default', '+@all'],
+      /lacks a permission/,
+    ],
+  ];
+  for (const [begin, end, message] of causes) {
+    await redis.cli(...begin);
+    await until(
+      () =>
+        queue.prove().then(
+          () => '',
+          (error: unknown) => String(error),
+        ),
+      (seen) => message.test(seen),
+    );
+    const refused = await submit(queue, 'maps.1').catch((error: unknown) => error);
+    t.match(refused, { code: 'queue_unavailable', message });
+    t.match(warnings.at(-1), { reason: message });
+    await redis.cli(...end);
+    await until(
+      () => queue.prove().then(() => true),
+      (seen) => seen,
+    );
+  }
+});

@@ -25,6 +25,7 @@ export function newTally(): Tally {
       begun: () => undefined,
       decided: ({ outcome }) => add(outcome, 1),
       missed: ({ reason, count }) => add(`missed ${reason}`, count),
+      ignored: () => add('ignored', 1),
       polled: () => undefined,
     },
   };

@@ -260,3 +260,43 @@ t.test(
     }
   },
 );
+
+const day = 24 * hour;
+
+for (const restarts of [true, false])
+  t.test(
+    `a clock that was a day ahead does not stop the schedule (${restarts ? 'after a restart' : 'in one process'})`,
+    async (t) => {
+      let aheadMs = day;
+      const inner = manualClock(new Date('2026-11-22T15:07:00Z'));
+      const clock = { ...inner, now: () => new Date(inner.now().getTime() + aheadMs) };
+      const { queue, ticks } = openQueue(t, clock);
+      await queue.start(noting(ticks));
+      const tally = newTally();
+      const pipelines = [scheduled('*/15 * * * *')];
+      const ahead = openScheduler(queue, clock, pipelines, tally);
+      await clock.advance(10 * minute);
+      t.same(ticks, ['maps 2026-11-23T15:15:00.000Z']);
+      aheadMs = 0;
+      if (restarts) await ahead.close();
+      const scheduler = restarts ? openScheduler(queue, clock, pipelines, tally) : ahead;
+      await clock.advance(30 * minute);
+      t.same(ticks.slice(1), ['maps 2026-11-22T15:30:00.000Z', 'maps 2026-11-22T15:45:00.000Z']);
+      t.equal(tally.counts['ignored'], 1);
+      await scheduler.close();
+    },
+  );
+
+t.test('a tick that another host decided a minute early is not run again', async (t) => {
+  const clock = manualClock(new Date('2026-11-22T15:07:00Z'));
+  const { queue, ticks } = openQueue(t, clock);
+  await queue.start(noting(ticks));
+  const early = { ...clock, now: () => new Date(clock.now().getTime() + minute) };
+  const tally = newTally();
+  const hosts = [clock, early].map((each) => openScheduler(queue, each, [scheduled('*/15 * * * *')], tally));
+  await clock.advance(hour);
+  t.equal(ticks.length, 4);
+  t.equal(new Set(ticks).size, 4);
+  t.equal(tally.counts['ignored'], undefined);
+  for (const host of hosts) await host.close();
+});

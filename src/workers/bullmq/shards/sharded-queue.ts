@@ -22,7 +22,7 @@ export interface ShardedQueueOptions extends Omit<
   told?: (redis: string) => Promise<void>;
 }
 
-export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'isUp' | 'queues'> {
+export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'isUp' | 'prove' | 'queues'> {
   /** The name of the Redis that has the run, as far as this process knows. */
   redisOf(runId: string | null, pipelineId: string | null): string;
   /** The names of those that do not answer. Throws `queue_unavailable` if none does. */

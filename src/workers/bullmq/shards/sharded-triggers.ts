@@ -23,7 +23,7 @@ export function shardedTriggers({ at, owner, up, map }: Shards): Triggers {
       const { triggers } = owner(pipelineId);
       if ((await triggers.last(pipelineId, trigger.kind)) === null) {
         const before = await elsewhere(pipelineId, trigger.kind);
-        if (before.some((last) => isKnown(last, trigger))) return { outcome: 'known' };
+        if (before.some((last) => isKnown(last, trigger, options?.latest))) return { outcome: 'known' };
       }
       return triggers.decide(job, options);
     },

@@ -7,11 +7,13 @@
   ARGV[5]  job      JSON
   ARGV[6]  record   JSON
   ARGV[7]  passes   1: no run is to be queued
+  ARGV[8]  latest   a decided tick later than this is ignored; '': none is
 
   Returns {'known'} (it was decided before) | {outcome, the trigger before or ''} with the outcome
   'started' | 'coalesced' | 'paused' | 'passed'
 ]]
 local runId, pipeline, trigger, job, record, passes = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+local latest = ARGV[8]
 
 local given = cjson.decode(trigger)
 local isTick = given.kind == 'schedule'
@@ -19,7 +21,8 @@ local key = prefix .. 'triggers:' .. given.kind
 local last = redis.call('HGET', key, pipeline)
 if last then
   local before = cjson.decode(last)
-  if isTick and before.tick >= given.tick then return {'known'} end
+  local isIgnored = isTick and latest ~= '' and before.tick > latest
+  if isTick and not isIgnored and before.tick >= given.tick then return {'known'} end
   if not isTick and before.state == given.state then return {'known'} end
 end
 redis.call('HSET', key, pipeline, trigger)
