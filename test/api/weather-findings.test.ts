@@ -300,7 +300,6 @@ t.test('a test is never shown as a warning', async (t) => {
   const event = 'Tsunami Warning';
   const signs: AlertOptions[] = [
     { parameters: { VTEC: ['/T.NEW.PAAQ.TS.W.9001.260120T1700Z-260120T2300Z/'] } },
-    { parameters: { VTEC: ['/X.NEW.PAAQ.TS.W.9001.260120T1700Z-260120T2300Z/'] } },
     { properties: { status: 'Exercise' } },
     { properties: { description: 'THIS MESSAGE IS FOR TEST PURPOSES ONLY.' } },
     { properties: { headline: 'This is a test of the system' } },
@@ -317,8 +316,13 @@ t.test('a test is never shown as a warning', async (t) => {
     t.match(await get('/weather/stations/KMID'), /Test, not a warning: Tsunami Warning/);
     t.match(await get('/alerts/test?format=text'), /^TEST, not a warning: TSUNAMI WARNING/);
   }
-  const real = alert('real', { geometry, properties: { event, description: 'This is not a test.' } });
-  t.match(await (await world(t, [poll(real)])).json('/alerts'), { data: { total: 1, tests: [] } });
+  const words = { event, description: 'This is not a test.' };
+  // Class X: an experimental code in an operational product. One code of several does not make a test.
+  for (const codes of [[], ['/X'], ['/T', '/O']]) {
+    const VTEC = codes.map((product) => `${product}.NEW.PAAQ.TS.W.9001.260120T1700Z-260120T2300Z/`);
+    const real = alert('real', { geometry, properties: words, parameters: { VTEC } });
+    t.match(await (await world(t, [poll(real)])).json('/alerts'), { data: { total: 1, tests: [] } });
+  }
 });
 
 t.test('a refused value is refused in every format and on the map', async (t) => {

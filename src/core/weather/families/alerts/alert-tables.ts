@@ -71,11 +71,13 @@ export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->
 export const isPartlyUnreadable = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableUGC')`;
 
 /**
- * Whether an alert is a test or an exercise: by its status, or by the class of its VTEC codes (NWSI 10-1703).
- * The feeder also reads the words of a message, and gives it the status `Test`.
+ * Whether an alert is a test or an exercise: by its status, or because all its VTEC codes have the class T.
+ * The class X is an experimental code in an operational product, which is not a test (NWSI 10-1703). The
+ * feeder also reads the words of a message, and gives it the status `Test`.
  */
 export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 'Draft')
-  or coalesce(${alertRows.vtec}[1] ~ '^/[TX]\\.', false))`;
+  or (coalesce(cardinality(${alertRows.vtec}), 0) > 0
+    and not exists (select 1 from unnest(${alertRows.vtec}) as code where code !~ '^/T\\.')))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
 /** An alert with a field that cannot be is still an alert: only its end has to be known. */

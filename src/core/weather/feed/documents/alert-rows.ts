@@ -90,7 +90,7 @@ const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
 /** Whether a message says of itself that it is a test, whatever its status is. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
-  const isTestCode = vtec.length > 0 && vtec.every((code) => /^\/[TX]\./.test(code));
+  const isTestCode = vtec.length > 0 && vtec.every((code) => code.startsWith('/T.'));
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (
     isTestCode ||
