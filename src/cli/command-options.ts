@@ -8,6 +8,12 @@ export const configOption = (): Option =>
 export const formatOption = (): Option =>
   new Option('--format <format>', 'how results are printed').choices(['text', 'json']).default('text');
 
+export const linksOption = (): Option =>
+  new Option('--links <policy>', 'symbolic links are an error, or left out (default: refuse)').choices([
+    'refuse',
+    'skip',
+  ]);
+
 export const pipelineOption = (): Option =>
   new Option('-p, --pipeline <id>', 'pipeline').makeOptionMandatory();
 

@@ -98,6 +98,17 @@ t.test('--save writes the configuration that does the same, and overwrites nothi
   t.match(await waybill(args), { status: 2, stderr: /exists already[^]*next/ });
 });
 
+t.test('--links skip leaves symbolic links out', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  symlinkSync('index.html', path.join(cwd, 'site/home.html'));
+  t.match(await waybill(['publish', 'site', 'www']), {
+    status: 1,
+    stdout: /home\.html: is a symbolic link.*--links skip/,
+  });
+  t.match(await waybill(['publish', 'site', 'www', '--links', 'skip']), { status: 0 });
+  t.notOk(existsSync(path.join(cwd, 'www/home.html')));
+});
+
 t.test('foreign content is kept, unless --force is confirmed', async (t) => {
   const { cwd, waybill } = layOut(t);
   mkdirSync(path.join(cwd, 'www'));

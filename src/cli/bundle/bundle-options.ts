@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { collect } from '../command-options.ts';
+import { collect, linksOption } from '../command-options.ts';
 
 /** What a new manifest says, as commander parses it. */
 export interface BundleFlags {
@@ -8,6 +8,7 @@ export interface BundleFlags {
   metadata?: string[];
   include?: string[];
   exclude?: string[];
+  links?: 'refuse' | 'skip';
   sceneMap?: string[];
   renew: boolean;
 }
@@ -30,6 +31,7 @@ export function withBundleOptions(command: Command): Command {
         collect,
       ),
     )
+    .addOption(linksOption())
     .addOption(
       new Option('--scene-map <pattern>', 'these files are session scene maps (again)').argParser(collect),
     )

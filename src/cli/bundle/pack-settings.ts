@@ -11,7 +11,7 @@ export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault
 
 /** What the flags and the environment say of a bundle. Throws `usage`. */
 export function packSettings(flags: BundleFlags): PackSettings {
-  const { name, created, metadata, include, exclude, sceneMap, renew } = flags;
+  const { name, created, metadata, include, exclude, links, sceneMap, renew } = flags;
   const epoch = process.env['SOURCE_DATE_EPOCH'];
   return {
     renew,
@@ -23,6 +23,7 @@ export function packSettings(flags: BundleFlags): PackSettings {
     ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
     ...(include === undefined ? {} : { include }),
     ...(exclude === undefined ? {} : { exclude }),
+    ...(links === undefined ? {} : { links }),
     ...(sceneMap === undefined ? {} : { sceneMaps: sceneMap }),
   };
 }

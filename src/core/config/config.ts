@@ -129,6 +129,8 @@ export interface AutoManifestConfig {
   /** Only these files; empty: all. */
   include: readonly string[];
   exclude: readonly string[];
+  /** What becomes of symbolic links. */
+  links: 'refuse' | 'skip';
 }
 
 export type SourceConfig = SourceLocation | UploadSourceConfig;

@@ -97,6 +97,7 @@ interface SourceSettings {
   manifest: 'required' | 'auto';
   include: string[];
   exclude: string[];
+  links: 'refuse' | 'skip';
 }
 
 export type DestinationDocument = DestinationLocationDocument & {

@@ -184,8 +184,8 @@ function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): s
 
 function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'autoManifest'> {
   if (source.backend === 'http_upload' || source.manifest === 'required') return {};
-  const { include, exclude } = source;
-  return { autoManifest: { include, exclude } };
+  const { include, exclude, links } = source;
+  return { autoManifest: { include, exclude, links } };
 }
 
 export function resolveSource(source: SourceDocument, base: PathBase): SourceConfig {

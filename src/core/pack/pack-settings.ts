@@ -2,6 +2,7 @@ import { WaybillError } from '../errors.ts';
 import { parseInstant, type Instant } from '../instant.ts';
 import { parseRelativePath, type RelativePath } from '../paths.ts';
 import type { PackOptions } from './pack-directory.ts';
+import type { LinkPolicy } from './select-files.ts';
 
 /** `PackOptions` as people and programs write them. */
 export interface PackSettings {
@@ -18,6 +19,8 @@ export interface PackSettings {
   include?: readonly string[];
   /** Not these, in the same syntax. */
   exclude?: readonly string[];
+  /** What becomes of symbolic links; left out: they are refused. */
+  links?: LinkPolicy;
   /** Which files are session scene maps, in the same syntax. */
   sceneMaps?: readonly string[];
   /** Makes the manifest anew where there is one. */

@@ -34,7 +34,12 @@ export interface Patterns {
   /** Only these files, secrets among them; left out or empty: everything else. */
   include?: readonly string[];
   exclude?: readonly string[];
+  /** What becomes of symbolic links; left out: `refuse`. */
+  links?: LinkPolicy;
 }
+
+/** `refuse`: a link is an error. `skip`: it is left out. No link is followed. */
+export type LinkPolicy = 'refuse' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;
@@ -84,7 +89,7 @@ export async function selectFiles(
       const { key, type, size, stamp = null } = entry;
       if (key === manifestName && type === 'file') continue;
       const name = type === 'directory' ? `${key}/` : key;
-      if (rules.excluded.ignores(name)) excluded.push(name);
+      if (rules.excluded.ignores(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
       else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
       else if (rules.included !== null && !rules.included.ignores(key)) excluded.push(name);
       else {
@@ -147,7 +152,8 @@ function whatIsWrong(
   if (type === 'link')
     return {
       code: 'file_is_link',
-      message: 'is a symbolic link, and a bundle holds regular files only; exclude it, or put the file here',
+      message:
+        'is a symbolic link, and a bundle holds regular files only; leave links out with --links skip (in a source links: skip), or put the file here',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };

@@ -178,7 +178,7 @@ export const inEnvironment = (servers: Servers): Mistake[] => [
     place: 'maps',
     remedy: 'waybill serve',
   },
-  { name: 'a command that there is not', args: ['publsh'], place: 'publsh', remedy: 'push' },
+  { name: 'a command that there is not', args: ['publsh'], place: 'publsh', remedy: 'publish' },
   {
     name: 'an option that there is not',
     args: ['run', '-c', 'c.yml', '--dryrun'],

@@ -5,6 +5,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -58,7 +59,7 @@ class Publisher {
     this.#pipeline = {
       ...{ id: 'site', sourceId: 'site', maxWaiting: null, schedule: null, watch: null },
       source: source.location,
-      autoManifest: { include: [], exclude: [], ...patterns },
+      autoManifest: { include: [], exclude: [], links: 'refuse', ...patterns },
       sceneMaps: { contentRules: 'warning' },
       destinations: [
         {
@@ -265,6 +266,19 @@ t.test('files that hold secrets are refused by name, unless they are asked for',
   t.ok(existsSync(path.join(restoring.web, '.env')));
   const including = new Publisher(source, path.join(placeOf(source), 'c'), { include: ['*'] });
   t.same(await including.actions(), ['publish_new']);
+});
+
+t.test('symbolic links are refused with the flag that leaves them out', async (t) => {
+  const source = localSource(t);
+  symlinkSync('index.html', path.join(source.directory, 'home.html'));
+  const refused = await new Publisher(source, placeOf(source)).run();
+  t.match(refused.invalidBundles, [
+    { error: { findings: [{ code: 'file_is_link', file: 'home.html', message: /--links skip/ }] } },
+  ]);
+  const skipping = new Publisher(source, path.join(placeOf(source), 'skipping'), { links: 'skip' });
+  t.same(await skipping.actions(), ['publish_new']);
+  t.notOk(existsSync(path.join(skipping.web, 'home.html')));
+  t.ok((await skipping.excluded()).includes('home.html'));
 });
 
 t.test('a directory with a manifest is the bundle that the manifest describes', async (t) => {

@@ -1,5 +1,5 @@
 import { Command, Option } from 'commander';
-import { collect, exitWith, formatOption, verboseCommand } from '../../command-options.ts';
+import { collect, exitWith, formatOption, linksOption, verboseCommand } from '../../command-options.ts';
 import type { PublishOptions } from './publish.ts';
 
 export function publishCommand(): Command {
@@ -25,6 +25,7 @@ export function publishCommand(): Command {
     )
     .option('--include <pattern>', 'only these files, as in .gitignore (may be given again)', collect)
     .option('--exclude <pattern>', 'not these, as in .gitignore (may be given again)', collect)
+    .addOption(linksOption())
     .option('--url <url>', 'address at which readers reach the destination')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
     .option('--save <file>', 'also write the configuration that does the same')

@@ -10,6 +10,7 @@ export interface PublishSettings {
   index: 'auto' | 'always' | 'never';
   include: readonly string[];
   exclude: readonly string[];
+  links: 'refuse' | 'skip';
   url: string | undefined;
 }
 
@@ -20,7 +21,7 @@ const indexSettings = { auto: 'auto', always: true, never: false } as const;
  * Pure.
  */
 export function configurationText(settings: PublishSettings): string {
-  const { pipelineId, directory, destinations, include, exclude } = settings;
+  const { pipelineId, directory, destinations, include, exclude, links } = settings;
   const lines = [
     '# Written by waybill publish --save. Run it with: waybill run --config THIS_FILE',
     'pipelines:',
@@ -30,6 +31,7 @@ export function configurationText(settings: PublishSettings): string {
       ...{ backend: 'local', path: directory, id: pipelineId, manifest: 'auto' },
       ...(include.length === 0 ? {} : { include }),
       ...(exclude.length === 0 ? {} : { exclude }),
+      ...(links === 'refuse' ? {} : { links }),
     }),
     '    destinations:',
     ...destinations.flatMap((destination) => [

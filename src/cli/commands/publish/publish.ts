@@ -27,6 +27,7 @@ export interface PublishOptions extends CommonOptions {
   index: PublishSettings['index'];
   include?: string[];
   exclude?: string[];
+  links?: PublishSettings['links'];
   url?: string;
   sshKey?: string;
   save?: string;
@@ -119,7 +120,7 @@ function settingsOf(
   destinations: readonly string[],
   options: PublishOptions,
 ): PublishSettings {
-  const { channel, index, include = [], exclude = [], url } = options;
+  const { channel, index, include = [], exclude = [], links = 'refuse', url } = options;
   if (channel !== undefined && !options.releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
   const source = requireDirectory(directory);
@@ -131,7 +132,7 @@ function settingsOf(
   refuseOverlaps(source, parsed, destinations);
   return {
     ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
-    ...{ releases: options.releases, channel, index, include, exclude, url },
+    ...{ releases: options.releases, channel, index, include, exclude, links, url },
   };
 }
 

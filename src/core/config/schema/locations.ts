@@ -84,6 +84,11 @@ const sourceSettings = {
       'With manifest: auto, files that are not published, in the syntax of .gitignore. "!.git" restores one that is excluded by default.',
     )
     .example(['*.map', 'drafts/']),
+  links: choice('refuse', 'skip')
+    .default('refuse')
+    .description(
+      'With manifest: auto, whether a symbolic link is an error, or is left out. No link is followed.',
+    ),
 };
 
 export const initialReleases: NonNullable<DestinationDocument['releases']> = {
