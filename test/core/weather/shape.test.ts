@@ -9,8 +9,8 @@ type Point = [longitude: number, latitude: number];
 
 /**
  * The oracle: how often an edge crosses the meridian of the point north of it. Every edge takes the shorter
- * way around the Earth. A ring that goes around the Earth holds the pole on its side of the equator. It shares no
- * code with the program, which unrolls longitudes and looks east.
+ * way around the Earth. A ring that goes around the Earth holds the pole on its side of the equator. It
+ * shares no code with the program, which unrolls longitudes and looks east.
  */
 function holds(rings: readonly Point[][], [x, y]: Point): boolean {
   return rings.reduce((isIn, ring) => isIn !== ringHolds(ring, x, y), false);
