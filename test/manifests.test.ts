@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Ajv } from 'ajv';
 import t, { type Test } from 'tap';
-import { parse, parseAllDocuments } from 'yaml';
+import { parse, parseAllDocuments, stringify } from 'yaml';
 import { loadConfig } from '../src/core/config/load.ts';
 import { referencedSecrets } from '../src/core/config/secret-references.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
@@ -64,13 +64,27 @@ interface Container {
 
 const overlays = readdirSync('deploy/kubernetes/overlays');
 
-function built(overlay: string): Manifest[] {
-  const place = path.join('deploy/kubernetes/overlays', overlay);
-  const text = execFileSync(pathOf('kubectl') ?? '', ['kustomize', place], {
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+function built(t: Test, overlay: string): Manifest[] {
+  const copy = t.testdir({ kubernetes: {} });
+  cpSync('deploy/kubernetes', path.join(copy, 'kubernetes'), { recursive: true });
+  const place = path.join(copy, 'kubernetes/overlays', overlay);
+  const kubectl = pathOf('kubectl') ?? '';
+  const version = execFileSync(kubectl, ['version', '--client', '--output', 'json'], { encoding: 'utf8' });
+  // Before 1.21 a directory has a key of its own, which later versions call deprecated. Debian 12 has 1.20.
+  if (Number(/"minor": "(\d+)/.exec(version)?.[1]) < 21) nameBases(path.join(place, 'kustomization.yaml'));
+  const text = execFileSync(kubectl, ['kustomize', place], { encoding: 'utf8' });
   return parseAllDocuments(text).map((each) => each.toJS() as Manifest);
+}
+
+function nameBases(file: string): void {
+  const { resources, ...others } = parse(readFileSync(file, 'utf8')) as { resources: string[] };
+  const isBase = (name: string): boolean => name.startsWith('../');
+  const kustomization = {
+    ...others,
+    bases: resources.filter(isBase),
+    resources: resources.filter((name) => !isBase(name)),
+  };
+  writeFileSync(file, stringify(kustomization));
 }
 
 /** What Kubernetes' own schema says against a manifest, and keys that it does not know. */
@@ -110,7 +124,7 @@ function watched<T extends object>(value: T, place: string, unread: Set<string>)
 for (const overlay of overlays)
   t.test(`the overlay ${overlay} is as Kubernetes and waybill want it`, async (t) => {
     await ensureInstalled('kubectl');
-    const manifests = built(overlay);
+    const manifests = built(t, overlay);
     t.ok(manifests.length >= 4, `${manifests.length} manifests`);
     for (const manifest of manifests) {
       t.same(await objections(manifest), [], `${manifest.kind} ${manifest.metadata.name}`);

@@ -18,9 +18,10 @@ import { cells, publishThere, startAll } from './foreign-servers.ts';
 /** SFTP servers of other makes: what each can do, that it is found out, and that publishing there holds. */
 
 let places = 0;
+const policy = { retries: 20, baseMs: 50, capMs: 500 };
 const openStorage = storageOpener(
   { clock: systemClock, log: silentLog, secrets: noSecrets },
-  { retries: 20, baseMs: 50, capMs: 500 },
+  { opening: policy, calls: policy },
 );
 
 const made = startAll(t, 'sftp-servers', {

@@ -1,4 +1,4 @@
-import { defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
 import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
@@ -8,24 +8,33 @@ import { withRetry } from './wrappers/retry.ts';
 /** Opens a source or destination. The caller closes it. Throws as the backend does. */
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
+export interface RetryPolicies {
+  /** For opening. Brief by default: a command whose storage cannot be reached ends within seconds. */
+  opening?: RetryPolicy;
+  /** For calls to an open storage. */
+  calls?: RetryPolicy;
+}
+
 /**
  * Opens the storage of a configured location, with retry and log around it. After `signal` aborts, calls are
- * retried only briefly. Drivers are loaded when they are
- * first needed: an SDK takes a hundred times as long to load as the command line.
+ * retried only briefly. Drivers are loaded when they are first needed: an SDK takes a hundred times as long
+ * to load as the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },
-  policy: RetryPolicy = defaultRetryPolicy,
+  { opening = briefRetryPolicy, calls = defaultRetryPolicy }: RetryPolicies = {},
 ): OpenStorage {
   return async (location, options) => {
     const { clock, signal } = context;
-    const retryOptions = { policy, clock, ...(signal === undefined ? {} : { signal }) };
-    const storage = await retry(retryOptions, () => backendOf(location).open(location, context, options));
+    const shared = { clock, ...(signal === undefined ? {} : { signal }) };
+    const storage = await retry({ policy: opening, ...shared }, () =>
+      backendOf(location).open(location, context, options),
+    );
     const onRetry = (failure: unknown, attempt: number, pauseMs: number): void =>
       context.log.warn(
         { storage: storage.label, attempt, pauseMs, err: failure },
         'storage call failed, trying again',
       );
-    return withRetry(withLog(storage, context.log, clock), { ...retryOptions, onRetry });
+    return withRetry(withLog(storage, context.log, clock), { policy: calls, ...shared, onRetry });
   };
 }

@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { systemClock } from '../../core/clock.ts';
 import type { CoreContext } from '../../core/context.ts';
+import { defaultRetryPolicy } from '../../core/retry.ts';
 import { loadSecrets } from '../../core/secrets.ts';
-import { storageOpener } from '../../core/storage/open-storage.ts';
+import { storageOpener, type RetryPolicies } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
@@ -21,21 +22,25 @@ export interface ThreadData {
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
     answerTask(task, { clock: systemClock }, async (job, work) =>
-      processJob(job, task.config, await threadContext(env, task, work), {
+      processJob(job, task.config, await threadContext(env, task, work, dryRun ? {} : patient), {
         dryRun,
         onProgress: work.onProgress,
       }),
     );
 }
 
-/** What the core works with on a thread. Throws `secrets_invalid`. */
+/** No client waits for a publication: it outlasts the restart of a server. */
+const patient: RetryPolicies = { opening: defaultRetryPolicy };
+
+/** The context of the core on a thread. Throws `secrets_invalid`. */
 export async function threadContext(
   env: ThreadData['env'],
   { config }: Pick<ThreadTask, 'config'>,
   { log, signal, notify, tracer }: ThreadWork,
+  retries: RetryPolicies = {},
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
-  const openStorage = storageOpener({ clock: systemClock, log, secrets, signal });
+  const openStorage = storageOpener({ clock: systemClock, log, secrets, signal }, retries);
   // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
   const notifying = config.notifiers.length === 0 ? {} : { notify };
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');

@@ -285,7 +285,7 @@ t.test('a server that turns connections away while others log in is tried again'
   const clock = { ...systemClock, sleep };
   const open = storageOpener(
     { clock, log: silentLog, secrets: noSecrets },
-    { retries: 5_000, baseMs: 1, capMs: 1 },
+    { opening: { retries: 5_000, baseMs: 1, capMs: 1 } },
   );
   const storage = await open(location, { readOnly: false });
   await storage.close();
@@ -327,7 +327,10 @@ t.test('a full disk below the root is told as such', async (t) => {
 
 async function opened(t: Test, location: SftpLocation): Promise<Storage> {
   const policy = { retries: 5, baseMs: 10, capMs: 10 };
-  const open = storageOpener({ clock: systemClock, log: silentLog, secrets: noSecrets }, policy);
+  const open = storageOpener(
+    { clock: systemClock, log: silentLog, secrets: noSecrets },
+    { opening: policy, calls: policy },
+  );
   const storage = await open(location, { readOnly: false });
   t.teardown(() => storage.close());
   return storage;

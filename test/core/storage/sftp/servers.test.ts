@@ -245,7 +245,10 @@ t.test('what is written is readable by others, whatever the server would have gi
 
 async function opened(t: Test, location: SftpLocation): Promise<Storage> {
   const policy = { retries: 5, baseMs: 10, capMs: 10 };
-  const open = storageOpener({ clock: systemClock, log: silentLog, secrets: noSecrets }, policy);
+  const open = storageOpener(
+    { clock: systemClock, log: silentLog, secrets: noSecrets },
+    { opening: policy, calls: policy },
+  );
   const storage = await open(location, { readOnly: false });
   t.teardown(() => storage.close());
   return storage;

@@ -19,7 +19,10 @@ export async function probeConfiguration({ config, locate }: Loaded, secrets: Se
     clock: systemClock,
     log,
     secrets,
-    openStorage: storageOpener({ clock: systemClock, log, secrets }, noRetries),
+    openStorage: storageOpener(
+      { clock: systemClock, log, secrets },
+      { opening: noRetries, calls: noRetries },
+    ),
   };
   return tryAll(trialsOf(config, context), { clock: systemClock, locate });
 }
