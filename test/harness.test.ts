@@ -165,6 +165,7 @@ t.test('a test is selected by its file, its directory or its short name', async 
   t.same(named('core/paths'), ['test/core/paths.test.ts']);
   t.same(named('core/lease'), named('test/core/lease'));
   t.ok(named('core/lease').length > 1);
+  t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory of that name');
   t.throws(() => named('core/absent'), new SelectionError('no test file or directory is called core/absent'));
   t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));
 });

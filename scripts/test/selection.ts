@@ -36,7 +36,8 @@ export function selectFiles({
 }
 
 function filesNamed(name: string): string[] {
-  const candidates = [name, path.join('test', name), path.join('test', `${name}.test.ts`)];
+  // A file comes before the directory of its helpers.
+  const candidates = [path.join('test', `${name}.test.ts`), name, path.join('test', name)];
   const found = candidates.map((file) => path.relative('.', path.resolve(file))).find(existsSync);
   if (found === undefined) throw new SelectionError(`no test file or directory is called ${name}`);
   const files = statSync(found).isDirectory() ? filesBelow(found) : [found];
