@@ -11,7 +11,7 @@ ARG NODE_IMAGE=docker.io/library/node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc0
 FROM ${NODE_IMAGE} AS build
 WORKDIR /app
 # Dependencies first: they change less often than the code. The build comes with the code, hence --ignore-scripts.
-COPY package.json npm-shrinkwrap.json ./
+COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-fund --no-audit
 COPY tsconfig.json tsconfig.build.json tsconfig.client.json ./
 COPY scripts ./scripts

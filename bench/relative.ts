@@ -117,7 +117,7 @@ function describe(commit: string): string {
 }
 
 function build(directory: string): void {
-  const lock = (of: string): string => readFileSync(path.join(of, 'npm-shrinkwrap.json'), 'utf8');
+  const lock = (of: string): string => readFileSync(path.join(of, 'package-lock.json'), 'utf8');
   // The same packages need not be fetched again.
   if (lock('.') === lock(directory))
     symlinkSync(path.resolve('node_modules'), path.join(directory, 'node_modules'));

@@ -25,7 +25,7 @@ function inputs() {
       .map((name) => path.join(directory, name)),
   );
   const settings = readdirSync('.').filter((name) =>
-    /^(npm-shrinkwrap|package|tsconfig.*)\.json$/.test(name),
+    /^(package-lock|package|tsconfig.*)\.json$/.test(name),
   );
   return [...sources, ...scripts, ...settings].sort();
 }

@@ -156,7 +156,7 @@ function cloneAtItsTag(t: Test): string {
       'README.md',
       'SECURITY.md',
       'package.json',
-      'npm-shrinkwrap.json',
+      'package-lock.json',
       '.gitignore',
     ],
     ...['deploy', 'docs', 'examples', 'man', 'schemas', 'templates', 'dist'],

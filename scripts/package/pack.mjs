@@ -13,6 +13,7 @@ import process from 'node:process';
 import { parseArgs } from 'node:util';
 import { releaseProblems } from './release.mjs';
 import { chosenRepository, repositoryKeys } from './repository.mjs';
+import { writeShrinkwrap } from './shrinkwrap.mjs';
 
 const { target, isRelease, option } = readArguments();
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -24,10 +25,11 @@ const tarball = pack('.', target);
 const workspace = mkdtempSync(path.join(tmpdir(), 'waybill-package-'));
 try {
   const unpacked = unpack(tarball, path.join(workspace, manifest.name));
-  if (repository.address !== undefined) {
-    addToManifest(unpacked, repositoryKeys(repository.address));
-    pack(unpacked, target);
-  }
+  writeShrinkwrap(unpacked);
+  if (repository.address !== undefined) addToManifest(unpacked, repositoryKeys(repository.address));
+  pack(unpacked, target);
+  // npm lists no bill while packages of development are missing.
+  addToManifest(unpacked, { devDependencies: {} });
   writeFileSync(tarball.replace(/\.tgz$/, '.cdx.json'), billOfMaterials(unpacked));
 } finally {
   rmSync(workspace, { recursive: true, force: true });

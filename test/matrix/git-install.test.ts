@@ -33,11 +33,14 @@ t.test('an installation from a Git URL has the files of the package', async (t) 
   await run(bin, ['pack', path.join(place, 'site'), '--manifest-only']);
 });
 
-/** The files of a package, without those of its dependencies. */
+/**
+ * The files of a package, without its dependencies and their exact versions, which npm reads only in a
+ * package of a registry.
+ */
 function filesBelow(directory: string): string[] {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(directory, path.join(entry.parentPath, entry.name)))
-    .filter((file) => !file.startsWith('node_modules'))
+    .filter((file) => !/^(?:node_modules\/|npm-shrinkwrap\.json$)/.test(file))
     .sort();
 }

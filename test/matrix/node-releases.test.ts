@@ -14,7 +14,7 @@ const env = { PATH: process.env['PATH'] ?? '', HOME: '/nonexistent', SOURCE_DATE
 t.test('an archive is the same bytes whatever Node.js makes it', async (t) => {
   const place = t.testdir({ source: {} });
   const bundle = path.join(place, 'source/one');
-  const words = readFileSync('npm-shrinkwrap.json');
+  const words = readFileSync('package-lock.json');
   for (const [name, body] of [
     ['empty', ''],
     ['deep/er/page.html', words.subarray(0, 300_000)],

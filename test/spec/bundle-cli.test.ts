@@ -74,7 +74,7 @@ t.test('dry runs', async (t) => {
       world.write('secret.yml', unresolved);
       const secret = await world.cli('run', '--dry-run', '-c', 'secret.yml');
       t.match(secret, { status: 2, stderr: /NONE/ }, 'credentials are resolved');
-      world.write('closed.yml', pipeline(['id: web, backend: local, path: ./source/one/a.txt/x']));
+      world.write('closed.yml', pipeline(['id: web, backend: local, path: ./closed.yml/x']));
       t.equal((await world.cli('run', '--dry-run', '-c', 'closed.yml')).status, 1, 'destinations are opened');
     },
   );
@@ -217,7 +217,7 @@ t.test('`--force` applies to one invocation only; no config field enables it.', 
   world.write('web/one/other.txt', 'theirs');
   t.same(await world.actions(), ['fail_unmanaged'], 'the next run does not force');
   world.write('c.yml', pipeline([`${web}, force: true`]));
-  t.match(await world.run(), { status: 2, stderr: /force: unknown key/ });
+  t.match(await world.run(), { status: 2, stderr: /force: no setting forces a publication/ });
 });
 
 t.test(
