@@ -24,9 +24,7 @@ function inputs() {
       .filter((name) => /\.[mc]js$/.test(name))
       .map((name) => path.join(directory, name)),
   );
-  const settings = readdirSync('.').filter((name) =>
-    /^(package-lock|package|tsconfig.*)\.json$/.test(name),
-  );
+  const settings = readdirSync('.').filter((name) => /^(package-lock|package|tsconfig.*)\.json$/.test(name));
   return [...sources, ...scripts, ...settings].sort();
 }
 

@@ -68,7 +68,7 @@ export async function prepare(
   return { config, context, warnings: [...warnings, ...secrets.warnings] };
 }
 
-/** Of the user who runs the command; without a home directory there is none. */
+/** The cache directory of the user, if the user has a home directory. */
 function userCache(): Pick<CoreContext, 'cacheDirectory'> {
   const configured = process.env['XDG_CACHE_HOME'] ?? '';
   if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };

@@ -43,7 +43,7 @@ export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'hos
   if (!isOwn) throw notOurs('the form came from another site');
 }
 
-/** null for the origin `null` of a sandboxed page, and for what is not a URL. */
+/** null for the origin `null` of a sandboxed page, and for an invalid URL. */
 function hostOf(origin: string): string | null {
   return URL.canParse(origin) ? new URL(origin).host : null;
 }

@@ -26,7 +26,7 @@ export interface BundleCandidate {
   manifest: Pick<Manifest, 'name' | 'files'>;
   /** `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
-  /** A manifest that was made from a listing and is no file; its files need not be looked for again. */
+  /** The bytes of a manifest made from a listing, which is not a file. Its files were already found. */
   made?: Buffer;
 }
 

@@ -22,7 +22,7 @@ export interface DigestCache {
   keep(files: readonly { path: string; stamp: Stamp | null; digest: Digest }[], listedAt: Date): void;
 }
 
-/** Of the source with this description. A missing or damaged cache is empty. */
+/** Opens the cache of one source. A missing or damaged cache is empty. */
 export function openDigestCache(directory: string, source: string, log: Log): DigestCache {
   const name = `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.json`;
   const file = path.join(directory, name);
@@ -51,7 +51,7 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
 export const noDigestCache: DigestCache = { digestOf: () => undefined, keep: () => undefined };
 
 interface Known {
-  /** Of the stamp. */
+  /** The id of the stamp. */
   id: string;
   digest: Digest;
 }

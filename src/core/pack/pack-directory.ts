@@ -44,7 +44,7 @@ export interface PackOptions extends Patterns {
   createdByDefault?: Instant;
   /** The bundle's relative path. */
   name?: RelativePath;
-  /** That of a bundle that neither the options nor a manifest name; may be given beside a manifest. */
+  /** The name if neither the options nor a manifest give one. */
   nameByDefault?: RelativePath;
   metadata?: Readonly<Record<string, string>>;
   /** Which files are session scene maps, in the syntax of `.gitignore`. */

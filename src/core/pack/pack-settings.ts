@@ -8,7 +8,7 @@ import type { LinkPolicy } from './select-files.ts';
 export interface PackSettings {
   /** The bundle's relative path, below which it is published. */
   name?: string;
-  /** The name of a bundle that has no other, such as that of its directory; left out if it is not fit. */
+  /** The name if no other is given, such as the directory's. Omitted if it is not a valid name. */
   nameByDefault?: string;
   /** RFC 3339 with a zone; left out: the time of the newest file. */
   created?: string;

@@ -22,7 +22,7 @@ export function listedKey(name: string): Key {
   return name as Key;
 }
 
-/** Whether each segment can be a name in a directory, which those of an object's key need not be. Pure. */
+/** Whether each segment can be a name in a directory. Object keys may have other segments. Pure. */
 export function hasSegmentsOnly(key: string): boolean {
   return splitAtOddSegment(key) === null;
 }

@@ -199,7 +199,7 @@ export interface Entry {
   type: EntryType;
   /** In bytes; 0 unless the type is `file`. */
   size: number;
-  /** Of a file, if the listing was to have stamps. */
+  /** Files have one if the listing was asked for stamps. */
   stamp?: Stamp;
 }
 

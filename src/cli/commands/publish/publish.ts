@@ -81,7 +81,7 @@ function withoutSelection(result: RunResult): RunResult {
   return { ...result, pipelines };
 }
 
-/** What is wrong with a value of the command line is said of the option that has it. */
+/** Reports an invalid value of the in-memory configuration by the option that set it. */
 async function load(text: string): Promise<Loaded> {
   const [bytes, file] = [Buffer.from(text), path.resolve('waybill.yml')];
   const accepted = acceptedConfig(bytes, file, { home: homedir() });

@@ -65,7 +65,7 @@ export function emptyDestination({ id, location }: DestinationConfig): Destinati
   };
 }
 
-/** Marks a destination as failed with an error that is not that of a single bundle. */
+/** Marks a destination as failed as a whole, with an error that belongs to no single bundle. */
 export function withDestinationFailure(
   result: DestinationResult,
   { mapping }: Pick<DestinationConfig, 'mapping'>,

@@ -92,7 +92,7 @@ export async function* entriesBelow(
   }
 }
 
-/** The time of the last change of the inode tells a file that was given the time of an older one. */
+/** The change time of the inode detects a file whose modification time was set back. */
 function stampOf({ size, mtimeNs, ctimeNs, ino, mtime }: BigIntStats): Stamp {
   return { id: `${size}-${mtimeNs}-${ctimeNs}-${ino}`, modifiedAt: mtime, isExact: false };
 }

@@ -115,7 +115,7 @@ function readOutlook(
     };
     const unknown = unknownParts(states, hazard);
     const isWhole = unknown.length === 0 && found.others.length === 0 && found.newerIssuedAt === null;
-    // What is effective changes with the clock, and what is missing arrives under another date.
+    // The effective outlook changes with the clock, and missing parts arrive with another date.
     const lastModified = select === 'effective' || !isWhole ? null : run.receivedAt;
     return {
       ...reading({ data, lastModified, asOf: run.issuedAt }, notes),

@@ -25,7 +25,7 @@ export interface ForecastQuery {
   around: Around | null;
   /** Most periods. */
   count: number;
-  /** Periods that end by then are over. */
+  /** Periods that end at or before this moment are over. */
   from: Date;
   /** Periods that begin then or later are too late. Null: to the last of the run. */
   until: Date | null;

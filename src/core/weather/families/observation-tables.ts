@@ -201,7 +201,7 @@ export function cleanedObservation(row: SelectedObservation, note: Note, now: Da
   return { ...whole, ...refusedOf(whole) };
 }
 
-/** Null for each value that `usable` refuses; its quality letter stays and tells why. */
+/** null for each value that `usable` refuses. The quality letter stays and gives the reason. */
 function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
   const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
   return Object.fromEntries(refused.map((column) => [column, null]));

@@ -23,7 +23,7 @@ interface Search {
 
 type Run = NonNullable<ReturnType<typeof cleanRun>>;
 
-/** As many issues of one window there are never. */
+/** More issues than one window ever has. */
 const maxIssues = 50;
 
 /**

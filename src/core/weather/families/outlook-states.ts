@@ -22,7 +22,7 @@ export interface OutlookAreaData {
 
 export interface OutlookRiskData {
   hazard: Hazard;
-  /** `none`: no area of it holds the point. `unknown`: that cannot be said, for `reason`. */
+  /** `none`: no area of the hazard contains the point. `unknown`: not known, for `reason`. */
   state: 'outlined' | 'none' | 'unknown';
   reason: UnknownReason | null;
   /** The highest category at the point; null: none is known, or the hazard has no categories. */

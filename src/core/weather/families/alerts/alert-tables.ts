@@ -62,7 +62,7 @@ export const alertReferences = pgTable('alert_references', {
 
 /**
  * The kind of zone that a code of an alert stands for: as the feeder says, else `fire` for products of fire
- * weather; null where the code itself says it. Of a row of `alert_areas` next to its alert.
+ * weather; null if the code itself is unambiguous. Reads a row of `alert_areas` joined with its alert.
  */
 export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->> 'kind',
   case when ${alertRows.vtec}::text like '%.FW.%' or ${alertRows.event} ~* '^(red flag|fire weather|extreme fire)' then 'fire' end)`;

@@ -86,7 +86,7 @@ function areasOf(
     return { hazard, label, part, ...rank, ...styleOf(feature), geometry };
   });
   const outlined = areas.filter(({ label }) => label !== 'NONE' && label !== 'UNKNOWN');
-  // A placeholder beside areas says nothing.
+  // A placeholder next to areas has no meaning.
   return outlined.length > 0 ? outlined : areas.slice(0, 1);
 }
 

@@ -65,7 +65,7 @@ export function mapsOf(value: unknown): Json[] {
   return Array.isArray(value) ? value.filter(isMap) : [];
 }
 
-/** The items of a list in their places; one that is no map is empty, and so is missing every field. */
+/** The items of a list, in order. An item that is not a map is empty, so it lacks every field. */
 export function itemsOf(value: unknown): Json[] {
   return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }

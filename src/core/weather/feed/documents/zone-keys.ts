@@ -11,8 +11,8 @@ export function affectedZone(url: string): { ugc: string; kind: ZoneKind } | nul
 }
 
 /**
- * Areas of an alert, each code once. Where a message names the kinds of zones (`affectedZones`), a code has
- * that kind; otherwise that of the product. Codes that are not UGC are returned as `unreadable`.
+ * The areas of an alert, each code once. A code has the kind that the message names (`affectedZones`), or
+ * else the kind of the product. Codes that are not UGC are returned as `unreadable`.
  */
 export function areaCodes(
   ugcs: readonly string[],
