@@ -21,8 +21,16 @@ export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_
 /** A server that asks for a longer pause, in milliseconds, is not retried by the call. */
 export const maxRetryAfterMs = 60_000;
 
+/** An outage of one server, as all calls to it see it together. */
+export interface Outage {
+  /** Monotonic time of the first failure since the last answer; undefined while the server answers. */
+  since?: number | undefined;
+}
+
 export interface RetryOptions {
   policy: RetryPolicy;
+  /** Shared by the calls to one server: together they wait `forMs`, and later calls are retried briefly. */
+  outage?: Outage;
   clock: Clock;
   /** A number in [0, 1); only tests pass their own. */
   random?: () => number;
@@ -38,18 +46,26 @@ export interface RetryOptions {
  * are retried `retries` times. `work` gets the number of the attempt, from 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
-  const { policy, clock, signal, random = Math.random } = options;
-  let firstFailureAt: number | undefined;
+  const { policy, clock, signal, outage = {}, random = Math.random } = options;
+  const { forMs } = policy;
+  const elapsedMs = (): number => (outage.since === undefined ? 0 : clock.monotonic() - outage.since);
+  const startsLate = forMs !== undefined && outage.since !== undefined && elapsedMs() >= forMs;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await work(attempt);
+      const result = await work(attempt);
+      outage.since = undefined;
+      return result;
     } catch (failure) {
+      if (!hasCode(failure, 'storage_transient')) {
+        outage.since = undefined;
+        throw failure;
+      }
+      outage.since ??= clock.monotonic();
       const isStopping = signal?.aborted === true;
-      const elapsedMs = clock.monotonic() - (firstFailureAt ??= clock.monotonic());
-      const isOver =
-        policy.forMs === undefined || isStopping ? attempt > policy.retries : elapsedMs >= policy.forMs;
+      const isBrief = forMs === undefined || isStopping || startsLate;
+      const isOver = isBrief ? attempt > policy.retries : elapsedMs() >= forMs;
       const hintMs = hintOf(failure);
-      if (!hasCode(failure, 'storage_transient') || isOver || hintMs > maxRetryAfterMs) throw failure;
+      if (isOver || hintMs > maxRetryAfterMs) throw failure;
       const jitterMs = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
       const pauseMs = Math.max(hintMs, jitterMs);
       options.onRetry?.(failure, attempt, pauseMs);

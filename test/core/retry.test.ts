@@ -27,6 +27,21 @@ t.test('a call is retried for at least a minute and then fails with the last cau
   }
 });
 
+t.test('the calls to one server wait for an outage together, and wait again after an answer', async (t) => {
+  const { clock, pauses } = sleepingClock();
+  const outage = {};
+  const call = (work: () => Promise<unknown>): Promise<unknown> =>
+    retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
+  const fail = (): Promise<never> => Promise.reject(away);
+  await t.rejects(call(fail), away);
+  t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
+  await t.rejects(call(fail), away);
+  t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
+  t.equal(await call(async () => 'answer'), 'answer');
+  await t.rejects(call(fail), away);
+  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own beginning');
+});
+
 t.test('an outage of ten seconds is survived', async (t) => {
   const { clock } = sleepingClock();
   const result = await retry({ policy: defaultRetryPolicy, clock }, async () => {

@@ -14,7 +14,8 @@ const looksAtOnce = 16;
  * holds on a later attempt may have changed the key itself: it throws the earlier `storage_transient`, and
  * the caller reads back what is stored.
  */
-export function withRetry(storage: Storage, options: RetryOptions): Storage {
+export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>): Storage {
+  const options: RetryOptions = { ...policy, outage: {} };
   const again = <T>(work: (attempt: number) => Promise<T>): Promise<T> => retry(options, work);
   return {
     label: storage.label,
