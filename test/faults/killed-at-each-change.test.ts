@@ -79,6 +79,11 @@ async function killedCommand({ layout, verb, isSeenByReaders = false }: Walk): P
         next();
         return;
       }
+      // The number of changes depends on the releases that are there: each case starts with the same ones.
+      if (verb === 'unpublish') {
+        rmSync(place.site, { recursive: true, force: true });
+        await publish();
+      }
       await publish();
       await publish();
       if (verb === 'resume') waybill(commands.rollback);
