@@ -18,8 +18,9 @@ for (const kind of worldKinds)
       // The other worlds differ from these two in single steps, whatever the action.
       const isMain = kind === 'memory files' || kind === 'memory objects';
       const group = isMain ? prepared.name : kind;
+      const isByFault = !isMain || scenario.faultsDiffer === true;
       const stratum = (step: string, fault: string): string =>
-        `${group}: ${step}${isMain ? '' : `, ${fault}`}`;
+        `${group}: ${step}${isByFault ? `, ${fault}` : ''}`;
       cases.push(...faultCases(prepared, { everyCode, stratum }));
       cases.push(...(await undoCases(test, prepared, (step) => `${group}: ${step}, undoing`)));
     });

@@ -51,6 +51,8 @@ export interface Scenario {
   startsUntrue?: boolean;
   /** Nothing is published in the end, and there is no state. */
   endsWithoutState?: boolean;
+  /** Only some kinds of fault show what is special about it, so that each kind has strata of its own. */
+  faultsDiffer?: boolean;
   /** Object stores have no directories. */
   needsDirectories?: boolean;
 }
@@ -160,6 +162,7 @@ export const scenarios: readonly Scenario[] = [
   {
     // The next run has other paths, so it has to find out what was done of the first ones.
     action: 'upsert_additive, and another bundle after it',
+    faultsDiffer: true,
     prepare: async (root) => {
       await publishTo(root, { files: v1 });
     },
