@@ -95,7 +95,8 @@ export const brokenSteps: readonly BrokenStep[] = [
     file: 'src/core/lease/held-state.ts',
     from: "{ mode: 'replace', ifVersion: this.#version, ...how }",
     to: "{ mode: 'replace', ...how }",
-    suite: 'test/faults/two-publishers.test.ts',
+    // No interleaving of the walks writes a state on a version that is gone.
+    suite: 'test/core/lease/state-lease.test.ts',
   },
   {
     step: 'ledger before pointer',
