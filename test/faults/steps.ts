@@ -26,12 +26,17 @@ export function stepsOf(operations: readonly string[]): string[] {
     const [verb = '', ...keys] = operation.split(' ');
     const key = (verb === 'replaceLink' ? keys[0] : keys.at(-1)) ?? '';
     const kind = kindsOfKey.find(([pattern]) => pattern.test(key))?.[1] ?? 'output';
-    const isOfOutputs = changes.has(verb) && (kind === 'output' || kind === 'pointer');
-    if (phase === 'staging' && isOfOutputs) phase = 'applying';
+    if (phase === 'staging' && changesOutputs(verb, kind)) phase = 'applying';
     const step = keys.length === 0 ? `${phase}: ${verb}` : `${phase}: ${verb} ${kind}`;
     if (changes.has(verb) && kind === 'state') phase = phase === 'idle' ? 'staging' : 'idle';
     return step;
   });
+}
+
+/** A storage without hard links moves an output into staging, and keeps it there, before it is replaced. */
+function changesOutputs(verb: string, kind: string): boolean {
+  const isOutput = kind === 'output' || kind === 'pointer';
+  return changes.has(verb) && (isOutput || (verb === 'rename' && kind === 'staged output'));
 }
 
 /** An operation as every run names it: without the random id of the attempt. */
