@@ -77,18 +77,14 @@ t.test('new connections come before what is being staged', async (t) => {
       void until(/200 OK/).then(() => (answered += 1));
     }),
   );
-  let [before, turns, most] = [staged(), 0, 0];
-  const isOver = (): boolean => answered === probes;
-  while (!isOver()) {
+  let [before, most] = [staged(), 0];
+  while (answered < probes) {
     await endOfTurn();
     const now = staged();
-    if (now > before) turns += 1;
     most = Math.max(most, now - before);
     before = now;
   }
-  t.comment(`${turns} turns, ${before} files in the end`);
-  t.ok(before < uploaders * (filesEach + 1), 'and there was more to stage');
-  t.ok(turns < probes / 2, `in ${turns} turns something was staged until ${probes} were answered`);
+  t.ok(before < uploaders * (filesEach + 1), `answered while ${before} files were staged`);
   while (before < uploaders * (filesEach + 1)) {
     await endOfTurn();
     const now = staged();
