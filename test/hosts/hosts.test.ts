@@ -150,7 +150,7 @@ t.test(
   async (t) => {
     const redis = await startRedis();
     t.teardown(() => redis.close());
-    const place = layOut(t, { redisUrl: redis.url, http: 'retention: 3s' });
+    const place = layOut(t, { redisUrl: redis.url, http: 'retention: 10s' });
     const dying = await launchApi(t, place);
     const key = { 'idempotency-key': 'k1' };
     const id = await acceptedId(await upload(dying.url, 'p1', bundle('one'), key));
@@ -396,16 +396,17 @@ t.test(
     t.teardown(() => redis.close());
     const sshd = await startSshd(t);
     const staging = `{backend: sftp, host: ${sshd.host}, port: ${sshd.port}, user: ${sshd.user}, path: "${sshd.root}/staging", ssh_key_file: "${sshd.clientKeyFile}", known_hosts_file: "${sshd.knownHostsFile}"}`;
-    const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 2s', staging });
+    const place = layOut(t, { redisUrl: redis.url, pipelines: 2, http: 'retention: 10s', staging });
     const api = await launchApi(t, place);
     await launchWorker(t, place);
     const names = Array.from({ length: 8 }, (_, index) => `b${index}`);
-    const ids = await Promise.all(
-      names.map(async (name, index) =>
-        acceptedId(await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000))),
-      ),
+    const followed = await Promise.all(
+      names.map(async (name, index) => {
+        const response = await upload(api.url, `p${(index % 2) + 1}`, bundle(name, 300_000));
+        return follow(api.url, await acceptedId(response));
+      }),
     );
-    for (const id of ids) t.equal((await follow(api.url, id)).status, 'succeeded');
+    for (const { status } of followed) t.equal(status, 'succeeded');
     for (const [index, name] of names.entries())
       t.ok(
         readFileSync(path.join(place.root, 'public', `p${(index % 2) + 1}`, name, 'data.bin')).equals(

@@ -129,7 +129,7 @@ t.test('nothing but reading reaches the server, and the session refuses to write
 t.test('a read that meets the end of its connection does not silence the next one', async (t) => {
   const { openPostgres } = await import('../../../src/core/weather/database/postgres.ts');
   const { sql } = await import('drizzle-orm');
-  const database = openPostgres({ ...primary, poolSize: 1, connectTimeoutMs: 1000 }, server.url());
+  const database = openPostgres({ ...primary, poolSize: 1, connectTimeoutMs: 10_000 }, server.url());
   const owner = await openServer(server.url());
   const read = (): Promise<unknown> => database.one((queries) => queries.execute(sql`select 7 as seven`));
   await read();

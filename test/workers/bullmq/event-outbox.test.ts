@@ -25,7 +25,7 @@ interface Sent {
 }
 
 /** A host that delivers events; what it gets to deliver is in `sent`. */
-async function openHost(t: Test, prefix: string, hostLifeMs = 3_000) {
+async function openHost(t: Test, prefix: string, hostLifeMs = 8_000) {
   let isDead = false;
   let bury: () => void = () => undefined;
   const buried = new Promise<void>((resolve) => (bury = resolve));
@@ -146,7 +146,7 @@ t.test('what is given up is forgotten only once it is kept as undelivered', asyn
 });
 
 t.test('events are told when Redis is back, and stay with the host that has them', async (t) => {
-  const lifeMs = 6_000;
+  const lifeMs = 8_000;
   const [first, second] = [await openHost(t, 'away', lifeMs), await openHost(t, 'away', lifeMs)];
   first.tell('msg_1', ['a']);
   await first.told();

@@ -16,6 +16,9 @@ async function service(t: Test, args: readonly string[] = []): Promise<RedisServ
   return redis;
 }
 
+/** Longer than a loaded machine may keep a host from its next sign of life. */
+const workerTimeoutMs = 4_000;
+
 /** One host's queue. */
 async function host(
   t: Test,
@@ -30,7 +33,7 @@ async function host(
     queueSize: 10,
     maxConcurrency: 2,
     retentionMs: 60_000,
-    workerTimeoutMs: 1_000,
+    workerTimeoutMs,
     shared: { share: async (job) => job, remove: async () => undefined },
     onExpire: async () => undefined,
     ...options,
@@ -101,7 +104,7 @@ t.test(
     await t.rejects(one.depth(), { code: 'queue_unavailable' });
     await t.rejects(one.find('maps.1'), { code: 'queue_unavailable' });
     // Longer than a worker may be silent: its lock has run out when Redis is back.
-    await systemClock.sleep(1_500);
+    await systemClock.sleep(workerTimeoutMs + 500);
     await redis.start();
     t.match(
       await until(
@@ -111,7 +114,7 @@ t.test(
       { status: 'running' },
     );
     // Longer than the others wait before they look for the jobs of dead workers.
-    await systemClock.sleep(2_500);
+    await systemClock.sleep(workerTimeoutMs + 1_500);
     t.same(
       [first.runs, second.runs],
       [['maps.1'], []],

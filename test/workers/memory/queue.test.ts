@@ -118,32 +118,3 @@ t.test('for one page of a list at most two thousand runs are looked at', async (
     next: null,
   });
 });
-
-t.test('a page of one run costs as much of 20,000 as of 20', async (t) => {
-  /** Milliseconds of the quickest of many looks: what else the machine does slows some of them down. */
-  const quickestLook = async (runs: number): Promise<number> => {
-    const queue = memoryQueue({
-      clock: manualClock(),
-      log: silentLog,
-      queueSize: runs,
-      maxConcurrency: 1,
-      retentionMs: 1_000,
-      onExpire: async () => undefined,
-    });
-    t.teardown(() => queue.close(0));
-    for (let run = 1; run <= runs; run++) {
-      const admission = await queue.reserve({ pipelineId: 'a' });
-      await admission.accept({ runId: `a.${run}`, pipelineId: 'a', staged: null }, digestOf('{}'));
-    }
-    let quickest = Infinity;
-    for (let look = 0; look < 300; look++) {
-      const begun = performance.now();
-      const { runs: found, next } = await queue.list(['a'], { limit: 1 });
-      quickest = Math.min(quickest, performance.now() - begun);
-      if (look === 0) t.same([found.length, found[0]?.run_id, next], [1, `a.${runs}`, `a.${runs}`]);
-    }
-    return quickest;
-  };
-  const [few, many] = [await quickestLook(20), await quickestLook(20_000)];
-  t.ok(many < 10 * few, `${few.toFixed(3)} ms of 20, ${many.toFixed(3)} ms of 20,000`);
-});
