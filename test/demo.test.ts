@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { asOfNow } from '../examples/demo/recent-samples.ts';
 import { digestOf } from '../src/core/digest.ts';
 import { document, waybill } from './cli/process.ts';
 import { ensureInstalled } from './services/debian.ts';
@@ -129,6 +130,9 @@ t.test('an argument that the demo does not know ends it before it begins', async
   const { demo, temporary, output } = startDemo(t, ['--nonsense']);
   t.equal(await exitCode(demo), 2);
   t.match(output(), '--nonsense');
+  const { demo: other, output: refusal } = startDemo(t, ['--port', '80800']);
+  t.equal(await exitCode(other), 2);
+  t.match(refusal(), '--port is not a port: 80800');
   t.same(demoDirectories(temporary), []);
 });
 
@@ -157,6 +161,25 @@ t.test('the demo configuration publishes, then skips, and its checksums hold', a
       bundle,
     );
   t.match(waybill(['verify', '--config', config]), { status: 0, stdout: /clean/ });
+});
+
+t.test('the samples of the weather are as of now', (t) => {
+  const sample = `{"validTimes": "2026-01-20T00:00:00+00:00/P8D", "updateTime": "2026-01-20T06:07:29+00:00", "name": "Today",
+    "startTime": "2026-01-20T06:00:00-05:00"}, {"name": "Tuesday Night", "startTime": "2026-01-20T18:00:00-05:00"},
+    "VALID": "202601201200", "/O.NEW.KLOT.SC.Y.0114.260120T1600Z-000000T0000Z/", "KNYC 201751Z AUTO"`;
+  const now = new Date('2026-11-26T07:30:00Z');
+  t.equal(
+    asOfNow(sample, { from: '2026-01-20T18:00:00Z', by: 'days' }, now),
+    `{"validTimes": "2026-11-25T00:00:00+00:00/P8D", "updateTime": "2026-11-26T07:20:00.000Z", "name": "Today",
+    "startTime": "2026-11-25T06:00:00-05:00"}, {"name": "Wednesday Night", "startTime": "2026-11-25T18:00:00-05:00"},
+    "VALID": "202611251200", "/O.NEW.KLOT.SC.Y.0114.261125T1600Z-000000T0000Z/", "KNYC 251751Z AUTO"`,
+  );
+  const observed = '"timestamp": "2026-01-20T17:51:00+00:00"';
+  t.equal(
+    asOfNow(observed, { from: '2026-01-20T17:51:00Z', by: 'minutes' }, now),
+    '"timestamp": "2026-11-26T07:20:00+00:00"',
+  );
+  t.end();
 });
 
 async function bash(command: string): Promise<{ status: unknown; stdout: string; stderr: string }> {

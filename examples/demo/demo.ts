@@ -1,9 +1,9 @@
 /**
- * `npm run demo [-- --once]`: the daemon, a producer and two kinds of destination in one terminal, with
- * nothing installed and nothing left running.
+ * `npm run demo [-- --once] [--port PORT]`: the daemon, a producer and two kinds of destination in one
+ * terminal, with nothing installed and nothing left running.
  *
- * With `--once` it exits by itself, 0 only if everything was published; without, it stays until Ctrl-C, so
- * that one can look around.
+ * With `--once` it exits by itself, with 0 only if everything was published. Otherwise it runs until Ctrl-C.
+ * The daemon listens on PORT. Without one, it listens on 8080 or, if that port is in use, on any free port.
  */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
@@ -48,19 +48,26 @@ process.on('SIGINT', () => {
 
 process.exitCode = await demo(readArguments());
 
-function readArguments(): { isOnce: boolean } {
+interface Arguments {
+  isOnce: boolean;
+  port: number | undefined;
+}
+
+function readArguments(): Arguments {
   try {
-    const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } });
-    return { isOnce: values.once };
+    const options = { once: { type: 'boolean', default: false }, port: { type: 'string' } } as const;
+    const { once: isOnce, port } = parseArgs({ options }).values;
+    if (port !== undefined && !(/^\d+$/.test(port) && Number(port) <= 65_535))
+      throw new Error(`--port is not a port: ${port}`);
+    return { isOnce, port: port === undefined ? undefined : Number(port) };
   } catch (error) {
-    console.error(
-      `${error instanceof Error ? error.message : String(error)}\nusage: npm run demo [-- --once]`,
-    );
+    const reason = error instanceof Error ? error.message : String(error);
+    console.error(`${reason}\nusage: npm run demo [-- --once] [--port PORT]`);
     process.exit(2);
   }
 }
 
-async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
+async function demo({ isOnce, port }: Arguments): Promise<number> {
   try {
     return await withReleasers(async (onRelease) => {
       const directory = await mkdtemp(path.join(tmpdir(), 'waybill-demo-'));
@@ -77,7 +84,7 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
       onRelease(() => web.close());
       const token = randomUUID();
       await feedWeather(path.join(directory, 'weather'));
-      const { served, configFile } = await startDaemon(directory, web.origin, token);
+      const { served, configFile } = await startDaemon(directory, { web: web.origin, token, port });
       onRelease(async () => {
         await served.close();
       });
@@ -113,11 +120,10 @@ async function demo({ isOnce }: { isOnce: boolean }): Promise<number> {
   }
 }
 
-/** The daemon of `waybill serve`, on port 8080 or, where that is taken, on any free one. */
+/** Starts the daemon of `waybill serve`. */
 async function startDaemon(
   directory: string,
-  web: string,
-  token: string,
+  { web, token, port }: { web: string; token: string; port: number | undefined },
 ): Promise<{ served: Served; configFile: string }> {
   const configFile = path.join(directory, 'waybill.yml');
   const log = pino(
@@ -128,7 +134,8 @@ async function startDaemon(
     await writeFile(configFile, configuration(port, web));
     return serve({ configFile, log, env: { ...process.env, WAYBILL_TOKEN_DEMO: token } });
   };
-  return { served: await start(preferredPort).catch(async () => start(0)), configFile };
+  const served = await (port === undefined ? start(preferredPort).catch(async () => start(0)) : start(port));
+  return { served, configFile };
 }
 
 function configuration(port: number, web: string): string {
@@ -302,6 +309,7 @@ function pointTheWay({ directory, web, daemon, token, runUrl, configFile, isOnce
       : [
           ['uploaded bundle', `${web}/site/session-42/index.html`],
           ['newest bundle', `${web}/latest/index.html`],
+          ['weather map', `${daemon}weather`],
           ['the picture', `${web}/latest/pictures/forecast.png`],
           ['a scene map', `${web}/latest/maps/scenes.html`],
           ['readiness', `${daemon}healthz`],
