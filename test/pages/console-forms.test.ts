@@ -111,15 +111,21 @@ t.test('without script every action that the console has is done by a form', asy
   const rows = page.locator('tbody tr');
   const newest = (await rows.first().locator('th').innerText()).trim();
   t.match(await rows.first().innerText(), /current/);
-  await page
-    .getByRole('button', { name: /^Roll back to/ })
-    .first()
-    .click();
+  const older = rows.filter({ hasText: 'Roll back…' }).first();
+  const former = (await older.locator('th').innerText()).trim();
+  await older.getByText('Roll back…').click();
+  t.match(
+    (await older.locator('form').innerText()).replace(/\s+/g, ' '),
+    `Readers get ${former} in place of ${newest}. The bundle of the current release is not published again`,
+    'a rollback is confirmed',
+  );
+  await older.getByRole('button', { name: /^Roll back to .* now$/ }).click();
   await page.waitForURL(/done=rolled_back/);
   t.match(await mainOf(page), /Rolled back: readers have this release now/);
-  await page.getByRole('button', { name: `Promote ${newest}` }).click();
+  t.match(await rows.first().innerText(), former, 'the current release comes first');
+  await page.getByRole('button', { name: `Undo: give readers ${newest} again` }).click();
   await page.waitForURL(/done=promoted/);
-  t.match(await page.locator('tr', { hasText: newest }).innerText(), /current/);
+  t.match(await rows.filter({ has: page.getByRole('rowheader', { name: newest }) }).innerText(), /current/);
 
   // The daemon as a whole.
   await daemon.start('blocked');

@@ -94,8 +94,9 @@ interface LivePage {
 
 const badgeOf = (place: string) => (status: string) => (page: Page) =>
   page.locator(`${place} .badge`, { hasText: status });
+const card = '.pipeline:has(h2 a[href$="/maps"])';
 const [ofPipeline, ofFirstRun, ofRun] = [
-  badgeOf('.pipeline:first-child'),
+  badgeOf(card),
   badgeOf('#runs tbody tr:first-child'),
   badgeOf('#head'),
 ];
@@ -104,7 +105,7 @@ const livePages: Record<string, LivePage> = {
     path: () => 'console',
     still: 'h1, .title .actions, .pipeline',
     shows: {
-      queued: (page) => page.locator('.pipeline:first-child .facts div', { hasText: /Waiting\s*1/ }),
+      queued: (page) => page.locator(`${card} .facts div`, { hasText: /Waiting\s*1/ }),
       running: ofPipeline('running'),
       succeeded: ofPipeline('succeeded'),
     },

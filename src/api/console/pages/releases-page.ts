@@ -10,7 +10,7 @@ import { paths } from '../paths.ts';
 import { crumbsTo, pathOf, pathParameter, placeOf, queryOf } from '../place.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
-import { releaseRows } from '../views/destination-view.ts';
+import { releaseRows, type ReleaseRow } from '../views/destination-view.ts';
 import { action, page, type Visit } from '../visit.ts';
 import { may } from '../visitor.ts';
 
@@ -19,6 +19,7 @@ const query = queryParameters({
   from: freeText(200, { description: 'The release that is compared.' }),
   to: freeText(200, { description: 'What it is compared with.' }),
   done: freeText(40, { description: 'What was done.' }),
+  undo: freeText(200, { description: 'The release that was current before.' }),
 });
 
 /** The releases of a destination, which of them readers have, and what differs between two. */
@@ -30,11 +31,16 @@ export const releasesPage: PageRoute<ConsoleParts> = {
 
 async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
-  const { path, from, to } = query.read(queryOf(visit));
+  const { path, from, to, done, undo } = query.read(queryOf(visit));
   const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
   if (answer.kind !== 'list') return;
   const compared =
     from === null || to === null ? null : await look(visit, { kind: 'compare', path, from, to });
+  const places = answer.paths.map((one) => ({
+    path: one.destinationPath,
+    rows: releaseRows(one),
+    current: one.releases.find(({ isCurrent }) => isCurrent)?.id ?? null,
+  }));
   const id = destination.destination_id;
   const here = paths.releases(pipelineId, id);
   show(visit, {
@@ -42,7 +48,8 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
     template: 'releases',
     crumbs: crumbsTo(pipelineId, id, 'Releases'),
     view: {
-      places: answer.paths.map((one) => ({ path: one.destinationPath, rows: releaseRows(one) })),
+      places,
+      undo: undoOf(places, undo, done),
       compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
       here,
       comparePath: (at: string, before: string, after: string) =>
@@ -50,6 +57,17 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
       mayActivate: may(visit.visitor, 'releases', pipelineId),
     },
   });
+}
+
+/** What takes back the last action: the release that was current before it, if it still can be. */
+function undoOf(
+  places: readonly { path: string; rows: readonly ReleaseRow[] }[],
+  id: string | null,
+  done: string | null,
+): { id: string; path: string; verb: 'promote' | 'rollback' } | null {
+  const place = places.find(({ rows }) => rows.some((row) => row.id === id && row.verb !== null));
+  if (id === null || place === undefined) return null;
+  return { id, path: place.path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
 }
 
 /** Gives readers a release: one step, and no byte is moved. */
@@ -77,7 +95,9 @@ export const activateAction: PageRoute<ConsoleParts> = {
             verb === 'promote' ? 'release promoted' : 'release rolled back to',
           );
         const here = paths.releases(pipelineId, destination.destination_id);
-        goTo(visit, withFlash(here, verb === 'promote' ? 'promoted' : 'rolled_back'));
+        const undo = answer.kind === 'activate' && answer.from !== answer.to ? answer.from : null;
+        const next = undo === null ? here : `${here}?${new URLSearchParams({ undo }).toString()}`;
+        goTo(visit, withFlash(next, verb === 'promote' ? 'promoted' : 'rolled_back'));
       },
       showReleases,
     ),

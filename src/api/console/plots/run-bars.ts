@@ -1,12 +1,15 @@
 import { scaleLinear } from 'd3-scale';
 import type { RunRecord } from '../../../workers/run-record.ts';
-import { durationOf, durationText, plural, statusMark, type Tone } from '../words.ts';
+import { durationOf, durationText, momentOf, plural, statusMark, type Tone } from '../words.ts';
 
 /** A bar for each run, the oldest first: its height is how long it took. In units of the view box. */
 export interface RunBars {
   width: number;
   height: number;
-  bars: { x: number; y: number; width: number; height: number; tone: Tone }[];
+  bars: { x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
+  /** Of the runs shown. */
+  failed: number;
+  total: number;
   /** What the picture says, for whoever does not see it. */
   about: string;
 }
@@ -27,14 +30,19 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
     return {
       ...{ x: round(from + index * step), y: round(height - size), width: step - gap, height: size },
       tone: statusMark(run).tone,
+      title: [
+        statusMark(run).label,
+        momentOf(run.accepted_at).text,
+        durationText(durations[index] ?? 0),
+      ].join(', '),
     };
   });
-  return { width, height, bars, about: aboutOf(shown, durations) };
+  const failed = shown.filter(({ status }) => status === 'failed').length;
+  return { width, height, bars, failed, total: shown.length, about: aboutOf(shown, failed, durations) };
 }
 
-function aboutOf(shown: readonly RunRecord[], durations: readonly number[]): string {
+function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
   if (shown.length === 0) return 'no runs yet';
-  const failed = shown.filter(({ status }) => status === 'failed').length;
   const typical = [...durations].sort((a, b) => a - b)[Math.floor(durations.length / 2)] ?? 0;
   return `${plural(shown.length, 'run')}, ${failed} failed, typically ${durationText(typical)}`;
 }

@@ -1,7 +1,7 @@
 import { scaleLinear, scaleUtc, type ScaleTime } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/run-record.ts';
-import { durationText, plural, sizeText } from '../words.ts';
+import { durationText, momentOf, plural, sizeText } from '../words.ts';
 
 /** A plot over time, in units of its view box. */
 export interface Plot {
@@ -10,10 +10,15 @@ export interface Plot {
   about: string;
   width: number;
   height: number;
-  /** SVG paths; empty without data. */
+  /** Where the plot begins, right of the labels of its levels. */
+  left: number;
+  /** SVG paths of a quantity that has a value between two runs, too; empty without data, and for counts. */
   area: string;
   line: string;
-  ticks: { x: number; label: string }[];
+  /** Counts, of which there is nothing between two runs. */
+  bars: { x: number; y: number; width: number; height: number; title: string }[];
+  /** The last label may end at its tick, so that the edge does not cut it. */
+  ticks: { x: number; label: string; anchor: 'middle' | 'end' }[];
   levels: { y: number; label: string }[];
 }
 
@@ -23,7 +28,8 @@ interface Point {
 }
 
 const [width, height] = [720, 180];
-const margin = { top: 8, right: 12, bottom: 28, left: 72 };
+const margin = { top: 8, right: 12, bottom: 28, left: 100 };
+const barWidth = 4;
 /** So many points are told apart at this width; more are put together. */
 const mostPoints = 120;
 
@@ -40,7 +46,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
       text: durationText,
     }),
     plotOf('failures', 'Failed runs', points(failed), {
-      ...{ together: sum, text: String, isWhole: true },
+      ...{ together: sum, text: String, isCount: true },
       about: (values) => `${sum(values)} of ${plural(ended.length, 'run')}`,
     }),
     plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText }),
@@ -82,13 +88,13 @@ interface PlotOptions {
   /** The value of several points that have the room of one. */
   together: (values: readonly number[]) => number;
   text: (value: number) => string;
-  /** There is nothing between one and the next. */
-  isWhole?: boolean;
+  /** The values are counts. */
+  isCount?: boolean;
   about?: (values: readonly number[]) => string;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
-  const { together, text, isWhole = false } = options;
+  const { together, text, isCount = false } = options;
   const told = (values: readonly number[]): string =>
     `at most ${text(largest(values))}, last ${text(last(values))}`;
   const { about = told } = options;
@@ -96,18 +102,27 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   const values = shown.map(({ value }) => value);
   const most = Math.max(1, ...values);
   const span = (shown.at(-1)?.at ?? 0) - (shown[0]?.at ?? 0);
-  const hasMiddle = most > 1 && !(isWhole && most % 2 === 1);
+  const hasMiddle = most > 1 && !(isCount && most % 2 === 1);
   const x = scaleUtc(
     [new Date(shown[0]?.at ?? 0), new Date(shown.at(-1)?.at ?? 1)],
     [margin.left, width - margin.right],
   );
   const y = scaleLinear([0, most], [height - margin.bottom, margin.top]);
   const across = (point: Point): number => round(x(new Date(point.at)));
+  const up = ({ value }: Point): number => round(y(value));
+  const bottom = height - margin.bottom;
   return {
-    ...{ id, title, width, height },
+    ...{ id, title, width, height, left: margin.left },
     about: values.length === 0 ? 'no run has ended yet' : about(values),
-    area: area<Point>(across, height - margin.bottom, ({ value }) => round(y(value)))(shown) ?? '',
-    line: line<Point>(across, ({ value }) => round(y(value)))(shown) ?? '',
+    area: isCount ? '' : (area<Point>(across, bottom, up)(shown) ?? ''),
+    line: isCount ? '' : (line<Point>(across, up)(shown) ?? ''),
+    bars: (isCount ? shown : [])
+      .filter(({ value }) => value > 0)
+      .map((point) => ({
+        ...{ x: across(point) - barWidth / 2, y: up(point), width: barWidth },
+        height: round(bottom - y(point.value)),
+        title: `${text(point.value)}, ${momentOf(new Date(point.at).toISOString()).text}`,
+      })),
     ticks: shown.length < 2 ? [] : ticksOf(x, span),
     levels: (hasMiddle ? [0, most / 2, most] : [0, most]).map((value) => ({
       y: round(y(value)),
@@ -120,7 +135,10 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
 const mostTicks = 4;
 
 function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
-  const all = x.ticks(mostTicks).map((at) => ({ x: round(x(at)), label: tickText(at, spanMs) }));
+  const all = x.ticks(mostTicks).map((at): Plot['ticks'][number] => {
+    const place = round(x(at));
+    return { x: place, label: tickText(at, spanMs), anchor: place > width - 60 ? 'end' : 'middle' };
+  });
   const told = all.filter(({ label }, index) => label !== all[index - 1]?.label);
   const step = Math.ceil(told.length / mostTicks);
   return told.filter((_, index) => index % step === 0);

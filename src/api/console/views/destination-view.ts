@@ -1,3 +1,4 @@
+import { compareCodeUnits } from '../../../core/paths.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/look-request.ts';
 import { ageText, momentOf, momentOrNull, plural, sizeText, type Moment } from '../words.ts';
@@ -74,13 +75,19 @@ export interface ReleaseRow {
   outputs: string;
   bundle: string;
   active: Moment | null;
-  /** The one before it, to compare with. */
+  /** The release that was current before it, to compare with. */
   before: string | null;
+  /** What makes it current; null if it is, or cannot become so. */
+  verb: 'promote' | 'rollback' | null;
 }
 
-/** The releases of a bundle path, the newest first. Pure. */
+/** The releases of a bundle path in the order in which they became current, the last one first. Pure. */
 export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
-  return releases.map((one, index) => ({
+  const ordered = [...releases].sort((a, b) => {
+    const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];
+    return Number(b.isCurrent) - Number(a.isCurrent) || compareCodeUnits(second, first);
+  });
+  return ordered.map((one, index) => ({
     id: one.id,
     state: one.state,
     isCurrent: one.isCurrent,
@@ -95,6 +102,13 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
       one.outputs === null ? 'unreadable' : `${plural(one.outputs, 'output')}, ${sizeText(one.bytes ?? 0)}`,
     bundle: one.bundle === null ? '–' : one.bundle.path,
     active: momentOrNull(one.activatedAt),
-    before: releases[index + 1]?.id ?? null,
+    before: ordered[index + 1]?.id ?? null,
+    verb: verbFor(one),
   }));
+}
+
+/** A release that was never current, or was rolled back, is newer than the current one. */
+function verbFor(one: ListedPath['releases'][number]): ReleaseRow['verb'] {
+  if (one.isCurrent || one.isBeingRemoved || one.state !== 'complete') return null;
+  return one.activatedAt === null || one.isRolledBack ? 'promote' : 'rollback';
 }

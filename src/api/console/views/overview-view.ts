@@ -5,7 +5,8 @@ import { ageText, momentOf, statusMark, type Mark, type Moment } from '../words.
 
 export interface PipelineCard {
   id: string;
-  source: string;
+  /** What starts a run without a schedule. */
+  startedBy: string;
   state: Mark;
   /** Why no run of it begins, and that what is shown may be old; null if neither is so. */
   standstill: string | null;
@@ -19,14 +20,14 @@ export interface PipelineCard {
   trend: RunBars;
 }
 
-/** How pipelines stand, with their last runs, the newest first. Pure. */
+/** Pipelines with their last runs, the newest first; pipelines that need attention come first. Pure. */
 export function overviewView(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,
 ): PipelineCard[] {
-  return pipelines.map(({ state, runs }) => ({
+  const cards = pipelines.map(({ state, runs }) => ({
     id: state.pipeline_id,
-    source: sourceText(state.source.backend),
+    startedBy: state.source.backend === 'http_upload' ? 'on upload' : 'on demand',
     state: stateMark(state),
     standstill: standstillOf(state),
     pauseReason: state.paused?.reason ?? null,
@@ -45,6 +46,13 @@ export function overviewView(
     error: failureOf(state.last_run),
     trend: runBars(runs, now),
   }));
+  return cards.sort((a, b) => urgency(b) - urgency(a));
+}
+
+function urgency({ error, standstill, trend }: PipelineCard): number {
+  if (error !== null) return 3;
+  if (standstill !== null) return 2;
+  return trend.failed > 0 ? 1 : 0;
 }
 
 /** What a pipeline is doing, or what its last run came to. Pure. */
@@ -108,8 +116,4 @@ export function failureOf(run: RunRecord | null): { runId: string; code: string;
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
   return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
-}
-
-export function sourceText(backend: string): string {
-  return backend === 'http_upload' ? 'takes uploads' : `reads ${backend}`;
 }

@@ -35,11 +35,21 @@ t.test('no half of a run stands at the side of a plot', (t) => {
   t.end();
 });
 
+t.test('failures are bars, with nothing between them', (t) => {
+  const shown = plot(runsOf(true, false, true), 'failures');
+  t.same([shown?.line, shown?.area], ['', '']);
+  t.equal(shown?.bars.length, 2, 'a run that succeeded has none');
+  t.match(shown?.bars[1], { title: '1, 9 Sept 2001, 01:46:40 UTC' });
+  const edge = plot(runsOf(true, true), 'durations')?.ticks.filter(({ x }) => x > 660) ?? [];
+  for (const { anchor } of edge) t.equal(anchor, 'end', 'a label at the edge is not cut');
+  t.end();
+});
+
 t.test('one run is a point, and no number of runs makes a path that cannot be drawn', (t) => {
   t.match(plot(runsOf(false), 'durations')?.line, /^M[\d.]+,[\d.]+Z$/);
   for (const count of [0, 1, 2, 121, 2_000])
-    for (const { line, area, ticks } of trendsOf(runsOf(...Array.from({ length: count }, () => false))))
-      t.notMatch(`${line} ${area} ${JSON.stringify(ticks)}`, /NaN|Infinity/);
+    for (const { line, area, ticks, bars } of trendsOf(runsOf(...Array.from({ length: count }, () => false))))
+      t.notMatch(`${line} ${area} ${JSON.stringify([ticks, bars])}`, /NaN|Infinity/);
   t.end();
 });
 

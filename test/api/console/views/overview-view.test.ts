@@ -1,5 +1,6 @@
 import t from 'tap';
 import { overviewView, standingOf } from '../../../../src/api/console/views/overview-view.ts';
+import type { RunRecord } from '../../../../src/workers/run-record.ts';
 import type { PipelineState } from '../../../../src/api/runs/pipelines-route.ts';
 
 const state: PipelineState = {
@@ -37,5 +38,35 @@ t.test('what is most to be known of a pipeline leads to the run that it is about
   t.match(standingOf({ ...failed, paused }, now), {
     ...{ tone: 'warning', heading: 'Paused', runId: null, text: 'the disk', failedRunId: 'maps.1' },
   });
+  t.end();
+});
+
+t.test('pipelines that need attention come first', (t) => {
+  const run = (status: string): RunRecord =>
+    ({
+      ...{ run_id: 'x.1', status, error: null, destinations: [], accepted_at: '2026-11-20T01:02:03Z' },
+      ...{ started_at: null, finished_at: '2026-11-20T01:03:03Z' },
+      ...(status === 'failed' ? { error: { code: 'unmanaged_content', message: 'in the way' } } : {}),
+    }) as never;
+  const pipeline = (id: string, more: Partial<PipelineState>, ...runs: RunRecord[]) => ({
+    state: { ...state, pipeline_id: id, last_run: runs[0] ?? null, ...more },
+    runs,
+  });
+  const cards = overviewView(
+    [
+      pipeline('well', {}, run('succeeded')),
+      pipeline('shaky', {}, run('succeeded'), run('failed'), run('failed')),
+      pipeline('paused', { paused: { since: '2026-11-20T01:02:03Z', reason: null } }, run('succeeded')),
+      pipeline('failing', {}, run('failed')),
+      pipeline('new', {}),
+    ],
+    new Date('2026-11-20T01:04:03Z'),
+  );
+  t.same(
+    cards.map(({ id }) => id),
+    ['failing', 'paused', 'shaky', 'well', 'new'],
+  );
+  t.match(cards[2]?.trend, { failed: 2, total: 3 });
+  t.match(cards[2]?.trend.bars[0], { tone: 'failure', title: 'failed, 20 Nov 2026, 01:02:03 UTC, 0 ms' });
   t.end();
 });

@@ -1,0 +1,29 @@
+import t from 'tap';
+import { releaseRows } from '../../../../src/api/console/views/destination-view.ts';
+
+const release = {
+  ...{ state: 'complete', isCurrent: false, isLastGood: false, isRolledBack: false, isBeingRemoved: false },
+  ...{ channels: [], outputs: 1, bytes: 1, bundle: null, activatedAt: null, writtenAt: null },
+} as const;
+
+t.test('releases are in the order in which they became current, with one action each', (t) => {
+  const releases = [
+    // By its id it is the newest.
+    { ...release, id: 'r9', activatedAt: '2026-11-20T01:00:00Z' },
+    { ...release, id: 'r8' },
+    { ...release, id: 'r7', activatedAt: '2026-11-20T03:00:00Z', isRolledBack: true },
+    { ...release, id: 'r6', activatedAt: '2026-11-20T04:00:00Z', isCurrent: true },
+    { ...release, id: 'r5', activatedAt: '2026-11-20T02:00:00Z', state: 'writing' },
+  ] as never;
+  t.same(
+    releaseRows({ releases }).map(({ id, verb, before }) => [id, verb, before]),
+    [
+      ['r6', null, 'r7'],
+      ['r7', 'promote', 'r5'],
+      ['r5', null, 'r9'],
+      ['r9', 'rollback', 'r8'],
+      ['r8', 'promote', null],
+    ],
+  );
+  t.end();
+});
