@@ -172,6 +172,15 @@ for (const width of [360, 1280])
       },
     );
 
+t.test('a pipeline with thirty runs does not scroll sideways on a phone', async (t) => {
+  for (let run = 0; run < 30; run += 1) await daemon.start('blocked');
+  for (const width of [320, 360, 430]) {
+    const page = await open(t, { viewport: { width, height: 900 } });
+    await page.goto(`${daemon.base}console/pipelines/blocked`);
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `at ${width} pixels`);
+  }
+});
+
 t.test('a run leads to the page of its scene map', async (t) => {
   const page = await open(t);
   const map = readFileSync('examples/scene-maps/session-42-findings.json', 'utf8');
