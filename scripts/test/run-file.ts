@@ -49,8 +49,11 @@ export interface FileSettings {
 export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
 const processorTime = new URL('processor-time.mjs', import.meta.url).href;
 
-/** A file that prints nothing for this long hangs, in milliseconds. */
-const silenceMs = 300_000;
+/**
+ * A file that prints nothing for this long hangs, in milliseconds. On two cores that others use, too, a single
+ * test of several processes takes five minutes.
+ */
+const silenceMs = 900_000;
 
 /**
  * Runs a test file in a session of its own. A process or directory that it leaves behind is a failure.

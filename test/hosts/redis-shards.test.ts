@@ -11,7 +11,7 @@ import { launchApi, launchWorker, layOut, overlaps, token, type Launched, type P
 
 t.setTimeout(0);
 
-const pipelines = 60;
+const pipelines = howMany(60, 24);
 const uploadsOfAll = 10;
 const uploads = howMany(uploadsOfAll, 3);
 const first = ['REDIS_A', 'REDIS_B', 'REDIS_C'];
@@ -30,16 +30,16 @@ interface Processes {
 }
 
 async function launchAll(t: Test, place: Place): Promise<Processes> {
-  const three = [0, 1, 2];
+  const hosts = Array.from({ length: howMany(3, 2) });
   const [apis, workers] = await Promise.all([
-    Promise.all(three.map(() => launchApi(t, place))),
-    Promise.all(three.map(() => launchWorker(t, place))),
+    Promise.all(hosts.map(() => launchApi(t, place))),
+    Promise.all(hosts.map(() => launchWorker(t, place))),
   ]);
   return { apis, workers };
 }
 
 t.test(
-  'six processes over three Redis, one killed and brought back, and one more added: all is published, in order',
+  'several processes over three Redis, one killed and brought back, and one more added: all is published, in order',
   async (t) => {
     const names = [...first, added];
     const servers = new Map(
@@ -85,7 +85,7 @@ t.test(
     gates[0]?.resolve();
     gates[1]?.resolve();
     const others = place.pipelines.filter((id) => !isOf('REDIS_B')(id));
-    t.ok(others.length > 20 && others.length < pipelines);
+    t.ok(others.length > pipelines / 3 && others.length < pipelines);
     const ofOthers = (): number => accepted.filter(({ pipeline }) => others.includes(pipeline)).length;
     const so = ofOthers();
     while (ofOthers() < so + others.length) await systemClock.sleep(20);
@@ -159,13 +159,13 @@ t.test(
       'and told',
     );
     t.ok(
-      moved.length > 5 && moved.every((id) => after.names[after.ownerOf(id)] === added),
+      moved.length > 0 && moved.every((id) => after.names[after.ownerOf(id)] === added),
       'only its share moved',
     );
     t.ok(Number(await servers.get(added)?.cli('INCRBY', 'waybill:seq', '0')) > 0, 'which it has taken up');
     for (const one of [...now.apis, ...now.workers]) t.equal(await one.kill('SIGTERM'), 0);
     t.comment(
-      `told: ${share(uploads, uploadsOfAll)} uploads a pipeline over ${names.length} Redis and six processes: ${accepted.length} accepted and published, ${moved.length} of ${pipelines} pipelines moved, ${tries} tries`,
+      `told: ${share(uploads, uploadsOfAll)} uploads a pipeline over ${names.length} Redis: ${accepted.length} accepted and published, ${moved.length} of ${pipelines} pipelines moved, ${tries} tries`,
     );
   },
 );
