@@ -1,9 +1,9 @@
 /*
- * Uploads to a pipeline from the browser: an archive as it is, or a directory, which is packed here. What the
- * daemon finds wrong is shown at its place in the manifest. Without this script the form uploads an archive.
+ * Uploads to a pipeline from the browser: an archive as it is, or a directory, which is packed here. Findings
+ * of the daemon are shown at their places in the manifest. Without this script the form uploads an archive.
  */
-import { findManifest, packFiles, type NamedFile } from './upload/archive.ts';
-import { filesOfDrop } from './upload/dropped-files.ts';
+import { findManifest, manifestName, packFiles, type NamedFile, type Packed } from './upload/archive.ts';
+import { filesOfDrop, filesOfInput, type Chosen } from './upload/dropped-files.ts';
 import { showProblem, type Problem } from './upload/show-problem.ts';
 
 const form = document.querySelector<HTMLFormElement>('#upload');
@@ -15,13 +15,23 @@ function begin(form: HTMLFormElement): void {
   const drop = form.querySelector<HTMLElement>('#drop');
   const archive = form.querySelector<HTMLInputElement>('#bundle');
   const directory = form.querySelector<HTMLInputElement>('#directory');
-  if (state === null || findings === null || drop === null || archive === null || directory === null) return;
+  const name = form.querySelector<HTMLInputElement>('#bundle-name');
+  if (!state || !findings || !drop || !archive || !directory || !name) return;
   for (const part of form.querySelectorAll<HTMLElement>('[data-with-script]')) part.hidden = false;
   for (const part of form.querySelectorAll<HTMLElement>('[data-without-script]')) part.hidden = true;
+  archive.classList.replace('input', 'unseen');
+  archive.required = false;
   chooseChannel(form);
   const tell = (text: string): void => void (state.textContent = text);
-  const begun = (files: NamedFile[]): void =>
-    void upload(form, files, { tell, findings }).catch((error: unknown) => tell(String(error)));
+  let files: readonly NamedFile[] = [];
+  const choose = ({ files: some, directory }: Chosen): void => {
+    const refusal = refusalOf(some);
+    files = refusal === null ? some : [];
+    findings.replaceChildren();
+    tell(refusal ?? summaryOf(files, directory));
+    name.value = directory ?? '';
+    (name.parentElement as HTMLElement).hidden = files.length === 0 || isNamed(files);
+  };
 
   drop.addEventListener('dragover', (event) => {
     event.preventDefault();
@@ -31,24 +41,74 @@ function begin(form: HTMLFormElement): void {
   drop.addEventListener('drop', (event) => {
     event.preventDefault();
     drop.classList.remove('over');
-    void filesOfDrop(event.dataTransfer).then(begun);
+    archive.value = '';
+    void filesOfDrop(event.dataTransfer).then(choose);
   });
-  directory.addEventListener('change', () =>
-    begun(
-      [...(directory.files ?? [])].map((file) => ({
-        file,
-        path: file.webkitRelativePath.replace(/^[^/]+\//, ''),
-      })),
-    ),
+  directory.addEventListener('change', () => {
+    archive.value = '';
+    choose(filesOfInput(directory));
+  });
+  archive.addEventListener('change', () =>
+    choose({ files: [...(archive.files ?? [])].map((file) => ({ path: file.name, file })), directory: null }),
   );
   form.addEventListener('submit', (event) => {
-    const file = archive.files?.[0];
-    // A plan is a page.
-    if (file === undefined || (event.submitter as HTMLButtonElement | null)?.formAction.includes('dry_run'))
-      return;
+    const plan = event.submitter as HTMLButtonElement | null;
+    // A plan is a page, which the form asks for with the archive that it has.
+    if (plan?.formAction.includes('dry_run') === true && archive.files?.length === 1) return;
     event.preventDefault();
-    begun([{ path: file.name, file }]);
+    if (files.length === 0) {
+      if (state.textContent === '') tell('Choose a directory or an archive first.');
+      return;
+    }
+    const sending =
+      plan?.formAction.includes('dry_run') === true
+        ? packed(files, name.value).then(({ body }) => submitWith(form, plan, archive, body))
+        : upload(form, files, { name: name.value, tell, findings });
+    void sending.catch((error: unknown) => tell(String(error)));
   });
+}
+
+/** Why these files are not sent; null if they are. */
+function refusalOf(files: readonly NamedFile[]): string | null {
+  const [first, ...others] = files;
+  if (first === undefined) return 'There are no files in it.';
+  return others.length === 0 && /\.(zip|7z|rar)$/i.test(first.path)
+    ? `${first.path} is not a tar archive. Unpack it, and choose the directory.`
+    : null;
+}
+
+function summaryOf(files: readonly NamedFile[], directory: string | null): string {
+  const bytes = files.reduce((sum, { file }) => sum + file.size, 0).toLocaleString('en-GB');
+  const count = files.length === 1 ? (files[0]?.path ?? '') : `${files.length.toLocaleString('en-GB')} files`;
+  return `${directory === null ? '' : `${directory}: `}${count}, ${bytes} bytes`;
+}
+
+/** Whether the bundle has its name from an archive or a manifest. */
+function isNamed(files: readonly NamedFile[]): boolean {
+  return isArchive(files) || files.some(({ path }) => path === manifestName);
+}
+
+function isArchive(files: readonly NamedFile[]): boolean {
+  return files.length === 1 && /\.(tar|tgz|tar\.gz)$/i.test(files[0]?.path ?? '');
+}
+
+async function packed(files: readonly NamedFile[], name: string): Promise<Packed> {
+  const [first] = files;
+  if (first === undefined || !isArchive(files)) return packFiles(files, name);
+  return { body: first.file, manifest: await findManifest(first.file) };
+}
+
+/** Submits the form by this button, with `body` as its archive. */
+function submitWith(
+  form: HTMLFormElement,
+  button: HTMLButtonElement,
+  archive: HTMLInputElement,
+  body: Blob,
+): void {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([body], 'bundle.tar'));
+  archive.files = transfer.files;
+  form.requestSubmit(button);
 }
 
 /** The channel stands in the address, where the daemon reads it before the body. */
@@ -69,22 +129,20 @@ function chooseChannel(form: HTMLFormElement): void {
   });
 }
 
-interface Signs {
+interface Sending {
+  name: string;
   tell: (text: string) => void;
   findings: HTMLElement;
 }
 
-const archiveName = /\.(tar|tgz|tar\.gz)$/i;
-
-async function upload(form: HTMLFormElement, files: NamedFile[], { tell, findings }: Signs): Promise<void> {
+async function upload(
+  form: HTMLFormElement,
+  files: readonly NamedFile[],
+  { name, tell, findings }: Sending,
+): Promise<void> {
   findings.replaceChildren();
-  const [first] = files;
-  if (first === undefined) return;
-  const isArchive = files.length === 1 && archiveName.test(first.path);
-  tell(isArchive ? 'looking at it' : 'packing');
-  const { body, manifest } = isArchive
-    ? { body: first.file, manifest: await findManifest(first.file) }
-    : await packFiles(files);
+  tell(isArchive(files) ? 'looking at it' : 'packing');
+  const { body, manifest } = await packed(files, name);
   const data = new FormData();
   data.append('csrf', (form.elements.namedItem('csrf') as HTMLInputElement).value);
   data.append('bundle', body, 'bundle.tar');
@@ -100,7 +158,7 @@ async function upload(form: HTMLFormElement, files: NamedFile[], { tell, finding
 }
 
 /** `fetch` tells nothing of what it has sent. */
-function send(url: string, data: FormData, tell: Signs['tell']): Promise<{ status: number; text: string }> {
+function send(url: string, data: FormData, tell: Sending['tell']): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open('POST', url);

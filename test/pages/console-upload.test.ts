@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Page } from 'playwright-core';
@@ -47,8 +47,15 @@ async function drop(page: Page, ...files: string[]): Promise<void> {
     await session.send('Input.dispatchDragEvent', { type, ...at, data });
 }
 
-/** Waits for the run that the page leads to, and for its end. */
+/** Uploads what was chosen; the page says what that is. */
+async function send(page: Page): Promise<void> {
+  await page.locator('#upload-state', { hasText: 'bytes' }).waitFor();
+  await page.getByRole('button', { name: 'Upload', exact: true }).click();
+}
+
+/** Uploads what was chosen, and waits for the end of its run. */
 async function published(page: Page): Promise<void> {
+  await send(page);
   await page.waitForURL(/done=uploaded/);
   await page.locator('#head').getByText('succeeded').waitFor();
 }
@@ -92,18 +99,56 @@ t.test('a directory that is dropped ends published, with the bytes that it has',
   t.equal(Object.keys(files).length, 133);
 });
 
-t.test('a directory without a manifest gets one, and is published as it is', async (t) => {
+t.test('a directory without a manifest is published under its name, or under another one', async (t) => {
   const files = { 'index.html': 'alone', 'below/picture.bin': Buffer.from([0, 255, 10, 13]) };
   const page = await openUpload(t);
-  await drop(page, directoryOf(files));
+  const directory = directoryOf(files);
+  await drop(page, directory);
+  const name = page.getByLabel('Name');
+  await name.waitFor();
+  t.equal(await name.inputValue(), path.basename(directory));
+  t.match(await page.locator('#upload-state').innerText(), /: 2 files, 9 bytes$/);
+  await name.fill('another name');
   await published(page);
-  // It has no name: the root is where it goes.
+  t.same(
+    [...publishedAt('web/another name').keys()].filter((file) => file in files).sort(),
+    Object.keys(files).sort(),
+  );
   const found = publishedAt('site');
   for (const [file, bytes] of Object.entries(files))
     t.ok(
       [...found].some(([at, held]) => at.endsWith(file) && held.equals(Buffer.from(bytes))),
       `${file} has its bytes`,
     );
+});
+
+t.test('a zip and an empty directory are refused before anything is sent', async (t) => {
+  const page = await openUpload(t);
+  const state = page.locator('#upload-state');
+  const uploads: string[] = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST') uploads.push(request.url());
+  });
+  for (const [dropped, says] of [
+    [path.join(directoryOf({ 'site.zip': 'PK' }), 'site.zip'), /^site\.zip is not a tar archive\. Unpack it/],
+    [directoryOf({}), /^There are no files in it\./],
+  ] as const) {
+    await drop(page, dropped);
+    await state.filter({ hasText: says }).waitFor();
+    await page.getByRole('button', { name: 'Upload', exact: true }).click();
+    t.match(await state.innerText(), says);
+  }
+  t.same(uploads, []);
+});
+
+t.test('a directory is planned before it is uploaded', async (t) => {
+  const page = await openUpload(t);
+  await drop(page, directoryOf({ 'index.html': 'planned' }));
+  await page.getByLabel('Name').fill('planned');
+  await page.getByRole('button', { name: 'Only plan it' }).click();
+  await page.getByRole('heading', { name: 'What publishing it would do' }).waitFor();
+  t.match(await page.locator('main').innerText(), /index\.html/);
+  t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
 });
 
 t.test('an archive that is dropped is sent as it is', async (t) => {
@@ -122,6 +167,7 @@ t.test('a channel that was chosen is that of what is dropped', async (t) => {
   await page.getByLabel('For').selectOption('channel preview');
   t.notOk(await page.getByRole('button', { name: 'Upload to channel preview' }).isVisible());
   await drop(page, directoryOf({ 'index.html': 'dropped for a preview' }));
+  await send(page);
   await page.waitForURL(/done=uploaded/);
   const id = new URL(page.url()).pathname.split('/').at(-1) ?? '';
   t.match(await daemon.follow(id), { channel: 'preview', status: 'succeeded' });
@@ -144,6 +190,7 @@ t.test('three mistakes of a bundle are shown, each at its place in the manifest'
   const files = { 'fine.txt': 'fine', 'a.txt': 'wrong size', 'b.txt': 'b', 'manifest.json': manifest };
   const page = await openUpload(t);
   await drop(page, directoryOf(files));
+  await send(page);
   const wrong = page.locator('.manifest .wrong');
   await wrong.first().waitFor();
   const lines = manifest.split('\n');

@@ -12,13 +12,13 @@ export interface Packed {
   manifest: string | null;
 }
 
-const manifestName = 'manifest.json';
+export const manifestName = 'manifest.json';
 const mostManifestBytes = 16 * 1024 * 1024;
 
-/** An archive of these files; without a manifest it gets one that lists all of them. */
-export async function packFiles(files: readonly NamedFile[]): Promise<Packed> {
+/** Packs these files. Without a manifest, the archive gets one with this name that lists all of them. */
+export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
   const given = files.find(({ path }) => path === manifestName);
-  const manifest = given === undefined ? manifestOf(files) : await given.file.text();
+  const manifest = given === undefined ? manifestOf(files, name) : await given.file.text();
   const others = files.filter(({ path }) => path !== manifestName);
   const entries: TarEntry[] = [entryOf(manifestName, new TextEncoder().encode(manifest))];
   for (const { path, file } of others) entries.push(entryOf(path, new Uint8Array(await file.arrayBuffer())));
@@ -30,10 +30,11 @@ function entryOf(name: string, body: Uint8Array): TarEntry {
   return { header: { name, size: body.length, type: 'file' }, body };
 }
 
-function manifestOf(files: readonly NamedFile[]): string {
+function manifestOf(files: readonly NamedFile[], name: string): string {
   const listed = files.map(({ path, file }) => ({ path: path.normalize('NFC'), size: file.size }));
+  const named = name === '' ? {} : { name: name.normalize('NFC') };
   const created = new Date().toISOString();
-  return `${JSON.stringify({ schema_version: 1, created, files: listed }, null, 2)}\n`;
+  return `${JSON.stringify({ schema_version: 1, ...named, created, files: listed }, null, 2)}\n`;
 }
 
 /** The text of the manifest in an archive; null if it cannot be found, which the daemon will say better. */

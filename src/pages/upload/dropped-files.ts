@@ -1,15 +1,30 @@
 import type { NamedFile } from './archive.ts';
 
-/** What was dropped: files, or all that a directory holds, with paths relative to it. */
-export async function filesOfDrop(data: DataTransfer | null): Promise<NamedFile[]> {
+export interface Chosen {
+  files: NamedFile[];
+  /** The name of the directory that holds all of them; null if there is none. */
+  directory: string | null;
+}
+
+/** Returns the dropped files; those of one directory have paths relative to it. */
+export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
   // The list is empty as soon as this turn is over.
   const entries = [...(data?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
   if (only?.isDirectory === true && entries.length === 1)
-    return filesBelow(only as FileSystemDirectoryEntry, '');
-  const found: NamedFile[] = [];
-  for (const entry of entries) found.push(...(await filesOf(entry, '')));
-  return found;
+    return { files: await filesBelow(only as FileSystemDirectoryEntry, ''), directory: only.name };
+  const files: NamedFile[] = [];
+  for (const entry of entries) files.push(...(await filesOf(entry, '')));
+  return { files, directory: null };
+}
+
+/** Returns the files of the directory that an input has. */
+export function filesOfInput({ files }: HTMLInputElement): Chosen {
+  const all = [...(files ?? [])];
+  return {
+    files: all.map((file) => ({ file, path: file.webkitRelativePath.replace(/^[^/]+\//, '') })),
+    directory: all[0]?.webkitRelativePath.replace(/\/.*/s, '') ?? null,
+  };
 }
 
 async function filesOf(entry: FileSystemEntry, above: string): Promise<NamedFile[]> {
