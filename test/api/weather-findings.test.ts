@@ -1,40 +1,16 @@
 import { readFileSync } from 'node:fs';
-import t from 'tap';
-import { feedDocument, type Fed } from '../../src/core/weather/feed/feed-document.ts';
-import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
-import { sharedPglite } from '../core/weather/shared-pglite.ts';
-import { clockAt } from '../core/weather/suite.ts';
-import { startWeather } from './weather-harness.ts';
+import t, { type Test } from 'tap';
+import { onPglite, onPostgres, type MakeWorld } from './weather-worlds.ts';
 
 /**
  * Publicly reported oddities of weather data that were read wrongly, from the document to the answer: what
  * users of other programs met, and what could have hurt somebody.
  */
 
-const shared = await sharedPglite();
-t.teardown(() => shared.close());
-const now = '2026-01-20T18:20:00Z';
+const findings: [title: string, run: (t: Test, world: MakeWorld) => Promise<void>][] = [];
+const finding = (...one: (typeof findings)[number]): void => void findings.push(one);
 
 type Json = Record<string, unknown>;
-
-/** Feeds documents into empty tables, and answers requests over them. */
-async function world(
-  t: Parameters<typeof startWeather>[0],
-  documents: readonly (readonly [name: string, document: unknown])[],
-): Promise<{ fed: Fed[]; get: (path: string) => Promise<string>; json: (path: string) => Promise<Json> }> {
-  const target = await shared.openTarget();
-  await target.run('drop schema if exists weather cascade');
-  await createTables(target);
-  const fed: Fed[] = [];
-  for (const [name, document] of documents) {
-    const text = typeof document === 'string' ? document : JSON.stringify(document);
-    fed.push(await feedDocument(target, { place: name, name, text, receivedAt: null }));
-  }
-  const clock = clockAt(now);
-  const base = await startWeather(t, { reader: await shared.openReader(clock), clock });
-  const get = async (path: string): Promise<string> => (await fetch(base + path)).text();
-  return { fed, get, json: async (path) => JSON.parse(await get(path)) as Json };
-}
 
 const box = (west: number, south: number, east: number, north: number): Json => ({
   type: 'Polygon',
@@ -79,7 +55,7 @@ const station = [
   },
 ] as const;
 
-t.test('an outlook that has arrived in part never reads as "no storms"', async (t) => {
+finding('an outlook that has arrived in part never reads as "no storms"', async (t, world) => {
   const discussion = `ACUS01 KWNS 201628\nSWODY1\nSPC AC 201628\n\nDay 1 Convective Outlook\nNWS Storm Prediction Center Norman OK\n1028 AM CST Tue Jan 20 2026\n\nValid 201630Z - 211200Z\n\n...HIGH RISK...\n\n...SUMMARY...\nTornadoes.\n\n`;
   const next = outlook('0.10', box(-100, 30, -90, 40));
   for (const [what, more, otherIssues] of [
@@ -112,7 +88,7 @@ t.test('an outlook that has arrived in part never reads as "no storms"', async (
   });
 });
 
-t.test('placeholders of quiet days replace the areas of the day before', async (t) => {
+finding('placeholders of quiet days replace the areas of the day before', async (t, world) => {
   const day4 = (label: string, geometry: unknown, issue: string): readonly [string, Json] => [
     'day4prob.nolyr.geojson',
     outlook(label, geometry, issue, '202601201200'),
@@ -172,7 +148,7 @@ const poll = (...features: Json[]): readonly [string, Json] => [
 const idsOf = ({ data }: Json): unknown =>
   (data as { alerts: { id: string }[] }).alerts.map(({ id }) => id).sort();
 
-t.test('a polygon across the antimeridian is where it is, in every place', async (t) => {
+finding('a polygon across the antimeridian is where it is, in every place', async (t, world) => {
   const { get, json } = await world(t, [poll(alert('bering', { geometry: box(179, 55, -179, 65) }))]);
   t.same(idsOf(await json('/alerts?point=60,179.5')), ['bering']);
   t.same(idsOf(await json('/alerts?point=60,-179.5')), ['bering']);
@@ -189,9 +165,9 @@ t.test('a polygon across the antimeridian is where it is, in every place', async
   t.match(await forecast.json('/locations'), { data: { locations: [{ longitude: 180 }] } });
 });
 
-t.test(
+finding(
   'a fire-weather warning is placed in its fire zone, and not in the public zone of that code',
-  async (t) => {
+  async (t, world) => {
     const zone = (type: string, geometry: unknown): Json => ({
       geometry,
       properties: { '@type': 'wx:Zone', id: 'COZ040', type, name: type },
@@ -222,7 +198,7 @@ const value = (figure: number, unitCode: string, qualityControl = 'V'): Json => 
   qualityControl,
 });
 
-t.test('one bad field costs one field', async (t) => {
+finding('one bad field costs one field', async (t, world) => {
   const { fed, json } = await world(t, [
     [
       'observations.json',
@@ -258,7 +234,7 @@ t.test('one bad field costs one field', async (t) => {
   t.match(await odd.get('/weather/stations/KMID'), /1 more alert may hold here/);
 });
 
-t.test('units are read, and unknown ones are refused by name', async (t) => {
+finding('units are read, and unknown ones are refused by name', async (t, world) => {
   const { fed, json } = await world(t, [
     [
       'KMID.json',
@@ -283,7 +259,7 @@ t.test('units are read, and unknown ones are refused by name', async (t) => {
   });
 });
 
-t.test('a page names alerts of unknown place although others are known to hold', async (t) => {
+finding('a page names alerts of unknown place although others are known to hold', async (t, world) => {
   const placed = alert('placed', { geometry: box(-96, 34, -94, 36) });
   const { get } = await world(t, [station, poll(placed, alert('lost', { ugc: ['OKZ999'] }))]);
   const page = await get('/weather/stations/KMID');
@@ -295,7 +271,7 @@ t.test('a page names alerts of unknown place although others are known to hold',
   );
 });
 
-t.test('a test is never shown as a warning', async (t) => {
+finding('a test is never shown as a warning', async (t, world) => {
   const geometry = box(-96, 34, -94, 36);
   const event = 'Tsunami Warning';
   const signs: AlertOptions[] = [
@@ -327,7 +303,7 @@ t.test('a test is never shown as a warning', async (t) => {
   }
 });
 
-t.test('a refused value is refused in every format and on the map', async (t) => {
+finding('a refused value is refused in every format and on the map', async (t, world) => {
   const hot = observation({
     temperature: value(148.9, 'wmoUnit:degC', 'X'),
     dewpoint: value(3, 'wmoUnit:degC'),
@@ -346,7 +322,7 @@ t.test('a refused value is refused in every format and on the map', async (t) =>
     t.notMatch(await get(path), /148\.9|300\.?\d* ?°?F|>300</, path);
 });
 
-t.test('an alert that an Update has expired is not shown twice', async (t) => {
+finding('an alert that an Update has expired is not shown twice', async (t, world) => {
   const expiredReferences = ['w-nws.webmaster@noaa.gov,first,2026-01-20T16:00:00-00:00'];
   const update = alert('second', {
     properties: { messageType: 'Update' },
@@ -356,7 +332,7 @@ t.test('an alert that an Update has expired is not shown twice', async (t) => {
   t.same(idsOf(await json('/alerts')), ['second']);
 });
 
-t.test('CAP 1.2 with a prefix, several areas, polygons and circles is read whole', async (t) => {
+finding('CAP 1.2 with a prefix, several areas, polygons and circles is read whole', async (t, world) => {
   const cap = `<?xml version="1.0"?><cap:alert xmlns:cap="urn:oasis:names:tc:emergency:cap:1.2"><cap:identifier>c1</cap:identifier>
     <cap:sender>s</cap:sender><cap:sent>2026-01-20T17:00:00-00:00</cap:sent><cap:status>Actual</cap:status><cap:msgType>Update</cap:msgType>
     <cap:references>s,c0,2026-01-20T16:00:00-00:00</cap:references><cap:info><cap:language>en-US</cap:language><cap:category>Met</cap:category>
@@ -373,3 +349,9 @@ t.test('CAP 1.2 with a prefix, several areas, polygons and circles is read whole
   ] as const)
     t.same(idsOf(await json(`/alerts?point=${point}`)), ids, point);
 });
+
+async function suite(t: Test, world: MakeWorld): Promise<void> {
+  for (const [title, run] of findings) await t.test(title, (t) => run(t, world));
+}
+t.test('on an embedded database', (t) => onPglite(t, suite));
+t.test('on a server', (t) => onPostgres(t, suite));

@@ -57,7 +57,16 @@ function decode(bytes: Uint8Array, file: string): string {
 
 function made(format: TranscriptFormat, ids: number[], file: string): Transcript {
   if (ids.length === 0) throw refused(file, 'it has no segments');
-  return { format, ids: [...new Set(ids)].sort((a, b) => a - b) };
+  const sorted = [...ids].sort((a, b) => a - b);
+  const repeated = sorted.find((id, index) => id === sorted[index + 1]);
+  if (repeated === undefined) return { format, ids: sorted };
+  const isCued = format === 'webvtt' || format === 'srt';
+  throw refused(
+    file,
+    isCued
+      ? `the cue number ${repeated} is used more than once; count the cues by order instead`
+      : `the segment id ${repeated} is used more than once`,
+  );
 }
 
 function fromJson(text: string, file: string, keys: readonly string[]): number[] {
@@ -155,8 +164,6 @@ function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto')
   const without = numbers.indexOf(null);
   if (without !== -1)
     throw refused(file, `cue ${without + 1} has no number over it; count them by order instead`);
-  if (new Set(written).size < written.length)
-    throw refused(file, 'a cue number is used twice; count the cues by order instead');
   return written;
 }
 

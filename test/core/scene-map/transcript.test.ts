@@ -21,7 +21,26 @@ t.test('cues count by their number where each has one, else by order', async (t)
     'WEBVTT - talk\n\nNOTE x\n\n00:01.000 --> 00:02.000 align:start\nHello\n\nintro\n00:02.000 --> 00:03.000\nThere\n';
   t.same(read(vtt), { format: 'webvtt', ids: [1, 2] });
   t.throws(() => read(vtt, { cueIds: 'number' }), { code: 'usage', message: /cue 1 has no number/ });
-  t.throws(() => read(srt.replace('11', '10')), { message: /used twice/ });
+});
+
+t.test('a segment id that is used more than once is refused in every format', async (t) => {
+  const cues = (...numbers: number[]): string =>
+    numbers.map((number) => `${number}\n00:00:01,000 --> 00:00:02,000\nHello\n`).join('\n');
+  const repeated: [string, string, TranscriptOptions?][] = [
+    ['JSON', '[{"segment_id": 7}, {"segment_id": 8}, {"segment_id": 7}]'],
+    ['JSON, as 7 and 7.0', '[{"segment_id": 7}, {"segment_id": 7.0}]'],
+    ['JSON under two keys', '[{"segment_id": 7}, {"id": 7}]', { idKeys: ['segment_id', 'id'] }],
+    ['JSON Lines', '{"segment_id": 7}\n{"segment_id": 8}\n{"segment_id": 7}\n'],
+    ['CSV', 'segment_id,text\n7,a\n8,b\n7,c\n'],
+    ['CSV, as 7 and 07', 'segment_id\n7\n07\n'],
+    ['CSV, as 0 and -0', 'segment_id\n0\n-0\n'],
+    ['SRT', cues(7, 8, 7)],
+    ['SRT by number', cues(7, 7), { cueIds: 'number' }],
+    ['WebVTT', `WEBVTT\n\n${cues(7, 8, 7)}`],
+  ];
+  for (const [name, text, options] of repeated)
+    t.throws(() => read(text, options), { code: 'usage', message: /(?:0|7) is used more than once/ }, name);
+  t.same(read(cues(7, 8, 7), { cueIds: 'order' }).ids, [1, 2, 3], 'the order has no repeats');
 });
 
 t.test('what is not known is refused with the reason', async (t) => {
