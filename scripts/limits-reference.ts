@@ -2,7 +2,7 @@
 import { maxHeaderSize } from 'node:http';
 import { statusOf } from '../src/api/http/problem.ts';
 import { usualHeadersMs } from '../src/api/http/listen.ts';
-import { mostJsonBytes } from '../src/api/runs/small-json-body.ts';
+import { smallBodyBytes } from '../src/api/http/request/body-in-memory.ts';
 import { mostSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
 import { maxMissingBytes } from '../src/api/upload/missing-route.ts';
@@ -41,7 +41,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
     ['the head of a request', bytes(maxHeaderSize), answered('headers_too_large')],
     ['time for the head', `${usualHeadersMs / 1000} s`, answered('request_timeout')],
     ['`Idempotency-Key`', '255 characters', answered('invalid_idempotency_key')],
-    ['a body of JSON', bytes(mostJsonBytes), answered('invalid_request')],
+    ['a body of JSON', bytes(smallBodyBytes), answered('invalid_request')],
     ['a manifest that is compared (`/missing`)', bytes(maxMissingBytes), answered('upload_too_large')],
     [
       'a scene map to `/v1/scene-maps/validate`',

@@ -52,7 +52,7 @@ const homes: Record<string, string> = {
   'drizzle-orm': 'src/core/weather/.+',
   piscina: 'src/workers/threads/pool\\.ts',
   commander: 'src/cli/.+',
-  'ipaddr.js': 'src/(core/notify/address-policy|api/console/session/login-limit)\\.ts',
+  'ipaddr.js': 'src/(core/notify/address-policy|api/http/request/client-network)\\.ts',
   croner: 'src/core/schedule/cron\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',

@@ -11,6 +11,7 @@ import type { ReleasesPorts } from './releases/ports.ts';
 import type { ReloadPorts } from './reload/reload-route.ts';
 import type { ResumablePorts } from './resumable/ports.ts';
 import type { MissingPorts } from './upload/missing-route.ts';
+import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
 import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 import type { WeatherPorts } from './weather/ports.ts';
 
@@ -26,6 +27,7 @@ export interface ApiPorts
     HttpPorts,
     UploadPorts,
     MissingPorts,
+    Pick<SceneMapPorts, 'sceneMaps'>,
     ResumablePorts,
     LivePorts,
     PipelinePorts,

@@ -7,6 +7,8 @@ import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
 import { newEntrance } from '../../src/cli/daemon/entrance.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
+import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';
 import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
@@ -142,6 +144,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxBodyMemory: 64 * 1024 * 1024,
     shutdownTimeoutMs: 0,
     protectRuns: false,
+    protectSceneMaps: false,
     cors: null,
     ...settings.http,
   };
@@ -257,6 +260,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ...contentBounds({ mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
     shortage: async () => 0,
   });
+  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
+  const sceneMaps = sceneMapPool({ config, env: {}, clock: systemClock, log });
   const ports: Api['ports'] = {
     http,
     clock,
@@ -294,6 +299,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       metrics,
     ),
     stopping: stopping.signal,
+    sceneMaps,
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: createStreams(http.maxStreams),
     draining: draining.signal,
@@ -340,6 +346,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     await server.close();
     await partialUploads.close();
     await content.close();
+    await sceneMaps.close();
     for (const place of [directory, partial]) await rm(place, { recursive: true, force: true });
   });
   return {

@@ -202,6 +202,10 @@ const stopping =
   };
 /** The bodies of others take all the memory. */
 const memoryTaken = (call: Call): [ApiSettings, Call] => [{ http: { maxBodyMemory: 1 } }, call];
+const unchecked = (error: Error): Provocation => [
+  { ports: { sceneMaps: { check: () => Promise.reject(error) } } },
+  validate('{}'),
+];
 const unstageable = (code: ErrorCode, call: Call): Provocation => {
   const prove = (): Promise<never> => Promise.reject(new WaybillError(code, 'by the will of the test'));
   return [{ checks: [{ name: 'staging', silent: code, remedy: '', prove }] }, call];
@@ -532,7 +536,6 @@ const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
     invalid_request: send('maps', { headers: json, body: '{"for": "ever"}' }),
     unsupported_media_type: send('maps', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     queue_unavailable: away(send()),
-    server_busy: memoryTaken(send('maps', { headers: json, body: '{}' })),
     upload_timeout: stalled(stalling),
     shutting_down: stopping(send('maps', { headers: json, body: '{}' })),
     internal_error: broken(send()),
@@ -561,7 +564,6 @@ const reloads = (): Record<string, Provocation> => {
     unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
     reload_refused: failing(new WaybillError('reload_refused', 'nothing was changed: it has an error')),
     queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
-    server_busy: memoryTaken(send({ headers: json, body: '{}' })),
     upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/reload')),
     shutting_down: stopping(send({ headers: json, body: '{}' })),
     internal_error: failing(new Error('by the will of the test')),
@@ -610,7 +612,6 @@ const redeliveries = (): Record<string, Provocation> => {
     unsupported_media_type: send({ headers: { 'content-type': 'text/plain' }, body: '{}' }),
     redelivery_running: failing(new WaybillError('redelivery_running', 'by the will of the test')),
     queue_unavailable: failing(new WaybillError('queue_unavailable', 'away by the will of the test')),
-    server_busy: memoryTaken(send({ headers: json, body: '{}' })),
     upload_timeout: stalled(uploadHead({ ...head, 'Content-Length': 2 }, '/v1/notifiers/hook/redeliver')),
     shutting_down: stopping(send({ headers: json, body: '{}' })),
     internal_error: failing(new Error('by the will of the test')),
@@ -761,7 +762,6 @@ const provocations: Record<string, Record<string, Provocation>> = {
         '/v1/pipelines/files/runs',
       ),
     ),
-    server_busy: memoryTaken(start('files', { headers: { 'content-type': 'application/json' }, body: '{}' })),
     internal_error: broken(start()),
   },
   rerunRun: {
@@ -785,7 +785,6 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unsupported_media_type: rerun('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     invalid_request: rerun('/runs/none', { headers: json, body: '{"why": "so"}' }),
     queue_unavailable: away(rerun('/runs/none')),
-    server_busy: memoryTaken(rerun('/runs/none', { headers: json, body: '{}' })),
     upload_timeout: stalled(
       uploadHead(
         { 'Content-Type': 'application/json', 'Content-Length': 2 },
@@ -820,7 +819,6 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unsupported_media_type: cancel('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     invalid_request: cancel('/runs/none', { headers: json, body: '{"why": "so"}' }),
     queue_unavailable: away(cancel('/runs/none')),
-    server_busy: memoryTaken(cancel('/runs/none', { headers: json, body: '{}' })),
     upload_timeout: stalled(
       uploadHead(
         { 'Content-Type': 'application/json', 'Content-Length': 2 },
@@ -881,7 +879,13 @@ const provocations: Record<string, Record<string, Provocation>> = {
       uploadHead({ 'Content-Type': 'application/json', 'Content-Length': 2 }, '/v1/scene-maps/validate'),
     ),
     shutting_down: stopping(validate('{}')),
-    server_busy: memoryTaken(validate('{}')),
+    server_busy: unchecked(new WaybillError('server_busy', 'by the will of the test')),
+    internal_error: unchecked(new Error('by the will of the test')),
+    unauthorized: [{ http: { protectSceneMaps: true } }, validate('{}')],
+    token_expired: [
+      { http: { protectSceneMaps: true } },
+      validate('{}', { 'content-type': 'application/json', ...authorized(tokens.expired).headers }),
+    ],
     invalid_request: get('/v1/scene-maps/validate?schema_only=perhaps', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -905,14 +909,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
 };
 
 /** These depend on nothing that could be broken from outside. */
-const neverFail = [
-  'getUploadOptions',
-  'validateSceneMap',
-  'getSceneMapSchema',
-  'getLiveness',
-  'getOpenApi',
-  'getApiPage',
-];
+const neverFail = ['getUploadOptions', 'getSceneMapSchema', 'getLiveness', 'getOpenApi', 'getApiPage'];
 
 for (const { method, path, operation } of operations()) {
   t.test(`${method.toUpperCase()} ${path} answers as the document says, in every case`, async (t) => {

@@ -60,6 +60,7 @@ export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts
     maxBodyMemory: 1,
     shutdownTimeoutMs: 1,
     protectRuns: false,
+    protectSceneMaps: false,
     cors: settings.cors ?? null,
   };
   return { http, clock, log, logging: logControl(), metrics: null, weather };

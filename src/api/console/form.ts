@@ -2,13 +2,12 @@ import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request } from 'express';
 import { WaybillError } from '../../core/errors.ts';
-import { readBody, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
+import { readBody, smallBodyBytes, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Visitor } from './session/sessions.ts';
 
 /** What a form without files sends. */
 export type Form = URLSearchParams;
 
-const mostBytes = 16 * 1024;
 const formType = 'application/x-www-form-urlencoded';
 
 /** Throws `unsupported_media_type`, `invalid_request` for one of more than 16 KiB, and as `readBody`. */
@@ -23,8 +22,8 @@ export async function readForm(
       hint: `send ${formType}`,
     });
   const bytes = await readBody(req, res, ports, {
-    mostBytes,
-    tooLong: () => new WaybillError('invalid_request', `the form has more than ${mostBytes} bytes`),
+    mostBytes: smallBodyBytes,
+    tooLong: () => new WaybillError('invalid_request', `the form has more than ${smallBodyBytes} bytes`),
   });
   return new URLSearchParams(bytes.toString('utf8'));
 }

@@ -15,7 +15,9 @@ export interface RequestLogPorts {
 /** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
-    logRequest(ports, { req, url: req.originalUrl, client: clientOf(req) }, res);
+    const client = clientOf(req);
+    requestContext(req).client = client;
+    logRequest(ports, { req, url: req.originalUrl, client }, res);
     setCommonHeaders(req, res);
     next();
   };

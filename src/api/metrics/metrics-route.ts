@@ -39,12 +39,14 @@ export const metricsRoute: Route<MetricsPorts> = {
 };
 
 function showMetrics({ metrics, configured }: MetricsPorts): RequestHandler {
+  // Requests that come while the metrics are being collected share them.
+  let collected: Promise<string> | null = null;
   return async (req, res) => {
     const { metricsToken } = configured.get();
     if (metricsToken !== null)
       challenge(req, res, () => findToken(req.headers.authorization, [metricsToken]));
     if (metrics === null) throw new TypeError('the route is present without metrics');
-    const text = await metrics.text();
+    const text = await (collected ??= metrics.text().finally(() => (collected = null)));
     res.setHeader('Content-Type', metrics.contentType);
     res.send(text);
   };

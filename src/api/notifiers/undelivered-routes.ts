@@ -143,7 +143,6 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
     'unsupported_media_type',
     'redelivery_running',
     'queue_unavailable',
-    'server_busy',
   ],
   handle: (ports) => redeliver(ports),
 };

@@ -61,14 +61,7 @@ export const reloadRoute: Route<ReloadPorts> = {
       }),
     },
   },
-  problems: [
-    'forbidden',
-    'invalid_request',
-    'unsupported_media_type',
-    'reload_refused',
-    'queue_unavailable',
-    'server_busy',
-  ],
+  problems: ['forbidden', 'invalid_request', 'unsupported_media_type', 'reload_refused', 'queue_unavailable'],
   handle: (ports) => reload(ports),
 };
 

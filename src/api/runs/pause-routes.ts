@@ -59,7 +59,6 @@ const problems = [
   'invalid_request',
   'unsupported_media_type',
   'queue_unavailable',
-  'server_busy',
 ] as const;
 
 export const pausePipelineRoute: Route<PausePorts> = {

@@ -62,7 +62,6 @@ export const startRunRoute: Route<RunPorts> = {
     'pipeline_full',
     'queue_unavailable',
     'idempotency_in_progress',
-    'server_busy',
   ],
   handle: (ports) => handleStartRun(ports),
 };

@@ -39,7 +39,6 @@ export const actingProblems: readonly ErrorCode[] = [
   'unsupported_media_type',
   'invalid_request',
   'queue_unavailable',
-  'server_busy',
 ];
 
 /**

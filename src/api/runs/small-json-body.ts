@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
-import { readBody, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
+import { readBody, smallBodyBytes, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
-export const mostJsonBytes = 16 * 1024;
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
@@ -20,7 +19,7 @@ export async function readSmallJson(
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
     throw wrongType(res, 'a Content-Encoding is not taken');
-  const bytes = await readBody(req, res, ports, { mostBytes: mostJsonBytes, tooLong });
+  const bytes = await readBody(req, res, ports, { mostBytes: smallBodyBytes, tooLong });
   if (bytes.length === 0) return undefined;
   if (type === '') throw wrongType(res, 'the body has no Content-Type');
   try {
@@ -31,7 +30,7 @@ export async function readSmallJson(
 }
 
 function tooLong(): WaybillError {
-  return new WaybillError('invalid_request', `the body has more than ${mostJsonBytes} bytes`, {
+  return new WaybillError('invalid_request', `the body has more than ${smallBodyBytes} bytes`, {
     hint: 'this route takes a small JSON object',
   });
 }

@@ -4,7 +4,7 @@ import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/errors.ts';
 import { readBody, withBodyInMemory, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
-/** Smaller than on the command line: the daemon answers other requests on the same thread. */
+/** Smaller than on the command line: the documents of all requests are in memory together. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
 /** A scene map to be checked, as a request carries it. */
@@ -39,7 +39,10 @@ export async function readDocument(
   }
   if (type !== 'multipart/form-data')
     throw wrongType(res, 'This route takes application/json or multipart/form-data.');
-  const files = await withBodyInMemory(req, res, ports, (chunks) => readForm(req.headers, chunks));
+  const files = await withBodyInMemory(req, res, ports, {
+    mostBytes: maxFormBytes,
+    read: (chunks) => readForm(req.headers, chunks),
+  });
   const file = files.get('file');
   if (file === undefined) throw unreadable('the form has no part `file`');
   return { document: file.bytes, name: file.name, transcript: files.get('transcript') ?? null };

@@ -1,30 +1,48 @@
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
+import type { Current } from '../../core/current.ts';
 import { WaybillError } from '../../core/errors.ts';
 import { choice } from '../../core/parameters.ts';
-import type { Transcript } from '../../core/scene-map/transcript.ts';
+import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
+import { callerOf } from '../http/request/caller.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
+import { createShares } from '../http/request/shares.ts';
 import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import { maxRequestBytes, readDocument, type FormFile } from './document-body.ts';
+import { maxRequestBytes, readDocument } from './document-body.ts';
 
 const validateQuery = queryParameters({
   schema_only: choice(['true', 'false', ''], 'false', { description: 'Leaves the content rules out.' }),
 });
 
+export interface SceneMapPorts extends MemoryBodyPorts {
+  http: MemoryBodyPorts['http'] & Pick<HttpPorts['http'], 'protectSceneMaps'>;
+  configured: Current<{ tokens: readonly Token[] }>;
+  sceneMaps: Pick<SceneMapPool, 'check'>;
+}
+
+/** Documents that are checked or wait for it. A client has at most half of them. */
+const mostChecks = { total: 8, perOwner: 4 };
+/** Findings in a report; one more says that there are others. */
+const maxReported = 1_000;
+
 /** The answer is 200 with the report whether or not the document is valid. */
-export const validateSceneMapRoute: Route<MemoryBodyPorts> = {
+export const validateSceneMapRoute: Route<SceneMapPorts> = {
   method: 'post',
   path: '/v1/scene-maps/validate',
   operationId: 'validateSceneMap',
   tag: 'scene maps',
   summary: 'Check a session scene map',
-  description: 'Needs no token and keeps nothing. 200 with the report whether or not the document is valid.',
-  access: 'open',
+  description:
+    'Keeps nothing. 200 with the report whether or not the document is valid; a report has at most 1,000 findings. Needs a token of `upload_tokens` only with `server.http.protect_scene_maps`.',
+  access: 'optional',
   parameters: validateQuery.parameters,
   body: {
-    description: `The document, at most ${maxRequestBytes} bytes. In a form the part \`file\`, with a \`transcript\` beside it where the segments are to be checked too.`,
+    description: `The document, at most ${maxRequestBytes} bytes. In a form the part \`file\`, and a \`transcript\` if the segments are to be checked too.`,
     required: true,
     content: {
       'application/json': { schema: schemaRef('SceneMap') },
@@ -41,7 +59,7 @@ export const validateSceneMapRoute: Route<MemoryBodyPorts> = {
     },
   },
   responses: { 200: { description: 'The report.', content: jsonContent('SceneMapReport') } },
-  problems: ['unsupported_media_type', 'upload_too_large', 'invalid_request', 'server_busy'],
+  problems: ['token_expired', 'unsupported_media_type', 'upload_too_large', 'invalid_request', 'server_busy'],
   handle: (ports) => checkDocument(ports),
 };
 
@@ -64,31 +82,35 @@ export const sceneMapSchemaRoute: Route<object> = {
   handle: () => sendSchema,
 };
 
-function checkDocument(ports: MemoryBodyPorts): RequestHandler {
+function checkDocument(ports: SceneMapPorts): RequestHandler {
+  const checks = createShares(mostChecks);
   return async (request, response) => {
+    if (ports.http.protectSceneMaps) requireToken(request, response, ports);
     const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
-    const { document, name, transcript } = await readDocument(request, response, ports);
-    const [{ checkSceneMap }, { sceneMapReport }] = await Promise.all([
-      import('../../core/scene-map/read-scene-map.ts'),
-      import('../../core/scene-map/report.ts'),
-    ]);
-    const known = transcript === null ? {} : { transcript: await openTranscript(transcript) };
-    const findings = checkSceneMap(document, name, { schemaOnly, ...known });
-    response.set('Cache-Control', 'no-store').json(sceneMapReport([{ file: name, findings }]));
+    const { document: bytes, name, transcript } = await readDocument(request, response, ports);
+    const { owner } = callerOf(request);
+    if (checks.take(owner, 1) !== null) throw tooMany();
+    try {
+      const runId = `scene-map.${requestContext(request).id}`;
+      const asked = { runId, pipelineId: '', file: { name, bytes }, transcript, schemaOnly, maxReported };
+      const report = await ports.sceneMaps.check(asked);
+      response.set('Cache-Control', 'no-store').type('json').send(report);
+    } finally {
+      checks.give(owner, 1);
+    }
   };
 }
 
-async function openTranscript({ bytes, name }: FormFile): Promise<Transcript> {
-  const { readTranscript } = await import('../../core/scene-map/transcript.ts');
-  try {
-    return readTranscript(bytes, name);
-  } catch (error) {
-    if (!(error instanceof WaybillError)) throw error;
-    throw new WaybillError('invalid_request', error.message, {
-      ...(error.hint === undefined ? {} : { hint: error.hint }),
-      cause: error,
-    });
-  }
+function requireToken(req: Request, res: Response, { configured, clock }: SceneMapPorts): void {
+  const { tokens } = configured.get();
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
+  requestContext(req).fields['token_id'] = token.id;
+}
+
+function tooMany(): WaybillError {
+  return new WaybillError('server_busy', 'too many scene maps are being checked', {
+    hint: 'try again later, or use `waybill scene-map validate`',
+  });
 }
 
 const sendSchema: RequestHandler = async (request, response) => {

@@ -65,6 +65,7 @@ export interface ApiParts {
   weather: WeatherService | null;
   weatherPulse: Pulse | null;
   readiness: Readiness;
+  sceneMaps: ApiPorts['sceneMaps'];
   /** Aborts when uploads that are still being received must end. */
   stopping: AbortSignal;
   /** Aborts when the daemon begins to stop. */
@@ -113,6 +114,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     weatherPulse,
     readiness,
     stopping,
+    sceneMaps: parts.sceneMaps,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     streams,
     draining,

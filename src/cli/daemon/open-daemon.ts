@@ -17,6 +17,7 @@ import { startTidying, type Tidying } from '../../workers/tidying.ts';
 import { contentBounds } from '../../workers/content/content-bounds.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
 import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
+import { sceneMapPool, type SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
@@ -66,6 +67,7 @@ export interface Daemon {
   /** Null if this process publishes nothing. */
   tidying: Tidying | null;
   streams: Streams;
+  sceneMaps: SceneMapPool;
   readiness: Readiness;
   shutdown: Shutdown;
   /** Of when destinations were published to before; null if this process publishes nothing. */
@@ -157,6 +159,8 @@ export async function openDaemon(
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
   const streams = createStreams(config.server.http.maxStreams);
+  const sceneMaps = sceneMapPool(foundation);
+  onFailure(() => sceneMaps.close());
   const shutdown = newShutdown();
   const weatherPulse = weather?.pulse ?? null;
   const isDraining = (): boolean => shutdown.draining.signal.aborted;
@@ -194,6 +198,7 @@ export async function openDaemon(
     entrance,
     weather,
     streams,
+    sceneMaps,
     readiness,
     shutdown,
     reloader,

@@ -61,10 +61,11 @@ export interface ServerConfig {
     idleTimeoutMs: number;
     maxConnections: number;
     maxStreams: number;
-    /** Bytes that the bodies of requests may take in memory together. */
+    /** Bytes that the bodies of requests with a token may take in memory together. */
     maxBodyMemory: number;
     shutdownTimeoutMs: number;
     protectRuns: boolean;
+    protectSceneMaps: boolean;
     /** The origins whose pages may read answers, `*` for any; null: none. */
     cors: { origins: string[] } | null;
   };

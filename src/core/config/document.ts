@@ -26,6 +26,7 @@ export interface ConfigDocument {
       max_connections: number;
       max_streams: number;
       max_body_memory: string | number;
+      protect_scene_maps: boolean;
       shutdown_timeout: string;
       protect_runs: boolean;
       cors?: { origins: string[] };

@@ -85,6 +85,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
+      protectSceneMaps: http.protect_scene_maps,
       cors: http.cors ?? null,
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },

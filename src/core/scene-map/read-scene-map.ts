@@ -19,6 +19,8 @@ export interface CheckOptions {
   transcript?: Transcript;
   /** Bytes; the default is `maxDocumentBytes`. */
   maxBytes?: number;
+  /** Findings reported; the default, and the maximum, is `maxFindings`. */
+  maxReported?: number;
 }
 
 export interface SceneMapCheck {
@@ -86,7 +88,10 @@ export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOpti
   const findings = locate(text, file, problems, [...breaks, ...rules]);
   if (decoded.hasByteOrderMark) findings.unshift(byteOrderMark(file));
   const errors = findings.some(({ severity }) => severity === 'error');
-  return { map: valid && !errors ? (value as SceneMap) : null, findings: cap(findings, file) };
+  return {
+    map: valid && !errors ? (value as SceneMap) : null,
+    findings: cap(findings, file, options.maxReported),
+  };
 }
 
 function refused(finding: Finding): SceneMapCheck {
@@ -156,13 +161,13 @@ function asFinding({ kind, message, pointer }: JsonProblem): {
   };
 }
 
-function cap(findings: Finding[], file: string): Finding[] {
-  if (findings.length <= maxFindings) return findings;
-  const message = `More than ${maxFindings} findings; the first ${maxFindings} are told. Mend them and look again.`;
+function cap(findings: Finding[], file: string, most = maxFindings): Finding[] {
+  if (findings.length <= most) return findings;
+  const message = `More than ${most} findings; the first ${most} are reported. Fix them and check again.`;
   // A cut must never turn an invalid document into one with warnings alone.
   const shown = [...findings]
     .sort((a, b) => Number(b.severity === 'error') - Number(a.severity === 'error'))
-    .slice(0, maxFindings);
+    .slice(0, most);
   const severity = findings.some((one) => one.severity === 'error') ? 'error' : 'warning';
   return [...shown, { ...sceneMapFinding('too_many_findings', message, { file }), severity }];
 }

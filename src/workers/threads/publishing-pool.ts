@@ -29,8 +29,8 @@ export interface PublishingPoolOptions {
 /** How long an aborted publication may take to clean up and release its lease before its thread is ended. */
 const abortGraceMs = 10_000;
 
-/** The worker module beside this file, compiled or from source. */
-const publishThread = new URL(
+/** The worker module next to this file, compiled or from source. */
+export const publishThread = new URL(
   import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.js',
   import.meta.url,
 );

@@ -3,4 +3,4 @@
 import { register } from 'tsx/esm/api';
 
 register();
-export const { publish, releases, looks } = await import('./thread.ts');
+export const { publish, releases, looks, sceneMaps } = await import('./thread.ts');

@@ -1,8 +1,7 @@
-import { isIPv6 } from 'node:net';
-import ipaddr from 'ipaddr.js';
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Clock } from '../../../core/clock.ts';
 import { WaybillError } from '../../../core/errors.ts';
+import { networkOf } from '../../http/request/client-network.ts';
 
 /**
  * Limits failed logins. A client that fails too often is refused. Failures of many clients together only slow
@@ -54,14 +53,6 @@ export function createLoginLimit(
         });
     },
   };
-}
-
-/** A client with one IPv6 address usually has all 2^64 of its network. */
-function networkOf(client: string | null): string {
-  if (client === null || !isIPv6(client)) return client ?? 'unknown';
-  const address = ipaddr.IPv6.parse(client);
-  if (address.isIPv4MappedAddress()) return address.toIPv4Address().toString();
-  return address.toNormalizedString().split(':').slice(0, 4).join(':');
 }
 
 function tooMany(ms: number): WaybillError {

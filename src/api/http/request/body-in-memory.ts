@@ -1,5 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../../core/errors.ts';
+import { createShares, type Shares } from './shares.ts';
+import { callerOf } from './caller.ts';
 import { withBody, type BodyPorts } from './request-body.ts';
 
 /** What reading a body into memory takes. */
@@ -7,58 +9,76 @@ export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }
 
-/** Counts the bytes of all bodies that are in memory at this moment. */
+/**
+ * Counts the bytes of all bodies that are in memory at this moment. Bodies with a token and bodies without
+ * one have pools of their own, and no token and no client can fill a pool. Forms and small JSON documents are
+ * never refused: `max_connections` bounds their memory.
+ */
 export interface BodyMemory {
   /**
-   * Counts `bytes` for a request until its response has closed. Throws `server_busy` if all requests together
-   * would hold more than the limit.
+   * Counts `bytes` for a request until its response has closed. `mostBytes` is the longest body that the
+   * route reads. Throws `server_busy` if the caller, or all callers of its kind together, would hold more
+   * than they may.
    */
-  hold(res: ServerResponse, bytes: number): void;
+  hold(req: IncomingMessage, res: ServerResponse, bytes: number, mostBytes: number): void;
   /** How many bytes are held. */
   held(): number;
 }
 
-// Documents and forms of a few MiB: what needs longer than this on a slow line is rather an attack.
-const mostMs = 60_000;
+/** Bodies of at most this many bytes are small: a login, a reload, a reason for a pause. */
+export const smallBodyBytes = 16 * 1024;
 
-/** @param limit Bytes. */
+const mebibyte = 1024 * 1024;
+const leastAnonymousBytes = 16 * mebibyte;
+/** The longest body has room in an empty pool: a manifest, and a form of two documents. */
+const longestBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
+const withTokenMs = 60_000;
+const anonymousMs = 30_000;
+
+/** @param limit Bytes of bodies with a token. Bodies without one have a quarter of it, at least 16 MiB. */
 export function createBodyMemory(limit: number): BodyMemory {
+  const pool = (total: number, longest: number): Shares =>
+    createShares({ total, perOwner: Math.max(total / 2, longest) });
+  const pools = {
+    small: createShares({ total: Infinity, perOwner: Infinity }),
+    withToken: pool(limit, longestBodyBytes.withToken),
+    anonymous: pool(Math.max(limit / 4, leastAnonymousBytes), longestBodyBytes.anonymous),
+  };
   const holders = new WeakMap<ServerResponse, number>();
-  let held = 0;
   return {
-    hold: (res, bytes) => {
-      if (held + bytes > limit) throw busy();
+    hold: (req, res, bytes, mostBytes) => {
+      const { hasToken, owner } = callerOf(req);
+      const large = hasToken ? pools.withToken : pools.anonymous;
+      const taken = mostBytes <= smallBodyBytes ? pools.small : large;
+      const refusedBy = taken.take(owner, bytes);
+      if (refusedBy !== null) throw busy(refusedBy);
       const before = holders.get(res);
-      if (before === undefined)
-        res.once('close', () => {
-          held -= holders.get(res) ?? 0;
-          holders.delete(res);
-        });
       holders.set(res, (before ?? 0) + bytes);
-      held += bytes;
+      if (before === undefined) res.once('close', () => taken.give(owner, holders.get(res) ?? 0));
     },
-    held: () => held,
+    held: () => Object.values(pools).reduce((sum, one) => sum + one.taken(), 0),
   };
 }
 
 /**
  * Hands `read` the chunks of a body that will be in memory as a whole; each is counted before it is handed
- * out. Asks a client that waits for it to go on. Throws what `withBody` and `BodyMemory.hold` throw; the body
- * has a minute, or `upload_timeout` where that is shorter.
+ * out. Asks a client that waits for it to go on. Throws what `withBody` and `BodyMemory.hold` throw. A body
+ * has a minute, one without a token 30 s, or `upload_timeout` where that is shorter.
  */
 export function withBodyInMemory<T>(
   req: IncomingMessage,
   res: ServerResponse,
   ports: MemoryBodyPorts,
-  read: (chunks: AsyncIterable<Uint8Array>) => Promise<T>,
+  { mostBytes, read }: { mostBytes: number; read: (chunks: AsyncIterable<Uint8Array>) => Promise<T> },
 ): Promise<T> {
   if (req.headers.expect !== undefined) res.writeContinue();
   const counted = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
-      ports.bodyMemory.hold(res, chunk.length);
+      ports.bodyMemory.hold(req, res, chunk.length, mostBytes);
       yield chunk;
     }
   };
+  const mostMs = callerOf(req).hasToken ? withTokenMs : anonymousMs;
   const time = Math.min(ports.http.uploadTimeoutMs, mostMs);
   return withBody(req, ports, ({ chunks }) => read(counted(chunks)), time);
 }
@@ -71,7 +91,7 @@ export async function readBody(
   { mostBytes, tooLong }: { mostBytes: number; tooLong: () => WaybillError },
 ): Promise<Buffer> {
   if (Number(req.headers['content-length'] ?? 0) > mostBytes) throw tooLong();
-  return withBodyInMemory(req, res, ports, async (chunks) => {
+  const read = async (chunks: AsyncIterable<Uint8Array>): Promise<Buffer> => {
     const parts: Uint8Array[] = [];
     let length = 0;
     for await (const chunk of chunks) {
@@ -80,11 +100,13 @@ export async function readBody(
       parts.push(chunk);
     }
     return Buffer.concat(parts);
-  });
+  };
+  return withBodyInMemory(req, res, ports, { mostBytes, read });
 }
 
-function busy(): WaybillError {
-  return new WaybillError('server_busy', 'the bodies that are being received take all the memory they may', {
+function busy(bound: 'owner' | 'total'): WaybillError {
+  const whose = bound === 'owner' ? 'of this client' : 'of all clients';
+  return new WaybillError('server_busy', `the bodies ${whose} take all the memory that they may`, {
     hint: 'try again shortly',
   });
 }

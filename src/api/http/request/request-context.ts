@@ -9,6 +9,8 @@ export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
 export interface RequestContext {
   /** A UUID: `instance` of a problem, `X-Request-Id`, and `request_id` in the log. */
   id: string;
+  /** The address of the client; null if it is unknown. */
+  client?: string | null;
   /** What handlers add to the request's log line: token id, pipeline id, run id; never a secret. */
   fields: Record<string, string | number | boolean>;
   /**

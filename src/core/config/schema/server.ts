@@ -58,7 +58,9 @@ const http = map({
     .description('Publications of uploads that run at once, each of another pipeline.'),
   upload_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('30m')
-    .description('Longest time that the body of one upload may take; any other body has a minute.'),
+    .description(
+      'Longest time that the body of one upload may take; any other body has a minute, and one without a token 30 s.',
+    ),
   idle_timeout: duration({ atLeast: '1s', atMost: '24d' })
     .default('60s')
     .description('Longest pause between two pieces of a body.'),
@@ -73,7 +75,7 @@ const http = map({
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
-      'Memory for the bodies of all requests that are not uploads, together; more is answered with 503 server_busy. Uploads go to staging and take none.',
+      'Memory for the bodies of all requests with a token that are not uploads, together; a token may have half of it. Bodies without a token have a quarter as much, at least 16 MiB, and a client address may have half of that. More is answered with 503 server_busy. Uploads go to staging and take none. Forms and JSON of at most 16 KiB, such as a login or a reload, do not count.',
     ),
   shutdown_timeout: duration({ atLeast: '0s', atMost: '24d' })
     .default('30s')
@@ -84,6 +86,11 @@ const http = map({
     .default(false)
     .description(
       'Asks for an upload token of the pipeline on GET /runs/{run_id}. Otherwise whoever knows the random run id may read the record.',
+    ),
+  protect_scene_maps: boolean()
+    .default(false)
+    .description(
+      'Requires a token of upload_tokens on POST /v1/scene-maps/validate. Otherwise any client may have scene maps checked.',
     ),
   cors,
 }).description('The HTTP API of the daemon.');

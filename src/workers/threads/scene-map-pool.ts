@@ -1,0 +1,68 @@
+import type { Config } from '../../core/config/config.ts';
+import { WaybillError } from '../../core/errors.ts';
+import type { AnswerOutcome } from './answering-pool.ts';
+import { threadPool } from './pool.ts';
+import { publishThread, type PublishingPoolOptions } from './publishing-pool.ts';
+import type { SceneMapRequest } from './scene-map-task.ts';
+
+/** Checks scene maps on a thread: a hostile document would hold the event loop for seconds. */
+export interface SceneMapPool {
+  /**
+   * Resolves with the report as JSON text. Throws `server_busy` if there is no report after `limitMs`,
+   * `invalid_request` if the transcript cannot be read, and `worker_failed`.
+   */
+  check(request: SceneMapRequest): Promise<string>;
+  close(): Promise<void>;
+}
+
+// One thread: where there are two cores, the event loop keeps the other one.
+const threads = 1;
+const usualLimitMs = 30_000;
+const limits = { maxOldGenerationSizeMb: 256 };
+
+export interface SceneMapPoolOptions extends Pick<
+  PublishingPoolOptions,
+  'env' | 'clock' | 'log' | 'workerFile'
+> {
+  config: Config;
+}
+
+export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitMs): SceneMapPool {
+  const { env, clock, log, workerFile: file = publishThread } = options;
+  // Part of every task; this one reads nothing of it.
+  const config = { ...options.config, pipelines: [] };
+  const pool = threadPool<SceneMapRequest, AnswerOutcome<string>>(
+    {
+      ...{ clock, log, file, threads, env, limits },
+      data: { env: { ...env }, dryRun: true },
+      configOf: () => config,
+      // A thread that is busy with a document reads no message: it is ended.
+      graceMs: 0,
+      notify: () => undefined,
+    },
+    'sceneMaps',
+  );
+  return {
+    check: async (request) => {
+      const enough = new AbortController();
+      const timer = clock.timeout(limitMs, () => enough.abort(tooLong(limitMs)));
+      try {
+        const outcome = await pool.process(request, { signal: enough.signal, onProgress: () => undefined });
+        if ('answer' in outcome) return outcome.answer;
+        const { code, message, hint } = outcome.refused;
+        throw new WaybillError(code, message, hint === null ? {} : { hint });
+      } catch (error) {
+        throw enough.signal.aborted ? enough.signal.reason : error;
+      } finally {
+        timer.cancel();
+      }
+    },
+    close: () => pool.close(),
+  };
+}
+
+function tooLong(limitMs: number): WaybillError {
+  return new WaybillError('server_busy', `the scene map was not checked within ${limitMs / 1000} s`, {
+    hint: 'try again later, or use `waybill scene-map validate`',
+  });
+}

@@ -1,0 +1,43 @@
+import { systemClock } from '../../core/clock.ts';
+import { errorRecord, WaybillError } from '../../core/errors.ts';
+import { checkSceneMap } from '../../core/scene-map/read-scene-map.ts';
+import { sceneMapReport } from '../../core/scene-map/report.ts';
+import { readTranscript } from '../../core/scene-map/transcript.ts';
+import type { AnswerOutcome } from './answering-pool.ts';
+import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
+
+/** A scene map that a client wants to be checked. */
+export interface SceneMapRequest extends ThreadJob {
+  file: NamedBytes;
+  /** null if the segments are not to be checked. */
+  transcript: NamedBytes | null;
+  /** Leave the content rules out. */
+  schemaOnly: boolean;
+  /** Findings in the report; one more says that there are others. */
+  maxReported: number;
+}
+
+export interface NamedBytes {
+  name: string;
+  bytes: Uint8Array;
+}
+
+/**
+ * The body of a thread that checks scene maps. Answers the report as JSON text: the thread that receives it
+ * has nothing to do for a long one. Refuses a transcript that cannot be read as `invalid_request`.
+ */
+export async function sceneMapTask(
+  task: ThreadTask<SceneMapRequest>,
+): Promise<ThreadOutcome<AnswerOutcome<string>>> {
+  return answerTask(task, { clock: systemClock }, async ({ file, transcript, ...options }) => {
+    try {
+      const known =
+        transcript === null ? {} : { transcript: readTranscript(transcript.bytes, transcript.name) };
+      const findings = checkSceneMap(file.bytes, file.name, { ...options, ...known });
+      return { answer: JSON.stringify(sceneMapReport([{ file: file.name, findings }])) };
+    } catch (error) {
+      if (!(error instanceof WaybillError)) throw error;
+      return { refused: { ...errorRecord(error), code: 'invalid_request' } };
+    }
+  });
+}
