@@ -59,6 +59,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   template_error: 1,
   worker_failed: 1,
   cancelled: 1,
+  superseded: 1,
   daemon_unreachable: 2,
   connection_lost: 1,
   tls_failed: 2,

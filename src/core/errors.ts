@@ -220,6 +220,12 @@ export const errorTable = {
     about: 'Somebody cancelled the run; what it had begun, the next run of that bundle finishes.',
   },
 
+  superseded: {
+    retryable: false,
+    about:
+      'The run waited for its next try when a newer run of the same bundle path was accepted. The newer run publishes.',
+  },
+
   // clients of a daemon
   daemon_unreachable: {
     retryable: true,

@@ -66,12 +66,23 @@ export async function retry<T>(options: RetryOptions, work: (attempt: number) =>
       const isOver = isBrief ? attempt > policy.retries : elapsedMs() >= forMs;
       const hintMs = hintOf(failure);
       if (isOver || hintMs > maxRetryAfterMs) throw failure;
-      const jitterMs = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
-      const pauseMs = Math.max(hintMs, jitterMs);
+      const pauseMs = Math.max(hintMs, fullJitterMs(policy, attempt, random));
       options.onRetry?.(failure, attempt, pauseMs);
       await clock.sleep(pauseMs, isStopping ? undefined : signal);
     }
   }
+}
+
+/**
+ * The pause after the failed attempt number `attempt`, in milliseconds: drawn uniformly from [0, min(cap,
+ * base · 2^(attempt - 1))).
+ */
+export function fullJitterMs(
+  { baseMs, capMs }: Pick<RetryPolicy, 'baseMs' | 'capMs'>,
+  attempt: number,
+  random: () => number = Math.random,
+): number {
+  return Math.floor(random() * Math.min(capMs, baseMs * 2 ** (attempt - 1)));
 }
 
 function hintOf(failure: unknown): number {

@@ -19,6 +19,9 @@ import type { Triggers } from './trigger.ts';
  * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
  * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
  *
+ * A run that fails for a passing cause is queued again and waits for its next try (`run-retry.ts`). It ends
+ * as `superseded` if a newer run of the same place is accepted before.
+ *
  * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
  * behind the queue is away; over several servers, each call about a pipeline or run whose server is away, and
  * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the
@@ -99,6 +102,13 @@ export interface JobQueue {
   cancel(runId: string): Promise<Cancellation>;
 
   /**
+   * Tries a run that waits for its next try as soon as a worker is free, and resolves with its record. A run
+   * that waits for its turn, or runs, stays as it is. Throws `run_not_found`, and `run_finished` if the run
+   * has ended.
+   */
+  retryNow(runId: string): Promise<RunRecord>;
+
+  /**
    * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
    * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
    * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
@@ -149,6 +159,8 @@ export interface RunQuery extends RunFilter {
 export interface PipelineOverview {
   /** Accepted runs that wait for their turn. */
   waiting: number;
+  /** Runs that wait for their next try. */
+  retrying: number;
   /** Id of the run that a worker has begun; null if there is none. */
   running: string | null;
   /** Copy of the record of the run that was accepted last; null if none is retained. */
@@ -169,7 +181,10 @@ export interface LastSuccess {
 export interface QueueDepth {
   /** Admission slots: uploads that are being received. */
   reserved: number;
-  /** Accepted runs that wait for their turn. `queue_size` limits `reserved + queued`. */
+  /**
+   * Accepted runs that wait for their turn. `queue_size` limits `reserved + queued`: runs that wait for their
+   * next try do not count.
+   */
   queued: number;
   /** Runs that a worker has begun. */
   running: number;

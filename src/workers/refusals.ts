@@ -78,6 +78,12 @@ export function runFinished(status: RunStatus): WaybillError {
   });
 }
 
+export function nothingToRetry(status: RunStatus): WaybillError {
+  return new WaybillError('run_finished', `the run has ended: it has ${status}`, {
+    hint: 'run it again with `waybill runs rerun`, or upload the bundle again',
+  });
+}
+
 export function runNotFinished(status: RunStatus): WaybillError {
   return new WaybillError('run_not_finished', `the run has not ended: it is ${status}`, {
     hint: 'wait for its end, or cancel it',

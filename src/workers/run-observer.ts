@@ -16,6 +16,11 @@ export interface RunObserver {
    */
   started(run: { job: PublishJob; pipelineId: string; waitedSeconds: number }): void;
   /**
+   * A try of the run has failed, `seconds` after it began, and the run waits for its next one. That is
+   * reported neither as started nor as finished. `result` is null if the worker broke.
+   */
+  retried(run: { job: PublishJob; record: RunRecord; seconds: number; result: JobResult | null }): void;
+  /**
    * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
    * stopped; `cancelled`: it failed because somebody cancelled it.
    */
@@ -28,7 +33,11 @@ export interface RunObserver {
   }): void;
 }
 
-export const unobserved: RunObserver = { started: () => undefined, finished: () => undefined };
+export const unobserved: RunObserver = {
+  started: () => undefined,
+  retried: () => undefined,
+  finished: () => undefined,
+};
 
 /** How long the run waited for its turn, in seconds; 0 if it was not queued or has not begun. Pure. */
 export function waitedSeconds({ queued_at, started_at }: RunRecord): number {

@@ -38,6 +38,15 @@ export interface RunRecord {
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;
+  /** The number of the try that runs, ran last, or comes next; 1 is the first. */
+  attempt: number;
+  /** When the next try is due; null unless the run failed for a passing cause and is queued again. */
+  next_try_at: string | null;
+  /** Until when the run is tried again; null if no try has failed for a passing cause. */
+  retry_until: string | null;
+  /** Cause of the last failed try that another one followed or follows; null if there is none. */
+  last_error: ErrorRecord | null;
+  /** While the run waits for its next try, those of the last one. */
   destinations: RunDestination[];
   /** Null unless the run is running. */
   progress: RunProgress | null;

@@ -52,6 +52,7 @@ export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): 
           .end();
       inner.started(run);
     },
+    retried: (run) => inner.retried(run),
     finished: (run) => inner.finished(run),
   };
 }

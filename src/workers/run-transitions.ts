@@ -16,8 +16,9 @@ import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-reco
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
  *                   └─────────────────► failed     the daemon stopped before the run's turn came
  *
- * Whoever cancels a run fails it, while it waits or while it runs.
- * A run that was interrupted and is to be taken up again goes back to queued.
+ * A cancelled run fails, while it waits or while it runs.
+ * A run that was interrupted and is to be taken up again goes back to queued, and so does a run that is tried
+ * again (`run-retry.ts`).
  *
  * Each arrow is a pure function from a record to the next. Only these functions make records, so they read
  * the same whatever queue is in use. Records are readable without a token, so errors go through
@@ -37,6 +38,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     queued_at: null,
     started_at: null,
     finished_at: null,
+    ...firstTry,
     destinations: [],
     progress: null,
     summary: null,
@@ -46,6 +48,9 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     ...noFailedDeliveries,
   };
 }
+
+/** What a record says of its tries before the first has failed. */
+export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
 function triggeredBy(job: PublishJob): TriggeredBy {
   if (job.staged !== null) return { kind: 'upload', tick: null };
@@ -60,11 +65,20 @@ export function queuedRun(record: RunRecord, at: Date): RunRecord {
 
 export function startedRun(record: RunRecord, at: Date): RunRecord {
   const progress = inStage({ outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 });
-  return { ...record, status: 'running', started_at: at.toISOString(), progress };
+  return {
+    ...record,
+    status: 'running',
+    started_at: at.toISOString(),
+    next_try_at: null,
+    destinations: [],
+    warnings: [],
+    progress,
+  };
 }
 
 /** The run was begun and not brought to its end, and waits for its turn again. */
 export function returnedRun(record: RunRecord): RunRecord {
+  if (record.status === 'queued') return record;
   return {
     ...record,
     rerunnable: false,
@@ -181,6 +195,7 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
     ...record,
     status: 'failed',
     finished_at: at.toISOString(),
+    next_try_at: null,
     progress: null,
     error: publicError(error),
   };

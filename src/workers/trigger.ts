@@ -50,13 +50,18 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 
 /**
  * What becomes of a trigger that is not decided yet. A tick wants no run beside the one that is under way; a
- * change wants one that begins after it, and one that waits, even for a pause to end, will. Pure;
- * `trigger.lua` decides the same.
+ * change wants one that begins after it, and one that waits, even for a pause to end or for its next try,
+ * will. Pure; `trigger.lua` decides the same.
  */
 export function outcomeOf(
   { kind }: Trigger,
-  { waiting, running, isPaused }: { waiting: number; running: string | null; isPaused: boolean },
+  {
+    waiting,
+    retrying,
+    running,
+    isPaused,
+  }: { waiting: number; retrying: number; running: string | null; isPaused: boolean },
 ): 'started' | 'coalesced' | 'paused' {
   if (kind === 'schedule' && isPaused) return 'paused';
-  return waiting > 0 || (kind === 'schedule' && running !== null) ? 'coalesced' : 'started';
+  return waiting + retrying > 0 || (kind === 'schedule' && running !== null) ? 'coalesced' : 'started';
 }

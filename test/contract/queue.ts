@@ -10,6 +10,8 @@ import { mostFailedDeliveries, type DeliveryNote } from '../../src/workers/recor
 import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import type { RunWatch } from '../../src/workers/records/run-watch.ts';
+import type { RetriesOf } from '../../src/workers/run-retry.ts';
+import { retryContract } from './retries.ts';
 import { triggerContract } from './triggers.ts';
 
 export interface QueueSettings {
@@ -20,6 +22,8 @@ export interface QueueSettings {
   onExpire: (job: PublishJob) => Promise<void>;
   discard: (job: PublishJob) => Promise<void>;
   keep: KeepLimits;
+  /** By default a failed run is not tried again. */
+  retries?: RetriesOf;
 }
 
 /** What a test of an implementation brings: a fresh queue, and a way to let time pass for it. */
@@ -198,6 +202,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           t.ok(waitedSeconds >= 0 && waitedSeconds < 600);
           begun.push(pipelineId);
         },
+        retried: () => t.fail('nothing is tried again'),
         finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
           t.ok(seconds >= 0 && seconds < 600);
           t.notOk(cancelled);
@@ -506,6 +511,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const ended: unknown[] = [];
     await queue.start(workers.process, {
       started: () => undefined,
+      retried: () => t.fail('nothing is tried again'),
       finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
     });
     await submit(queue, 'maps.1');
@@ -997,7 +1003,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const { queue, elapse, expired } = await start(t, { queueSize: 20, retentionMs: 1_000 });
     const workers = gatedWorkers();
     for (const id of ['maps.1', 'maps.2', 'docs.1']) await submit(queue, id);
-    const none = { waiting: 0, running: null, lastRun: null, lastSuccess: null };
+    const none = { waiting: 0, retrying: 0, running: null, lastRun: null, lastSuccess: null };
     t.match(await queue.overview(['docs', 'a', 'maps']), [
       { waiting: 1, running: null, lastRun: { run_id: 'docs.1', status: 'queued' }, lastSuccess: null },
       none,
@@ -1298,6 +1304,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await t.rejects(late.accept(jobOf('docs.1'), digestOf('A')), { code: 'shutting_down' });
   });
 
+  retryContract(t, start);
   triggerContract(t, {
     start: (settings) => start(t, settings),
     workers: () => {

@@ -63,6 +63,8 @@ async function publish(
     sourceId: 'maps',
     destinations: [destinationOf(workflow)],
     maxWaiting: null,
+    retryForMs: null,
+    whileRetrying: 'pass',
     schedule: null,
     watch: null,
     sceneMaps: { contentRules: 'warning' },

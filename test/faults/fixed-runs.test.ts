@@ -40,6 +40,8 @@ async function run(
     source: location,
     sourceId: location.path,
     maxWaiting: null,
+    retryForMs: null,
+    whileRetrying: 'pass',
     schedule: null,
     watch: null,
     sceneMaps: { contentRules: 'warning' },

@@ -111,6 +111,8 @@ async function repaired(root: Storage): Promise<boolean> {
     sourceId: '/source',
     destinations: [destination],
     maxWaiting: null,
+    retryForMs: null,
+    whileRetrying: 'pass',
     schedule: null,
     watch: null,
     sceneMaps: { contentRules: 'warning' },

@@ -16,6 +16,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   const told: unknown[] = [];
   const observer: RunObserver = {
     started: ({ pipelineId, waitedSeconds }) => told.push({ pipelineId, waitedSeconds }),
+    retried: () => undefined,
     finished: ({ result, ...run }) => told.push({ ...run, hasResult: result !== null }),
   };
   const queue = memoryQueue({

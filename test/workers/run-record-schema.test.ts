@@ -14,6 +14,7 @@ import {
   queuedRun,
   startedRun,
 } from '../../src/workers/run-transitions.ts';
+import { afterFailure, supersededRun } from '../../src/workers/run-retry.ts';
 import { runResult } from '../contract/queue.ts';
 
 const schema = JSON.parse(readFileSync('schemas/run-record.schema.json', 'utf8')) as object;
@@ -34,6 +35,9 @@ t.test('every record that a run goes through is as the schema says', async (t) =
   const broken = new WaybillError('worker_failed', 'the worker thread broke: cannot open /srv/www', {
     hint: 'again',
   });
+  const waiting = afterFailure(failedRun(running, errorRecord(broken), at), at, {
+    ...{ forMs: 60_000, whileRetrying: 'pass', hasOnePlace: false },
+  });
   for (const record of [
     acceptedRun(job, at),
     acceptedRun({ ...job, rerunOf: job.runId }, at),
@@ -42,6 +46,9 @@ t.test('every record that a run goes through is as the schema says', async (t) =
     finishedRun(running, runResult('ok').run, at),
     finishedRun(running, runResult('failed').run, at),
     failedRun(running, errorRecord(broken), at),
+    waiting,
+    startedRun(waiting, at),
+    supersededRun(waiting, 'maps.20261120T020534Z.k3f9q2ab7y', at),
   ]) {
     t.ok(validate(record), `${record.status}: ${ajv.errorsText(validate.errors)}`);
   }

@@ -73,6 +73,7 @@ export const statusOf: Record<ErrorCode, number> = {
   template_error: 500,
   worker_failed: 500,
   cancelled: 500,
+  superseded: 500,
 
   daemon_unreachable: 500,
   connection_lost: 500,

@@ -1,4 +1,5 @@
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
+import type { JobResult } from '../../workers/job.ts';
 import type { RunObserver } from '../../workers/run-observer.ts';
 import type { Definer } from './definer.ts';
 
@@ -53,6 +54,11 @@ export function runMetrics(
     ['pipeline'],
     waitBuckets,
   );
+  const retries = counter(
+    'waybill_run_retries_total',
+    'Tries of runs that failed for a passing cause and are followed by another one.',
+    ['pipeline', 'code'],
+  );
   const publications = publicationMetrics(define);
   const succeededAt = successMetric(define);
   const expect: RunMetrics['expect'] = (ids, of) => {
@@ -61,6 +67,11 @@ export function runMetrics(
     publications.expect(of);
   };
   expect(pipelineIds, places);
+  const published = (result: JobResult | null): void => {
+    if (result === null) return;
+    publications.record(result.run);
+    for (const place of succeededPlaces(result.run)) succeededAt(place, new Date());
+  };
   return {
     expect,
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
@@ -70,9 +81,11 @@ export function runMetrics(
       const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';
       runs.inc({ pipeline: pipelineId, status });
       runSeconds.observe({ pipeline: pipelineId }, seconds);
-      if (result === null) return;
-      publications.record(result.run);
-      for (const place of succeededPlaces(result.run)) succeededAt(place, new Date());
+      published(result);
+    },
+    retried: ({ record, result }) => {
+      retries.inc({ pipeline: record.pipeline_id, code: record.last_error?.code ?? 'internal_error' });
+      published(result);
     },
   };
 }

@@ -44,6 +44,25 @@ export interface RunRecord {
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;
+  /**
+   * The number of the try that runs, ran last, or comes next; 1 is the first.
+   */
+  attempt: number;
+  /**
+   * When the next try is due; null unless the run failed for a passing cause and is queued again.
+   */
+  next_try_at: string | null;
+  /**
+   * Until when the run is tried again; null if no try has failed for a passing cause.
+   */
+  retry_until: string | null;
+  /**
+   * Cause of the last failed try that another one followed or follows; null if there is none.
+   */
+  last_error: null | RunRecordError;
+  /**
+   * While the run waits for its next try, those of the last one.
+   */
   destinations: RunRecordDestination[];
   /**
    * How far it is while it runs; null before and after.
@@ -83,6 +102,15 @@ export interface RunRecordTriggeredBy {
    * The time of the schedule that it was made for; null for the other kinds.
    */
   tick: string | null;
+}
+export interface RunRecordError {
+  code: string;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
+  findings: {
+    [k: string]: unknown;
+  }[];
 }
 export interface RunRecordDestination {
   destination_id: string;
@@ -136,15 +164,6 @@ export interface RunRecordDestination {
    */
   changes_omitted: number;
   error: null | RunRecordError;
-}
-export interface RunRecordError {
-  code: string;
-  message: string;
-  hint: string | null;
-  retryable: boolean;
-  findings: {
-    [k: string]: unknown;
-  }[];
 }
 export interface RunRecordProgress {
   /**

@@ -76,6 +76,8 @@ export interface ServerConfig {
   };
   /** The pages for operators: how long a session lasts, and the variable that holds what seals it. */
   console: { enabled: boolean; sessionMs: number; sessionKeyEnv: string | null };
+  /** How long a failed run is tried again, unless its pipeline says otherwise, in milliseconds; 0: never. */
+  retryForMs: number;
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; mostBundles: number; mostBytes: number };
   /** Partial uploads: how many, with how many bytes together, and how long after the last of them. */
@@ -118,6 +120,10 @@ export interface PipelineConfig {
   destinations: DestinationConfig[];
   /** How many of it may be received or wait at once, of `queueSize`; null: all. */
   maxWaiting: Amount | null;
+  /** How long a failed run of it is tried again, in milliseconds; null: `server.retryForMs`. */
+  retryForMs: number | null;
+  /** Whether later runs pass a run that waits for its next try, or wait behind it. */
+  whileRetrying: 'pass' | 'wait';
   /** Null: no run starts by the clock. */
   schedule: ScheduleConfig | null;
   /** Null: no change of the source starts a run; otherwise the source is local. */

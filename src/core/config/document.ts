@@ -34,6 +34,7 @@ export interface ConfigDocument {
     metrics: { enabled: boolean; token_env?: string };
     console: { enabled: boolean; session: string; session_key_env?: string };
     resumable: { max_uploads: number; max_bytes?: string | number; retention: string };
+    retry_for: string;
     rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };
     admin_token_env?: string;
@@ -77,6 +78,8 @@ export interface PipelineDocument {
   source: SourceDocument;
   destinations: DestinationDocument[];
   max_waiting?: string | number;
+  retry_for?: string;
+  while_retrying: 'pass' | 'wait';
   schedule?: string;
   timezone: string;
   catch_up: 'none' | 'once';

@@ -90,6 +90,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
     },
     metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
     console: resolveConsole(server.console),
+    retryForMs: resolveDuration(server.retry_for),
     rerun: {
       // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
@@ -157,6 +158,8 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
       resolveDestination(destination, pipeline.source, base),
     ),
     maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
+    retryForMs: pipeline.retry_for === undefined ? null : resolveDuration(pipeline.retry_for),
+    whileRetrying: pipeline.while_retrying,
     ...resolveTriggers(pipeline),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
   };

@@ -11,12 +11,14 @@ import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
 import type { RunSlots } from './run-slots.ts';
 import type { RunStore } from './store.ts';
+import { newerOf } from './superseding.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { isKept, isRerunnable, stagedBytes } from '../kept-bundles.ts';
 import { cancelled } from '../refusals.ts';
 import { waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
+import { afterFailure, nextTryOf, pauseOf, supersededRun, type RetriesOf } from '../run-retry.ts';
 import {
   cancelledRun,
   failedRun,
@@ -44,6 +46,9 @@ export interface DispatcherOptions {
   observer: RunObserver;
   /** Called when the job needs what is staged no more, while its record stays. */
   discard: (job: PublishJob) => Promise<void>;
+  retries: RetriesOf;
+  /** As `BullmqQueueOptions.onOutcome`. */
+  onOutcome: (job: PublishJob, next: RunRecord) => void;
   /** Resolves once the events of what was done until now are kept. Never rejects. */
   told: () => Promise<void>;
 }
@@ -92,7 +97,7 @@ const longestRetryMs = 2_000;
  * two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
-  const { store, pipelines, clock, log, observer, slots } = options;
+  const { store, pipelines, clock, log, observer, slots, retries } = options;
   const candidates = new Set<string>();
   const running = new Map<string, Running>();
   const interrupted: string[] = [];
@@ -111,7 +116,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       candidates.delete(pipelineId);
       let job: Job<Ticket> | undefined;
       try {
-        if ((await store.isPaused(pipelineId)) || !(await options.mayBegin(pipelineId))) continue;
+        if (!(await store.mayTake(pipelineId)) || !(await options.mayBegin(pipelineId))) continue;
         const token = randomUUID();
         job = await pipelines.next(pipelineId, token);
         if (job !== undefined) begin(pipelineId, job, token);
@@ -189,11 +194,22 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     if (taken === null) return insist(() => pipelines.end(job, token, null));
     // It was paused after this host had looked.
     if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
+    // A worker died before it had postponed the job.
+    if ('pauseMs' in taken) return insist(() => pipelines.postpone(job, token, taken));
+    const newer =
+      taken.record.attempt > 1 ? await insist(() => newerOf(store, taken.job, retries)) : undefined;
+    if (newer !== undefined) {
+      const superseded = supersededRun(taken.record, newer, clock.now());
+      options.onOutcome(taken.job, superseded);
+      await tellAll();
+      await end(job, token, taken.job, superseded);
+      return;
+    }
     const { pipelineId } = taken.job;
     const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(taken.job) };
-    log.info({ ...fields, take: taken.takes }, 'run started');
-    const begun = startedRun({ ...taken.record, destinations: [] }, clock.now());
-    if (taken.takes === 1)
+    log.info({ ...fields, take: taken.takes, attempt: taken.record.attempt }, 'run started');
+    const begun = startedRun(taken.record, clock.now());
+    if (taken.takes === 1 && begun.attempt === 1)
       observer.started({ job: taken.job, pipelineId, waitedSeconds: waitedSeconds(begun) });
     const since = clock.monotonic();
     await insist(() => store.save(token, begun));
@@ -207,44 +223,72 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     });
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
-    // The next worker tells what this one has not, if it dies before the end is recorded; afterwards nobody
-    // would.
-    await insist(() => promised(options.told(), abandoned.signal));
     const hasBeenCancelled = taken.isCancelled || hasCode(abort.signal.reason, 'cancelled');
-    const ended = recordOf(progress.record(), outcome, hasBeenCancelled);
-    const record = { ...ended, rerunnable: isRerunnable(taken.job, ended) };
-    if (closing.signal.aborted && record.status !== 'succeeded' && !hasBeenCancelled) {
+    const ended = recordOf(progress.record(), outcome, hasBeenCancelled, clock.now());
+    if (closing.signal.aborted && ended.status !== 'succeeded' && !hasBeenCancelled) {
+      await tellAll();
       interrupted.push(runId);
       log.info(fields, 'run given back');
       await insist(() => store.giveBack(token, queuedRun({ ...taken.record }, clock.now())));
       return insist(() => pipelines.giveBack(job, token));
     }
-    const keeps = isKept(taken.job, record);
-    const end = { retentionMs: options.retentionMs, bytes: keeps ? stagedBytes(taken.job) : null };
-    const isOurs = await insist(() => store.finish(token, record, end));
-    if (!isOurs) {
-      log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
+    const next = await afterTry(taken.job, ended);
+    options.onOutcome(taken.job, next);
+    await tellAll();
+    const result = 'result' in outcome ? outcome.result : null;
+    if (next.status === 'queued' && (await isPostponed(job, token, next))) {
+      observer.retried({ job: taken.job, record: next, seconds, result });
+      log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it is tried again');
       return;
     }
+    const last = next.status === 'queued' ? cancelledRun(ended, null, clock.now()) : next;
+    if (!(await end(job, token, taken.job, last))) return;
+    const { status } = last;
     observer.finished({
-      pipelineId,
-      seconds,
-      succeeded: record.status === 'succeeded',
-      cancelled: isCancelled(record),
-      result: 'result' in outcome ? outcome.result : null,
+      ...{ pipelineId, seconds, succeeded: status === 'succeeded', cancelled: isCancelled(last), result },
     });
-    log.info({ ...fields, status: record.status }, 'run finished');
+    log.info({ ...fields, status }, 'run finished');
     if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
-    await insist(() => pipelines.end(job, token, record));
-    if (!keeps) await options.discard(taken.job);
   }
 
-  function recordOf(record: RunRecord, outcome: Outcome, hasBeenCancelled: boolean): RunRecord {
-    if (hasBeenCancelled)
-      return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, clock.now());
-    return 'result' in outcome
-      ? finishedRun(record, outcome.result.run, clock.now())
-      : failedRun(record, errorRecord(asWaybillError(outcome.error)), clock.now());
+  /**
+   * Waits for the events of what was done until now: the next worker reports what this one has not if it dies
+   * before the outcome is recorded; afterwards no other would.
+   */
+  const tellAll = (): Promise<void> => insist(() => promised(options.told(), abandoned.signal));
+
+  /** The record of a run after its try: final, or queued for the next one. */
+  async function afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
+    if (ended.status !== 'failed') return ended;
+    const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
+    if (next === ended) return ended;
+    const newer = await insist(() => newerOf(store, job, retries));
+    return newer === undefined ? next : supersededRun(ended, newer, clock.now());
+  }
+
+  /** False if the run is not to wait for its next try: it was cancelled, or another worker has it. */
+  async function isPostponed(job: Job<Ticket>, token: string, next: RunRecord): Promise<boolean> {
+    const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
+    const wait = { pauseMs: pauseOf(next, clock.now()), blocks };
+    const outcome = await insist(() => store.retry(token, next, wait));
+    if (outcome === 'ok') await insist(() => pipelines.postpone(job, token, wait));
+    return outcome === 'ok';
+  }
+
+  /** Records the end of a run and ends its job; false if another worker has taken the run over. */
+  async function end(job: Job<Ticket>, token: string, of: PublishJob, last: RunRecord): Promise<boolean> {
+    const record = { ...last, rerunnable: isRerunnable(of, last) };
+    const keeps = isKept(of, record);
+    const { retentionMs } = options;
+    const bytes = keeps ? stagedBytes(of) : null;
+    if (!(await insist(() => store.finish(token, record, { retentionMs, bytes })))) {
+      const { runId } = of;
+      log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
+      return false;
+    }
+    await insist(() => pipelines.end(job, token, record));
+    if (!keeps) await options.discard(of);
+    return true;
   }
 
   /** Repeats the call until Redis answers or this process gives up. */
@@ -303,6 +347,13 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       return interrupted;
     },
   };
+}
+
+function recordOf(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
+  if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
+  return 'result' in outcome
+    ? finishedRun(record, outcome.result.run, now)
+    : failedRun(record, errorRecord(asWaybillError(outcome.error)), now);
 }
 
 /** Rejects with `queue_unavailable` if `signal` aborts first. */

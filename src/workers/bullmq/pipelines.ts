@@ -1,5 +1,6 @@
 import { Queue, Worker, type Job } from 'bullmq';
 import pMap from 'p-map';
+import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './store.ts';
@@ -23,7 +24,7 @@ export interface PipelineQueues {
    * also if several hosts do it at once.
    */
   handOver(pipelineId: string): Promise<void>;
-  /** The pipelines in which a job waits, in one question for all. */
+  /** The pipelines in which a job waits or is postponed, in one question for all. */
   waiting(): Promise<string[]>;
   /** Whether a job waits in the pipeline, whether or not another is active. */
   isWaiting(pipelineId: string): Promise<boolean>;
@@ -38,12 +39,20 @@ export interface PipelineQueues {
   withdraw(pipelineId: string, runId: string): Promise<void>;
   /** Puts the job back at the head of its queue. */
   giveBack(job: Job<Ticket>, token: string): Promise<void>;
+  /**
+   * The job is not taken for so many milliseconds. With `blocks` it waits at the head of its queue, and keeps
+   * others from being taken (`RunStore.mayTake`).
+   */
+  postpone(job: Job<Ticket>, token: string, wait: { pauseMs: number; blocks: boolean }): Promise<void>;
+  /** A job that was postponed may be taken now. */
+  promote(pipelineId: string, runId: string): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface PipelineQueuesOptions {
   link: RedisLink;
   store: RunStore;
+  clock: Clock;
   log: Log;
   prefix: string;
   pipelineIds: readonly string[];
@@ -61,7 +70,7 @@ const keptForBoard = 1000;
 const keptEvents = 1000;
 
 export async function pipelineQueues(options: PipelineQueuesOptions): Promise<PipelineQueues> {
-  const { link, store, log, workerTimeoutMs } = options;
+  const { link, store, clock, log, workerTimeoutMs } = options;
   const prefix = `${options.prefix}:queue`;
   // BullMQ shares the connection and does not close it. Its errors are those of calls, which also reject.
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
@@ -131,11 +140,13 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       const ids = [...queues.keys()];
       const lengths = await link.ask(async () => {
         const asked = link.redis.pipeline();
-        for (const id of ids) asked.llen(`${prefix}:${id}:wait`);
+        for (const id of ids) asked.llen(`${prefix}:${id}:wait`).zcard(`${prefix}:${id}:delayed`);
         return asked.exec();
       });
       // An error in place of a length: asking for the job itself will tell.
-      return ids.filter((_, index) => lengths?.[index]?.[1] !== 0);
+      return ids.filter((_, index) =>
+        (lengths ?? []).slice(2 * index, 2 * index + 2).some(([, length]) => length !== 0),
+      );
     },
     isWaiting: async (pipelineId) =>
       (await link.ask(() => link.redis.llen(`${prefix}:${pipelineId}:wait`))) > 0,
@@ -173,6 +184,15 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       await queues.get(pipelineId)?.remove(runId).catch(quiet);
     },
     giveBack: (job, token) => link.ask(() => ended(job.moveToWait(token))),
+    postpone: (job, token, { pauseMs, blocks }) =>
+      link.ask(() =>
+        ended(blocks ? job.moveToWait(token) : job.moveToDelayed(clock.now().getTime() + pauseMs, token)),
+      ),
+    promote: async (pipelineId, runId) => {
+      // BullMQ refuses a job that is not delayed: it waits already.
+      const job = await link.ask(async () => queues.get(pipelineId)?.getJob(runId));
+      await job?.promote().catch(quiet);
+    },
     close: async () => {
       await Promise.all([...workers.values()].map((worker) => worker.close(true)));
       await Promise.all([...queues.values()].map((queue) => queue.close()));

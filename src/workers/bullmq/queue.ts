@@ -11,13 +11,16 @@ import { pipelineQueues } from './pipelines.ts';
 import { runFeed } from './records/run-feed.ts';
 import { runSlots, type RunSlots } from './run-slots.ts';
 import { runStore, scopeKey } from './store.ts';
+import { supersede } from './superseding.ts';
 import { bullmqTriggers } from './triggers.ts';
 import type { PublishJob } from '../job.ts';
 import type { AdmissionRequest, JobQueue } from '../queue.ts';
 import type { PipelineMarks } from './records/pipeline-marks.ts';
 import { isRerunnable, type KeepLimits } from '../kept-bundles.ts';
-import { runFinished, runUnknown } from '../refusals.ts';
+import { nothingToRetry, runFinished, runUnknown } from '../refusals.ts';
 import { unobserved } from '../run-observer.ts';
+import type { RunRecord } from '../run-record.ts';
+import { dueRun, noRetries, type RetriesOf } from '../run-retry.ts';
 import { cancelledRun, isCancelled } from '../run-transitions.ts';
 
 /** The key that proves that Redis stores something disappears after this time. */
@@ -59,6 +62,13 @@ export interface BullmqQueueOptions {
   discard?: (job: PublishJob) => Promise<void>;
   /** How long bundles of ended runs stay staged; by default as long as their records. */
   keep?: KeepLimits;
+  /** How failed runs are tried again; by default not at all. */
+  retries?: RetriesOf;
+  /**
+   * Called before the outcome of a try is recorded, and after the end of a run that waited for its next one:
+   * `next` is its record from then on.
+   */
+  onOutcome?: (job: PublishJob, next: RunRecord) => void;
   /**
    * Resolves once the events of what was done until now are kept beyond this process, which the end of a run
    * waits for; by default they are not. Never rejects.
@@ -138,10 +148,16 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     await pipelines.handOver(pipelineId);
     wake(pipelineId);
   };
-  const onAccepted = (pipelineId: string): Promise<void> =>
-    handOver(pipelineId).catch((error: unknown) =>
-      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers'),
-    );
+  const { retries = noRetries, onOutcome = () => undefined } = options;
+  const onEnd = ({ pipelineId, runId }: PublishJob): Promise<void> => pipelines.withdraw(pipelineId, runId);
+  const onAccepted = async (pipelineId: string): Promise<void> => {
+    try {
+      await supersede(pipelineId, { ...options, store, retries, onOutcome, onEnd });
+      await handOver(pipelineId);
+    } catch (error) {
+      log.warn({ pipeline_id: pipelineId, err: error }, 'accepted; handed over once redis answers');
+    }
+  };
   const admission = admissions({
     ...options,
     store,
@@ -247,6 +263,8 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
         link,
         store,
         pipelines,
+        retries,
+        onOutcome,
         wake,
         process,
         observer,
@@ -279,9 +297,23 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
       }
       if (outcome === 'forgotten') {
         await pipelines.withdraw(record.pipeline_id, runId);
+        // Others may have waited behind it.
+        wake(record.pipeline_id);
         await discard(done.job);
       }
       return { outcome, record };
+    },
+    retryNow: async (runId) => {
+      const found = await store.find(runId);
+      const done = found === undefined ? null : await store.retryNow(dueRun(found, clock.now()));
+      if (done === null) throw runUnknown();
+      const { outcome, record } = done;
+      if (outcome === 'finished') throw nothingToRetry(record.status);
+      if (outcome === 'due') {
+        await pipelines.promote(record.pipeline_id, runId);
+        wake(record.pipeline_id);
+      }
+      return record;
     },
     noteDelivery: (runId, note) => store.noteDelivery(runId, note),
     isInterrupted: (runId) => dispatch?.isInterrupted(runId) ?? false,

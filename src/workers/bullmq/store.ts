@@ -7,6 +7,7 @@ import { deliveryNotes } from './records/delivery-notes.ts';
 import { processStore, type ProcessStore } from './records/process-store.ts';
 import { pipelineMarks, type PipelineMarks } from './records/pipeline-marks.ts';
 import { rerunStore, type RerunStore } from './records/rerun-store.ts';
+import { retryStore, type RetryStore } from './records/retry-store.ts';
 import { runReads, type RunReads } from './records/run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
 import { steeringStore, type SteeringStore } from './records/steering.ts';
@@ -20,7 +21,8 @@ import type { RunRecord } from '../run-record.ts';
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
  * away.
  */
-export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunReads, ProcessStore {
+export interface RunStore
+  extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads, ProcessStore {
   /** As `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
@@ -53,9 +55,10 @@ export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RunRe
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is.
+   * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is,
+   * and `Early` before its next try is due.
    */
-  take(runId: string, owner: string, at: Date): Promise<Taken | 'paused' | null>;
+  take(runId: string, owner: string, at: Date): Promise<Taken | Early | 'paused' | null>;
   /**
    * `bytes` is the size of the run's bundle, which is kept; null if it goes.
    *
@@ -109,6 +112,13 @@ export interface Taken {
   begunAt: string | null;
 }
 
+/** The next try of the run is due in `pauseMs` milliseconds. */
+export interface Early {
+  pauseMs: number;
+  /** Later runs of the pipeline wait behind it. */
+  blocks: boolean;
+}
+
 export interface JobLock {
   lockKey: string;
   activeKey: string;
@@ -145,6 +155,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     ...triggerStore(link, run, at),
     ...runReads(run),
     ...rerunStore(link, run, at),
+    ...retryStore(run),
     ...processStore(link, run, at),
     noteDelivery: deliveryNotes(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
@@ -202,6 +213,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       const answer = (await run('take', { runId, owner, at: at.toISOString() })) as string[];
       const [outcome, record, job, takes, begun = ''] = answer;
       if (outcome === 'paused') return 'paused';
+      if (outcome === 'early') return { pauseMs: Number(record), blocks: job === '1' };
       if (record === undefined || job === undefined) return null;
       const isCancelled = outcome === 'cancelled';
       const begunAt = begun === '' ? null : begun;

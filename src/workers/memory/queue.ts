@@ -17,9 +17,10 @@ import type {
   QueueDepth,
   RunQuery,
 } from '../queue.ts';
-import { runFinished, runUnknown } from '../refusals.ts';
+import { nothingToRetry, runFinished, runUnknown } from '../refusals.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
+import { noRetries, type RetriesOf } from '../run-retry.ts';
 import { isCancelled } from '../run-transitions.ts';
 import type { DeliveryNote } from '../records/failed-deliveries.ts';
 import type { RunPage } from '../records/page-of-runs.ts';
@@ -46,6 +47,13 @@ export interface MemoryQueueOptions extends SlotLimits {
   discard?: (job: PublishJob) => Promise<void>;
   /** How long bundles of ended runs stay staged; by default as long as their records. */
   keep?: KeepLimits;
+  /** How failed runs are tried again; by default not at all. */
+  retries?: RetriesOf;
+  /**
+   * Called before the outcome of a try, or the end of a run that waits for its next one, is recorded: `next`
+   * is its record from then on.
+   */
+  onOutcome?: (job: PublishJob, next: RunRecord) => void;
   /** Where transitions are written; by default nowhere. */
   journal?: Journal;
   /** Called for a run of the journal that is given up, because too many processes ended while it ran. */
@@ -74,7 +82,7 @@ export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
  * Of a pipeline that is paused no run begins, and none is waited for at the end.
  */
 class QueueOfOneProcess implements MemoryQueue {
-  readonly #options: MemoryQueueOptions & { journal: Journal };
+  readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
   readonly #runs: RunBook;
   readonly #turns: Turns;
   readonly #admissions: Admissions;
@@ -83,12 +91,14 @@ class QueueOfOneProcess implements MemoryQueue {
   #closing: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: MemoryQueueOptions) {
-    const { journal = noJournal, onGivenUp = () => undefined } = options;
-    this.#options = { ...options, journal };
+    const { journal = noJournal, retries = noRetries } = options;
+    const { onGivenUp = () => undefined, onOutcome = () => undefined } = options;
+    this.#options = { ...options, journal, retries };
     const keys = new Keys();
     this.#runs = new RunBook({
       ...this.#options,
       onGivenUp,
+      onOutcome,
       onForget: ({ key, job }) => {
         if (key !== null) keys.forget(key.scope, job.runId);
       },
@@ -185,6 +195,15 @@ class QueueOfOneProcess implements MemoryQueue {
     this.#runs.noteDelivery(runId, note);
   }
 
+  async retryNow(runId: string): Promise<RunRecord> {
+    this.#runs.expire();
+    const run = this.#runs.get(runId);
+    if (run === undefined) throw runUnknown();
+    if (run.record.finished_at !== null) throw nothingToRetry(run.record.status);
+    this.#turns.retryNow(run);
+    return structuredClone(run.record);
+  }
+
   tell(runId: string, what: string): boolean {
     return this.#runs.tell(runId, what);
   }
@@ -217,6 +236,7 @@ class QueueOfOneProcess implements MemoryQueue {
     const { clock, journal } = this.#options;
     this.#admissions.drain();
     if (journal.outlives) this.#turns.hold();
+    else this.#turns.endRetries();
     if (!this.#isIdle())
       await new Promise<void>((resolve) => {
         const timeout = clock.timeout(timeoutMs, resolve);

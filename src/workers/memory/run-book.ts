@@ -18,6 +18,7 @@ import {
   returnedRun,
   startedRun,
 } from '../run-transitions.ts';
+import { afterFailure, dueRun, hasSamePlace, supersededRun, type RetriesOf } from '../run-retry.ts';
 import { RunWaiters } from '../run-waiters.ts';
 import { Bundles } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
@@ -54,6 +55,13 @@ export interface RunBookOptions {
   retentionMs: number;
   /** Called once when a finished run is forgotten, before `onExpire`. */
   onForget: (run: Run) => void;
+  /** How failed runs are tried again. */
+  retries: RetriesOf;
+  /**
+   * Called before the outcome of a try, or the end of a run that waits for its next one, is recorded: `next`
+   * is its record from then on.
+   */
+  onOutcome: (job: PublishJob, next: RunRecord) => void;
   /** Called for a run that is given up, because too many processes ended while it ran. */
   onGivenUp: (job: PublishJob, error: WaybillError) => void;
   /** Called once when a finished run is forgotten; the job's staged directory can go then. */
@@ -79,6 +87,7 @@ export class RunBook {
   readonly #waiters = new RunWaiters();
   /** By pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
+  #hasRetries = true;
   /** For those who watch. */
   readonly feed: RunFeed;
   readonly bundles: Bundles<Run>;
@@ -225,19 +234,55 @@ export class RunBook {
     this.feed.changed(run.record, before);
   }
 
-  /** The worker answered. Those who wait hear of it with `keep`. */
+  /** The worker answered: the run has ended, or waits for its next try. Waiters are notified by `keep`. */
   finish(run: Run, result: JobResult): void {
-    this.#end(run, finishedRun(run.record, result.run, this.#options.clock.now()));
+    this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** The worker broke, or the run never had its turn. Those who wait hear of it with `keep`. */
+  /** The worker broke: the run has failed, or waits for its next try. Waiters are notified by `keep`. */
+  broke(run: Run, error: unknown): void {
+    this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
+  }
+
+  /** The run fails without a turn. Waiters are notified by `keep`. */
   fail(run: Run, error: unknown): void {
     this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** Somebody cancelled it; `result` as in `cancelledRun`. Those who wait hear of it with `keep`. */
+  /** The run was cancelled; `result` as in `cancelledRun`. Waiters are notified by `keep`. */
   cancel(run: Run, result: JobResult | null): void {
-    this.#end(run, cancelledRun(run.record, result?.run ?? null, this.#options.clock.now()));
+    const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
+    // The caller of `JobQueue.cancel` reports the end of a run that waited.
+    if (run.record.status === 'running') this.#options.onOutcome(run.job, ended);
+    this.#end(run, ended);
+  }
+
+  /** The next try of a run that waits for it is due. */
+  makeDue(run: Run): void {
+    this.#change(run, dueRun(run.record, this.#options.clock.now()));
+  }
+
+  /** Ends a run that waits for its next try, for the newer run of the same place. */
+  supersede(run: Run, by: Run): void {
+    const ended = supersededRun(run.record, by.job.runId, this.#options.clock.now());
+    this.#options.onOutcome(run.job, ended);
+    this.#end(run, ended);
+  }
+
+  /** The newest run of the same place that was accepted later; undefined if there is none. */
+  newerOf(run: Run): Run | undefined {
+    const { pipelineId } = run.job;
+    const settings = this.#options.retries(pipelineId);
+    for (const newer of this.#lines.get(pipelineId)?.newestFirst() ?? []) {
+      if (newer === run) return undefined;
+      if (newer.kept === null && hasSamePlace(run.job, newer.job, settings)) return newer;
+    }
+    return undefined;
+  }
+
+  /** From now on a failed run is not tried again. */
+  endRetries(): void {
+    this.#hasRetries = false;
   }
 
   /** The run waits again, for another process. */
@@ -247,12 +292,13 @@ export class RunBook {
   }
 
   /**
-   * Notes that `what` of the run is told. False if it was before, by a process that ended before the run did.
+   * Notes that `what` of the run is told. False if it was before: by an earlier process, or after an earlier
+   * try.
    */
   tell(runId: string, what: string): boolean {
     const { journal } = this.#options;
     const run = this.#runs.get(runId);
-    if (run === undefined || !journal.outlives) return true;
+    if (run === undefined) return true;
     if (run.told.includes(what)) return false;
     run.told.push(what);
     journal.changed(run);
@@ -278,6 +324,30 @@ export class RunBook {
     for (const runId of this.#waiters.runIds) this.#waiters.finished(runId);
     this.feed.close();
     await Promise.all([this.bundles.close(), this.#finished.close()]);
+  }
+
+  /** The try of a run has ended with this record. */
+  #tried(run: Run, ended: RunRecord): void {
+    if (run.isInterrupted) {
+      this.#end(run, ended);
+      return;
+    }
+    const next = ended.status === 'failed' && this.#hasRetries ? this.#afterFailure(run, ended) : ended;
+    this.#options.onOutcome(run.job, next);
+    if (next.status !== 'queued') {
+      this.#end(run, next);
+      return;
+    }
+    run.begun = 0;
+    this.#change(run, next);
+  }
+
+  #afterFailure(run: Run, failed: RunRecord): RunRecord {
+    const { clock, retries } = this.#options;
+    const now = clock.now();
+    const next = afterFailure(failed, now, retries(run.job.pipelineId));
+    const newer = next === failed ? undefined : this.newerOf(run);
+    return newer === undefined ? next : supersededRun(failed, newer.job.runId, now);
   }
 
   #end(run: Run, record: RunRecord): void {

@@ -6,7 +6,12 @@ import type { Journal } from './journal.ts';
 export interface TriggersOptions {
   journal: Journal;
   /** How a pipeline stands. */
-  stateOf: (pipelineId: string) => { waiting: number; running: string | null; isPaused: boolean };
+  stateOf: (pipelineId: string) => {
+    waiting: number;
+    retrying: number;
+    running: string | null;
+    isPaused: boolean;
+  };
   /** Queues the run, or throws why it cannot be. */
   start: (job: TriggeredJob) => Promise<RunRecord>;
 }

@@ -8,7 +8,9 @@ import type { JobProcessor, Pause } from '../queue.ts';
 import { cancelled } from '../refusals.ts';
 import { unobserved, waitedSeconds, type RunObserver } from '../run-observer.ts';
 import { isCancelled } from '../run-transitions.ts';
+import { isRetrying, nextTryOf, type RetriesOf } from '../run-retry.ts';
 import type { Journal } from './journal.ts';
+import { RetryLine } from './retry-line.ts';
 import type { Run, RunBook } from './run-book.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -18,6 +20,7 @@ export interface TurnsOptions {
   /** Jobs at once. */
   maxConcurrency: number;
   runs: RunBook;
+  retries: RetriesOf;
   journal: Journal;
   /** Called when a run has ended. */
   onEnd: () => void;
@@ -39,10 +42,12 @@ interface Active {
  * Whose turn it is. A run is `waiting` (in the order of acceptance), then `active` (at most one a pipeline,
  * at most `maxConcurrency` in all), then finished. Whenever a run arrives or leaves `active`, `pump` starts
  * the first waiting ones whose pipeline is free and not paused; a run that waits for its pipeline does not
- * delay those of others.
+ * delay those of others. A run that waits for its next try is in a line of its own, and comes back to its
+ * place when that is due.
  */
 export class Turns {
   readonly #options: TurnsOptions;
+  readonly #retries: RetryLine<Run>;
   #processor: JobProcessor | undefined;
   #observer = unobserved;
   #isHeld = false;
@@ -53,6 +58,7 @@ export class Turns {
 
   constructor(options: TurnsOptions) {
     this.#options = options;
+    this.#retries = new RetryLine<Run>({ clock: options.clock, onDue: (run) => this.#lineUp(run) });
     this.#pauses = new Map(options.journal.pauses);
   }
 
@@ -74,10 +80,11 @@ export class Turns {
     return this.#active.size;
   }
 
-  /** How many runs of a pipeline wait, and which one runs. */
-  of(pipelineId: string): { waiting: number; running: string | null } {
+  /** How many runs of a pipeline wait for their turn and for their next try, and which one runs. */
+  of(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
     const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
-    return { waiting: this.#waiting.lengthOf(pipelineId), running };
+    const retrying = this.#retries.of(pipelineId).length;
+    return { waiting: this.#waiting.lengthOf(pipelineId), retrying, running };
   }
 
   /** Whether nothing runs, and nothing will unless it is added. */
@@ -92,9 +99,23 @@ export class Turns {
     this.#pump();
   }
 
+  /** Runs that wait for their next try, and that this one replaces, have ended then. */
   add(run: Run): void {
-    this.#waiting.push(run.job.pipelineId, run);
-    this.#pump();
+    const { runs } = this.#options;
+    for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
+    if (!isRetrying(run.record)) {
+      this.#lineUp(run);
+      return;
+    }
+    this.#retries.add(run);
+    this.#replace(run, runs.newerOf(run));
+  }
+
+  /** As `JobQueue.retryNow`; does nothing unless the run waits for its next try. */
+  retryNow(run: Run): void {
+    if (!this.#retries.remove(run)) return;
+    this.#options.runs.makeDue(run);
+    this.#lineUp(run);
   }
 
   get pauses(): ReadonlyMap<string, Pause> {
@@ -122,9 +143,11 @@ export class Turns {
   cancel(run: Run): 'forgotten' | 'stopping' | undefined {
     const { runs, onEnd } = this.#options;
     const { pipelineId } = run.job;
-    if (this.#waiting.remove(pipelineId, run)) {
+    if (this.#waiting.remove(pipelineId, run) || this.#retries.remove(run)) {
       runs.cancel(run, null);
       runs.keep(run);
+      // Others may have waited behind it.
+      this.#pump();
       onEnd();
       return 'forgotten';
     }
@@ -143,6 +166,17 @@ export class Turns {
   /** Starts nothing any more; what waits is left for the next process. */
   hold(): void {
     this.#isHeld = true;
+    this.#retries.close();
+  }
+
+  /** What waits is lost with this process: each run has one more try, and no other after it. */
+  endRetries(): void {
+    const { runs } = this.#options;
+    runs.endRetries();
+    for (const run of this.#retries.takeAll()) {
+      runs.makeDue(run);
+      this.#lineUp(run);
+    }
   }
 
   /**
@@ -169,6 +203,20 @@ export class Turns {
     return [...undone, ...neverStarted];
   }
 
+  #lineUp(run: Run): void {
+    this.#waiting.push(run.job.pipelineId, run, run.arrival);
+    this.#pump();
+  }
+
+  #replace(waiting: Run, newer: Run | undefined): void {
+    const { runs, onEnd } = this.#options;
+    if (newer === undefined || !this.#retries.remove(waiting)) return;
+    runs.supersede(waiting, newer);
+    runs.keep(waiting);
+    this.#pump();
+    onEnd();
+  }
+
   #pump(): void {
     if (this.#processor === undefined || this.#isHeld) return;
     while (this.#active.size < this.#options.maxConcurrency) {
@@ -183,11 +231,18 @@ export class Turns {
   /** Takes the run that begins next. A suspect begins once nothing runs, and nothing begins beside it. */
   #next(): Run | undefined {
     if ([...this.#active.values()].some(({ run }) => run.begun > endsBeforeAlone)) return undefined;
-    const isFree = (id: string): boolean => !this.#active.has(id) && !this.#pauses.has(id);
+    const isFree = (id: string): boolean =>
+      !this.#active.has(id) && !this.#pauses.has(id) && !this.#isBlocked(id);
     const isSuspect = (id: string): boolean =>
       isFree(id) && (this.#waiting.firstOf(id)?.begun ?? 0) >= endsBeforeAlone;
     if (!this.#waiting.has(isSuspect)) return this.#waiting.take(isFree);
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
+  }
+
+  /** Whether a run waits for its next try, and later ones of its pipeline wait behind it. */
+  #isBlocked(pipelineId: string): boolean {
+    if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
+    return this.#options.retries(pipelineId).whileRetrying === 'wait';
   }
 
   /** Never rejects. Calls the processor only after `active` has the run. */
@@ -198,7 +253,8 @@ export class Turns {
     const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
     const { pipelineId } = job;
-    this.#observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(run.record) });
+    if (run.record.attempt === 1)
+      this.#observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(run.record) });
     const since = clock.monotonic();
     let result: JobResult | null = null;
     try {
@@ -209,14 +265,19 @@ export class Turns {
     } catch (error) {
       if (!run.isInterrupted) log.error({ run_id: job.runId, ...traceFields(job), err: error }, 'run failed');
       if (wasCancelled(signal)) runs.cancel(run, null);
-      else runs.fail(run, error);
+      else runs.broke(run, error);
     }
     this.#active.delete(pipelineId);
     const succeeded = run.record.status === 'succeeded';
+    const seconds = (clock.monotonic() - since) / 1000;
     if (run.isInterrupted && !succeeded) {
       runs.giveBack(run);
+    } else if (isRetrying(run.record)) {
+      log.warn({ run_id: job.runId, ...nextTryOf(run.record) }, 'run failed; it is tried again');
+      this.#observer.retried({ job, record: run.record, seconds, result });
+      this.#ends.note(pipelineId, clock.monotonic());
+      this.#retries.add(run);
     } else {
-      const seconds = (clock.monotonic() - since) / 1000;
       this.#observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(run.record), result });
       this.#ends.note(pipelineId, clock.monotonic());
       runs.keep(run);

@@ -10,7 +10,6 @@ interface Place<T> {
  */
 export class WaitingLine<T> {
   readonly #lines = new Map<string, Place<T>[]>();
-  #arrivals = 0;
   #length = 0;
 
   get length(): number {
@@ -27,11 +26,12 @@ export class WaitingLine<T> {
     return this.#lines.get(pipelineId)?.[0]?.item;
   }
 
-  push(pipelineId: string, item: T): void {
-    const place = { arrival: this.#arrivals++, item };
-    const line = this.#lines.get(pipelineId);
-    if (line === undefined) this.#lines.set(pipelineId, [place]);
-    else line.push(place);
+  /** @param arrival Its place among all items; one that arrived earlier stands before later ones. */
+  push(pipelineId: string, item: T, arrival: number): void {
+    const line = this.#lines.get(pipelineId) ?? [];
+    this.#lines.set(pipelineId, line);
+    const index = line.findLastIndex((place) => place.arrival < arrival) + 1;
+    line.splice(index, 0, { arrival, item });
     this.#length += 1;
   }
 

@@ -1,4 +1,5 @@
 import type { RunDestination, RunRecord } from '../run-record.ts';
+import { firstTry } from '../run-transitions.ts';
 import { noFailedDeliveries } from './failed-deliveries.ts';
 
 /** A record as it stands in Redis, written by waybill alone. */
@@ -12,6 +13,7 @@ type LaterField =
   | 'rerunnable'
   | 'triggered_by'
   | 'trace_id'
+  | keyof typeof firstTry
   | 'failed_deliveries'
   | 'failed_deliveries_omitted';
 
@@ -27,6 +29,7 @@ export function withLaterFields(record: EarlierRecord): RunRecord {
   const triggeredBy = { kind: 'request' as const, tick: null };
   return {
     ...{ rerun_of: null, channel: null, rerunnable: false, triggered_by: triggeredBy, trace_id: null },
+    ...firstTry,
     ...noFailedDeliveries,
     ...record,
     destinations: record.destinations.map((one) => ({ ...noChanges, ...one })),

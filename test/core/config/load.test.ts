@@ -105,6 +105,8 @@ t.test('the smallest configuration gets every default', async (t) => {
           },
         ],
         maxWaiting: null,
+        retryForMs: null,
+        whileRetrying: 'pass',
         schedule: null,
         watch: null,
         sceneMaps: { contentRules: 'warning' },

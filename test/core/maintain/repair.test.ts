@@ -36,6 +36,8 @@ const pipeline: PipelineConfig = {
   sourceId: '/source',
   destinations: [at('web', true), at('mirror')],
   maxWaiting: null,
+  retryForMs: null,
+  whileRetrying: 'pass',
   schedule: null,
   watch: null,
   sceneMaps: { contentRules: 'warning' },

@@ -58,6 +58,7 @@ class Publisher {
     const open = storageOpener({ clock: systemClock, log: silentLog, secrets });
     this.#pipeline = {
       ...{ id: 'site', sourceId: 'site', maxWaiting: null, schedule: null, watch: null },
+      ...{ retryForMs: null, whileRetrying: 'pass' as const },
       source: source.location,
       autoManifest: { include: [], exclude: [], links: 'refuse', ...patterns },
       sceneMaps: { contentRules: 'warning' },

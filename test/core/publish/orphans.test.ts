@@ -70,6 +70,8 @@ class Stand {
       sourceId,
       destinations: this.#destinations,
       maxWaiting: null,
+      retryForMs: null,
+      whileRetrying: 'pass',
       schedule: null,
       watch: null,
       sceneMaps: { contentRules: 'warning' },

@@ -22,6 +22,8 @@ const pipeline: PipelineConfig = {
   ],
   sourceId: '/source',
   maxWaiting: null,
+  retryForMs: null,
+  whileRetrying: 'pass',
   schedule: null,
   watch: null,
   sceneMaps: { contentRules: 'warning' },

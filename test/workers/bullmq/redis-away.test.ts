@@ -141,6 +141,7 @@ t.test(
 function counter(counts: string[]): RunObserver {
   return {
     started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
+    retried: () => undefined,
     finished: ({ pipelineId, succeeded, result }) =>
       counts.push(
         `${pipelineId} ${succeeded ? 'succeeded' : 'failed'}${result === null ? ', no result' : ''}`,

@@ -14,7 +14,7 @@ t.test('as if one looked through all that wait, from the first on (property)', a
       let model: { pipelineId: string; item: string }[] = [];
       for (const [index, what] of steps.entries())
         if ('push' in what) {
-          line.push(what.push, `${what.push}${index}`);
+          line.push(what.push, `${what.push}${index}`, index);
           model.push({ pipelineId: what.push, item: `${what.push}${index}` });
         } else if ('remove' in what) {
           const gone = model[what.remove] ?? { pipelineId: 'a', item: 'unknown' };

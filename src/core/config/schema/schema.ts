@@ -8,7 +8,17 @@ import { serverSchema } from './server.ts';
 import { tracingSchema } from './tracing.ts';
 import { databases } from '../../weather/database/settings.ts';
 import { templates, weather } from '../../weather/settings.ts';
-import { amount, choice, environmentName, id, instant, list, map, path } from '../../settings/kinds.ts';
+import {
+  amount,
+  choice,
+  duration,
+  environmentName,
+  id,
+  instant,
+  list,
+  map,
+  path,
+} from '../../settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and
@@ -68,6 +78,16 @@ const pipeline = map({
       'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, queue_size alone bounds them.',
     )
     .example('50%'),
+  retry_for: duration({ atLeast: '0s', atMost: '7d' })
+    .description(
+      'How long a run that failed for a passing cause is tried again, from its first failure on. 0s: a failed run is not tried again. Without it, server.retry_for.',
+    )
+    .example('2h'),
+  while_retrying: choice('pass', 'wait')
+    .default('pass')
+    .description(
+      'Order of later runs of the pipeline while a run waits for its next try: they pass it, or wait behind it. A newer upload of the same bundle path replaces the waiting run in both cases. Later runs always wait if the pipeline has fixed and other destinations.',
+    ),
   ...scheduleSettings,
   scene_maps: map({
     content_rules: choice('warning', 'error')

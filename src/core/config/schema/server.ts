@@ -146,6 +146,11 @@ export const serverSchema = map({
   http: http.default(),
   metrics: metricsSchema.default(),
   console: consoleSchema.default(),
+  retry_for: duration({ atLeast: '0s', atMost: '7d' })
+    .default('30m')
+    .description(
+      'How long a run that failed for a passing cause (a storage that cannot be reached, a busy destination) is tried again, from its first failure on. 0s: a failed run is not tried again. Pipelines can set their own retry_for.',
+    ),
   rerun: rerun.default(),
   resumable: resumable.default(),
   worker: worker.default(),

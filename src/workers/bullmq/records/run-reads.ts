@@ -64,9 +64,10 @@ export function runReads(run: RunScript): RunReads {
     overview: async (pipelineIds) => {
       const answer = (await run('overview', {}, pipelineIds)) as (string | number)[];
       return pipelineIds.map((_id, index) => {
-        const [waiting, running, newest, success] = answer.slice(4 * index).map(String);
+        const [waiting, running, newest, success, retrying] = answer.slice(5 * index).map(String);
         return {
           waiting: Number(waiting),
+          retrying: Number(retrying),
           running: running === '' ? null : (running ?? null),
           lastRun: optionalRecord(newest ?? ''),
           lastSuccess: (success ?? '') === '' ? null : (JSON.parse(success as string) as LastSuccess),

@@ -13,7 +13,8 @@ export interface SteeringStore {
   pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
   /** False if it was not paused. */
   resume(pipelineId: string): Promise<boolean>;
-  isPaused(pipelineId: string): Promise<boolean>;
+  /** Whether a run of the pipeline may be taken: it is not paused, and none waits behind a next try. */
+  mayTake(pipelineId: string): Promise<boolean>;
   /** As `JobQueue.pauses`. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
   /**
@@ -37,7 +38,7 @@ export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: st
       return pauseOf((await run('pause', { pipeline, since, reason: JSON.stringify(reason) })) as string);
     },
     resume: async (pipelineId) => (await ask(() => redis.hdel(key, pipelineId))) === 1,
-    isPaused: async (pipelineId) => (await ask(() => redis.hexists(key, pipelineId))) === 1,
+    mayTake: async (pipeline) => (await run('mayTake', { pipeline })) === 1,
     pauses: async () => {
       const found = await ask(() => redis.hgetall(key));
       return new Map(Object.entries(found).map(([pipelineId, text]) => [pipelineId, pauseOf(text)]));

@@ -12,6 +12,10 @@
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
     queued:<pipeline>  set of them
+    retrying:<pipeline>
+                       sorted set of the runs that wait for their next try, by the time at which it is due; they
+                       are in no other line
+    blocking           hash: pipeline → a run that waits for its next try, and that later ones wait behind
     ends               list of the times at which the last runs ended, the latest first
     ends:<pipeline>    those of one pipeline
     paused             hash: a pipeline that is paused → JSON of {since, reason}
@@ -121,6 +125,30 @@ local function queueRun(runId, pipeline, job, record, key, digest)
   redis.call('ZADD', prefix .. 'outbox:' .. pipeline, seq, runId)
   redis.call('SADD', prefix .. 'outboxes', pipeline)
   return position
+end
+
+-- A run waits no longer, neither for its turn nor for its next try.
+local function leaveLine(runId, pipeline)
+  redis.call('ZREM', prefix .. 'queued', runId)
+  redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
+  redis.call('ZREM', prefix .. 'retrying:' .. pipeline, runId)
+  if redis.call('HGET', prefix .. 'blocking', pipeline) == runId then
+    redis.call('HDEL', prefix .. 'blocking', pipeline)
+  end
+end
+
+-- In how many milliseconds the next try of a run is due; 0 if it is, or if the run waits for none.
+local function dueIn(runId, pipeline)
+  local due = redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId)
+  return due and math.max(0, tonumber(due) - now) or 0
+end
+
+-- Remembers when turns of runs ended.
+local function noteEnd(pipeline, mostEnds)
+  for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
+    redis.call('LPUSH', ended, now)
+    redis.call('LTRIM', ended, 0, mostEnds - 1)
+  end
 end
 
 -- The bundle of a run is kept no longer, or belongs to another run.

@@ -18,7 +18,7 @@ export function clearance(shards: () => Shards): (shard: number, pipelineId: str
     for (const other of left) {
       if (!answering.has(other)) return false;
       const [found] = await at(other).overview([pipelineId]);
-      if (found === undefined || found.waiting > 0 || found.running !== null) return false;
+      if (found === undefined || found.waiting + found.retrying > 0 || found.running !== null) return false;
     }
     if (left.length > 0)
       await at(shard).marks.set(

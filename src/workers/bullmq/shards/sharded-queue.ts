@@ -124,6 +124,7 @@ function queueOver(shards: Shards, clock: Clock): ShardedQueue {
       return wasPaused;
     },
     cancel: async (runId) => (await known(runId)).queue.cancel(runId),
+    retryNow: async (runId) => (await known(runId)).queue.retryNow(runId),
     rerun: async (runId, newRunId, trace) => {
       const { queue, record } = await known(runId);
       // Two Redis cannot agree on whose turn it is.

@@ -119,13 +119,17 @@ export function shardedReads(shards: Shards, clock: Clock): ShardedReads {
   }
 }
 
-const nothing: PipelineOverview = { waiting: 0, running: null, lastRun: null, lastSuccess: null };
+const nothing: PipelineOverview = {
+  ...{ waiting: 0, retrying: 0 },
+  ...{ running: null, lastRun: null, lastSuccess: null },
+};
 
 /** How a pipeline stands that has runs on two Redis. */
 function together(one: PipelineOverview, other: PipelineOverview): PipelineOverview {
   const isLater = (a: string | undefined, b: string | undefined): boolean => (a ?? '') > (b ?? '');
   return {
     waiting: one.waiting + other.waiting,
+    retrying: one.retrying + other.retrying,
     running: one.running ?? other.running,
     lastRun: isLater(other.lastRun?.accepted_at, one.lastRun?.accepted_at) ? other.lastRun : one.lastRun,
     lastSuccess: isLater(other.lastSuccess?.finished_at, one.lastSuccess?.finished_at)

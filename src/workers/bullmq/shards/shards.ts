@@ -51,7 +51,7 @@ export async function openShards(options: ShardsOptions): Promise<Shards> {
     if (foreign.length === 0) return;
     const overviews = await queue.overview(foreign);
     const left = overviews.flatMap((one, index) =>
-      one.waiting > 0 || one.running !== null ? [foreign[index] as string] : [],
+      one.waiting + one.retrying > 0 || one.running !== null ? [foreign[index] as string] : [],
     );
     if (left.length > 0) {
       await queue.addPipelines(left);

@@ -31,6 +31,7 @@ local function outcomeOf()
   if passes == '1' then return 'passed' end
   if isTick and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return 'paused' end
   if redis.call('SCARD', prefix .. 'queued:' .. pipeline) > 0 then return 'coalesced' end
+  if redis.call('ZCARD', prefix .. 'retrying:' .. pipeline) > 0 then return 'coalesced' end
   if isTick then
     for _, running in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
       if redis.call('HGET', prefix .. 'run:' .. running, 'pipeline') == pipeline then return 'coalesced' end

@@ -20,8 +20,7 @@ if state == 'running' then
   redis.call('PUBLISH', prefix .. 'cancel', runId)
   return {'stopping', current}
 end
-redis.call('ZREM', prefix .. 'queued', runId)
-redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
+leaveLine(runId, pipeline)
 redis.call('ZREM', prefix .. 'outbox:' .. pipeline, runId)
 endRun(runId, record, retentionMs, key, digest, '')
 return {'forgotten', record, job}

@@ -25,8 +25,5 @@ if outcome.status == 'succeeded' then
 end
 redis.call('SREM', prefix .. 'running', runId)
 endRun(runId, record, retentionMs, key, digest, bytes)
-for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
-  redis.call('LPUSH', ended, now)
-  redis.call('LTRIM', ended, 0, mostEnds - 1)
-end
+noteEnd(pipeline, mostEnds)
 return 1

@@ -12,7 +12,7 @@ local known = redis.call('HMGET', run, 'pipeline', 'key', 'digest')
 local pipeline, key, digest = known[1], known[2], known[3]
 if pipeline then
   redis.call('ZREM', prefix .. 'runs:' .. pipeline, runId)
-  redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
+  leaveLine(runId, pipeline)
   forgetKey(key, 'u ' .. digest .. ' ' .. runId)
 end
 local revision = redis.call('ZSCORE', prefix .. 'changed', runId)

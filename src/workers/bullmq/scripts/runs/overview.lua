@@ -3,8 +3,8 @@
 
   ARGV[2…] pipelines
 
-  Returns {runs that wait, id of the run that runs or '', newest record or '', last success as JSON or '', …},
-  four values for each pipeline
+  Returns {runs that wait, id of the run that runs or '', newest record or '', last success as JSON or '', runs
+  that wait for their next try, …}, five values for each pipeline
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do
@@ -18,5 +18,6 @@ for i = 2, #ARGV do
   answer[#answer + 1] = running[ARGV[i]] or ''
   answer[#answer + 1] = newest and recordOf(newest) or ''
   answer[#answer + 1] = redis.call('HGET', prefix .. 'succeeded', ARGV[i]) or ''
+  answer[#answer + 1] = redis.call('ZCARD', prefix .. 'retrying:' .. ARGV[i])
 end
 return answer

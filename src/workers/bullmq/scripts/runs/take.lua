@@ -6,6 +6,7 @@
   ARGV[4]  at     RFC 3339, by the worker's clock
 
   Returns {} if the run is finished or unknown | {'paused'} if its pipeline is: the run stays as it was |
+  {'early', milliseconds, '1' if later runs wait behind it or '0'} before its next try is due: likewise |
   {'taken' | 'cancelled', record, job, how often it was taken, as a string, when it was taken before, or ''};
   'cancelled': it is to be ended
 ]]
@@ -17,9 +18,13 @@ local state, record, job, pipeline = known[1], known[2], known[3], known[4]
 local outcome = known[5] == '1' and 'cancelled' or 'taken'
 if not state or state == 'finished' then return {} end
 if outcome == 'taken' and redis.call('HEXISTS', prefix .. 'paused', pipeline) == 1 then return {'paused'} end
+local pauseMs = dueIn(runId, pipeline)
+if outcome == 'taken' and pauseMs > 0 then
+  local blocks = redis.call('HGET', prefix .. 'blocking', pipeline) == runId
+  return {'early', tostring(pauseMs), blocks and '1' or '0'}
+end
 local begun = known[6] or ''
 redis.call('HSET', run, 'state', 'running', 'owner', owner, 'begun', begun == '' and at or begun)
-redis.call('ZREM', prefix .. 'queued', runId)
-redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
+leaveLine(runId, pipeline)
 redis.call('SADD', prefix .. 'running', runId)
 return {outcome, record, job, tostring(redis.call('HINCRBY', run, 'takes', 1)), begun}

@@ -1,0 +1,21 @@
+--[[
+  Makes the next try of a run due, if it waits for one.
+
+  ARGV[2]  runId
+  ARGV[3]  record  JSON: what it is then
+
+  Returns {} if the run is unknown | {'finished' | 'due' | 'unchanged', record}
+]]
+local runId, record = ARGV[2], ARGV[3]
+
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'state', 'pipeline')
+local state, pipeline = known[1], known[2]
+if not state then return {} end
+if state == 'finished' then return {'finished', redis.call('HGET', run, 'record')} end
+if not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then
+  return {'unchanged', redis.call('HGET', run, 'record')}
+end
+redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now, runId)
+saveRecord(runId, record)
+return {'due', redis.call('HGET', run, 'record')}

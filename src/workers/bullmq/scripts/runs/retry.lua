@@ -1,0 +1,28 @@
+--[[
+  Lets a run whose try has failed wait for its next one.
+
+  ARGV[2]  runId
+  ARGV[3]  owner
+  ARGV[4]  record    JSON
+  ARGV[5]  pauseMs   until the next try
+  ARGV[6]  mostEnds  how many ends of runs are remembered
+  ARGV[7]  blocks    1: later runs of the pipeline wait behind it
+
+  Returns 1, also if it waits already | 0 if the run has another owner | 2 if it was cancelled meanwhile
+]]
+local runId, owner, record, pauseMs, mostEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local blocks = ARGV[7]
+
+local run = prefix .. 'run:' .. runId
+local known = redis.call('HMGET', run, 'owner', 'state', 'pipeline', 'cancel')
+local state, pipeline = known[2], known[3]
+if known[1] ~= owner then return 0 end
+if state == 'queued' then return 1 end
+if state ~= 'running' then return 0 end
+if known[4] == '1' then return 2 end
+saveRecord(runId, record, 'state', 'queued', 'takes', 0)
+redis.call('SREM', prefix .. 'running', runId)
+redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now + pauseMs, runId)
+if blocks == '1' then redis.call('HSET', prefix .. 'blocking', pipeline, runId) end
+noteEnd(pipeline, mostEnds)
+return 1

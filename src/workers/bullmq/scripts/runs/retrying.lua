@@ -1,0 +1,16 @@
+--[[
+  Lists the runs of a pipeline that wait for their next try.
+
+  ARGV[2]  pipeline
+
+  Returns {record, job, …}
+]]
+local pipeline = ARGV[2]
+
+local answer = {}
+for _, runId in ipairs(redis.call('ZRANGE', prefix .. 'retrying:' .. pipeline, 0, -1)) do
+  local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'record', 'job')
+  answer[#answer + 1] = known[1]
+  answer[#answer + 1] = known[2]
+end
+return answer

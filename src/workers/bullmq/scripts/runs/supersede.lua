@@ -1,0 +1,18 @@
+--[[
+  Ends a run that waits for its next try: a newer one replaces it. Its bundle is kept.
+
+  ARGV[2]  runId
+  ARGV[3]  record       JSON
+  ARGV[4]  retentionMs
+  ARGV[5]  bytes        of its bundle, or '' if it has none
+
+  Returns 1 | 0 if it does not wait for its next try any more
+]]
+local runId, record, retentionMs, bytes = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+local known = redis.call('HMGET', prefix .. 'run:' .. runId, 'pipeline', 'key', 'digest')
+local pipeline, key, digest = known[1], known[2], known[3]
+if not pipeline or not redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId) then return 0 end
+leaveLine(runId, pipeline)
+endRun(runId, record, retentionMs, key, digest, bytes)
+return 1

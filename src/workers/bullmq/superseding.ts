@@ -1,0 +1,47 @@
+import type { Clock } from '../../core/clock.ts';
+import type { RunStore } from './store.ts';
+import type { PublishJob } from '../job.ts';
+import { isRerunnable } from '../kept-bundles.ts';
+import type { RunRecord } from '../run-record.ts';
+import { hasSamePlace, supersededRun, type RetriesOf } from '../run-retry.ts';
+
+/** As many later runs of a pipeline are looked at. */
+const mostNewer = 1_000;
+
+/** The id of the newest run of the same place that was accepted later; undefined if there is none. */
+export async function newerOf(
+  store: Pick<RunStore, 'newer'>,
+  job: PublishJob,
+  retries: RetriesOf,
+): Promise<string | undefined> {
+  const settings = retries(job.pipelineId);
+  const newer = await store.newer(job.runId, mostNewer);
+  return newer.find((other) => hasSamePlace(job, other, settings))?.runId;
+}
+
+export interface SupersedeOptions {
+  store: RunStore;
+  clock: Clock;
+  retentionMs: number;
+  retries: RetriesOf;
+  onOutcome: (job: PublishJob, next: RunRecord) => void;
+  /** Called for each run that has ended. */
+  onEnd: (job: PublishJob) => Promise<void>;
+}
+
+/**
+ * Ends the runs of a pipeline that wait for their next try and that newer ones replace. Called after each
+ * acceptance. If this host dies before, a run is ended when its next try is due.
+ */
+export async function supersede(pipelineId: string, options: SupersedeOptions): Promise<void> {
+  const { store, clock, retries, retentionMs, onOutcome, onEnd } = options;
+  for (const { job, record } of await store.retrying(pipelineId)) {
+    const by = await newerOf(store, job, retries);
+    if (by === undefined) continue;
+    const ended = supersededRun(record, by, clock.now());
+    const next = { ...ended, rerunnable: isRerunnable(job, ended) };
+    if (!(await store.supersede(job, next, retentionMs))) continue;
+    onOutcome(job, next);
+    await onEnd(job);
+  }
+}
