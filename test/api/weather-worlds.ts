@@ -86,6 +86,9 @@ async function emptied(target: Target): Promise<void> {
     [],
   );
   if (tables.length === 0) return createTables(target);
-  const names = tables.map(({ table_name: name }) => `weather.${String(name)}`);
-  await target.run(`truncate ${names.join(', ')} restart identity cascade`);
+  // Faster than truncating them, which makes new files; without the order that foreign keys ask for.
+  const statements = tables.map(({ table_name: name }) => `delete from weather.${String(name)};`).join(' ');
+  await target.run(
+    `set session_replication_role = replica; ${statements} set session_replication_role = default`,
+  );
 }

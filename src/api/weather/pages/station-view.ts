@@ -18,7 +18,17 @@ import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
 import { dataOf, type Section } from './section.ts';
 import { states } from './states.ts';
-import { ageOf, cloudsOf, moment, plural, quantity, skyOf, temperatureUnit, windOf } from './words.ts';
+import {
+  ageOf,
+  cloudsOf,
+  forecastWindOf,
+  moment,
+  plural,
+  quantity,
+  skyOf,
+  temperatureUnit,
+  windOf,
+} from './words.ts';
 
 export interface StationContent {
   place: PlaceData;
@@ -235,9 +245,7 @@ function hourOf(period: HourlyForecastData['periods'][number], data: HourlyForec
     time: textHelpers.time(period.startsAt, data?.timeZone ?? null, 'short'),
     temperature: quantity(period.temperature, units?.temperature ?? ''),
     precipitation: quantity(period.precipitationProbability, '%'),
-    wind: [period.windDirection ?? '', quantity(period.windSpeedMax, units?.windSpeed ?? '', 0)]
-      .join(' ')
-      .trim(),
+    wind: forecastWindOf(period, units?.windSpeed ?? ''),
     sky: period.shortForecast ?? '',
   };
 }

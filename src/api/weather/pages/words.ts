@@ -17,17 +17,44 @@ export function temperatureUnit(units: UnitSystem): string {
   return signs[converterOf(units).units.temperature] ?? '';
 }
 
-/** `NNW 15 km/h, gusts 30 km/h`. */
+const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
+
+/** A point of the compass in words: `NNW` is `north-northwest`; null if it is not a point. */
+export function directionOf(point: string): string | null {
+  if (!/^[NESW]{1,3}$/.test(point)) return null;
+  const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
+  return names.length < 3 ? names.join('') : `${names[0]}-${names.slice(1).join('')}`;
+}
+
+/** `North-northwest at 15 km/h, gusts to 30 km/h`, `Calm`. */
 export function windOf(
   wind: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   unit: string,
 ): string {
   const { windDirection, windSpeed, windGust } = wind;
   if (windSpeed === null) return unknown;
-  if (windSpeed === 0) return 'calm';
-  const from = windDirection === null ? 'variable ' : `${textHelpers.compass(windDirection)} `;
-  const gusts = windGust === null ? '' : `, gusts ${quantity(windGust, unit, 0)}`;
-  return `${from}${quantity(windSpeed, unit, 0)}${gusts}`;
+  if (windSpeed === 0) return 'Calm';
+  const from = windDirection === null ? 'variable' : directionOf(textHelpers.compass(windDirection));
+  const gusts = windGust === null ? '' : `, gusts to ${quantity(windGust, unit, 0)}`;
+  return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
+}
+
+/** `West 8 to 16 km/h`, `Calm`. */
+export function forecastWindOf(
+  wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
+  unit: string,
+): string {
+  const { windDirection, windSpeedMin, windSpeedMax } = wind;
+  if (windSpeedMax === null) return unknown;
+  if (windSpeedMax === 0) return 'Calm';
+  const from = windDirection === null ? '' : `${capital(directionOf(windDirection) ?? windDirection)} `;
+  const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
+  const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
+  return `${from}${range}${quantity(windSpeedMax, unit, 0)}`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** `Tue 20 Jan 12:51 EST`. */
@@ -77,5 +104,5 @@ export function cloudsOf(
       return `${amounts[amount]}${base === null ? '' : `${at}${base.toLocaleString('en-US')}\u00a0${unit}`}`;
     })
     .join(', ');
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return capital(text);
 }

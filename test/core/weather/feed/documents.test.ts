@@ -105,7 +105,7 @@ t.test('a broken field of an alert is noted, and a broken alert stays without an
   t.same(rest.leftOut, [
     'features[3]: sent is missing; read as unknown',
     'features[5]: severity is "Worst", expected one of Extreme, Severe, Moderate, Minor, Unknown; read as unknown',
-    'features[7]: geocode.UGC has "nowhere", which is no UGC code; this area is unknown',
+    'features[7]: geocode has "nowhere", which names no zone; this area is unknown',
     'features[8]: properties.id is missing',
   ]);
   t.equal(alertsIn(rest), alertsIn(whole));

@@ -1,5 +1,5 @@
 import { instantOf, oneOf, orNoted, textOf, type AreaRow, type Json, type Note, type Row } from './rows.ts';
-import { sameByUgc } from './same-codes.ts';
+import { sameByUgc, ugcOfSame } from './same-codes.ts';
 import { areaCodes, isFireProduct } from './zone-keys.ts';
 
 /** Rows of alerts: what the JSON of api.weather.gov and CAP have in common. */
@@ -61,19 +61,23 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
   return row['status'] === 'Actual' && isTest(row, vtec) ? { ...row, status: 'Test' } : row;
 }
 
-/** The areas of an alert by UGC, with the SAME codes of each. Codes that are not UGC are noted. */
+/**
+ * The areas of an alert by UGC, with the SAME codes of each. Without UGC codes, SAME codes say which counties
+ * those are. Codes that are neither are noted.
+ */
 export function alertAreas(
   { alert_id, event, vtec }: AlertRow,
   codes: { ugcs: readonly string[]; same: readonly string[]; affected: readonly string[] },
   note: Note,
 ): { areas: AreaRow[]; unreadable: string[] } {
+  const isNamed = codes.ugcs.length > 0 || codes.affected.length > 0;
   const { areas, unreadable } = areaCodes(
-    codes.ugcs,
+    isNamed ? codes.ugcs : zonesOfSame(codes.same),
     codes.affected,
     isFireProduct(textOf(event) ?? '', vtec),
   );
   for (const code of unreadable)
-    note(`geocode.UGC has ${JSON.stringify(code.slice(0, 60))}, which is no UGC code; this area is unknown`);
+    note(`geocode has ${JSON.stringify(code.slice(0, 60))}, which names no zone; this area is unknown`);
   const rows = [...sameByUgc([...areas.keys()], codes.same)].map(([ugc, same]) => ({
     alert_id,
     ugc,
@@ -81,6 +85,11 @@ export function alertAreas(
     kind: areas.get(ugc) ?? 'public',
   }));
   return { areas: rows, unreadable };
+}
+
+/** UGC codes for SAME codes; a code without one stays as it is. */
+export function zonesOfSame(codes: readonly string[]): string[] {
+  return codes.map((code) => ugcOfSame(code) ?? code);
 }
 
 /** Words by which a message calls itself a test, and events that are tests. */

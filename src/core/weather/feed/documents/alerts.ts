@@ -34,11 +34,15 @@ export function alertsOf(
     leftOut.push(message),
   );
   const all: Alert[] = [];
+  const seen = new Set<string>();
   const broken: { place: string; feature: Json; reason: string }[] = [];
   for (const [index, feature] of features.entries()) {
     const place = `features[${index}]`;
     try {
-      all.push(alertOf(feature, (message) => leftOut.push(`${place}: ${message}`)));
+      const item = alertOf(feature, (message) => leftOut.push(`${place}: ${message}`));
+      // What an identifier stands for never changes.
+      if (!seen.has(item.alert.alert_id)) all.push(item);
+      seen.add(item.alert.alert_id);
     } catch (error) {
       broken.push({ place, feature, reason: reasonOf(error) });
     }
@@ -55,19 +59,38 @@ export function alertsOf(
     all.push(unreadableAlert(feature, fetchedAt));
   }
   const replaced = new Set(all.flatMap(replacedBy));
+  const keyOf = ({ alert }: Alert): string => replacement(alert['status'], alert.alert_id);
   return {
     family: 'alerts',
+    isWholeList: true,
     fetchedAt,
     sourceUpdatedAt: updated,
-    alerts: all.map((item) => ({ ...item, listed: item.listed && !replaced.has(item.alert.alert_id) })),
+    alerts: all.map((item) => ({ ...item, listed: item.listed && !replaced.has(keyOf(item)) })),
   };
 }
 
 /**
- * An Update takes the place of the alerts it refers to; a Cancel may cancel a part, and so removes nothing.
+ * An Update replaces the alerts that it refers to, of the same status: that of an exercise replaces no
+ * warning. A Cancel may cancel a part, so it removes nothing.
  */
-function replacedBy({ alert, references }: Alert): unknown[] {
-  return alert['message_type'] === 'Update' ? references.map((reference) => reference['ref_id']) : [];
+function replacedBy({ alert, references }: Alert): string[] {
+  if (alert['message_type'] !== 'Update') return [];
+  return references.flatMap(({ ref_id: id }) =>
+    id === alert.alert_id ? [] : [replacement(alert['status'], id)],
+  );
+}
+
+function replacement(status: unknown, id: unknown): string {
+  return `${String(status)} ${String(id)}`;
+}
+
+/** `sender,identifier,sent` of each reference in a text, which has spaces between them. */
+export function referencesIn(text: string): [identifier: string, sender: string, sent: string][] {
+  return text
+    .trim()
+    .split(/\s+/)
+    .map((one) => one.split(','))
+    .map(([sender = '', identifier = '', sent = '']) => [identifier, sender, sent]);
 }
 
 function alertOf(feature: Json, note: Note): Alert {
@@ -95,10 +118,7 @@ function alertOf(feature: Json, note: Note): Alert {
     areas,
     references: [
       ...mapsOf(p['references']).map((item) => [item['identifier'], item['sender'], item['sent']]),
-      // `sender,identifier,sent`, with spaces between references.
-      ...textsOf(parameters['expiredReferences'])
-        .flatMap((text) => text.trim().split(/\s+/))
-        .map((text) => [text.split(',')[1], text.split(',')[0], text.split(',')[2]]),
+      ...textsOf(parameters['expiredReferences']).flatMap(referencesIn),
     ].flatMap(([identifier, sender, sent]) => {
       const ref_id = textOf(identifier);
       if (ref_id === null) {

@@ -1,4 +1,5 @@
-import { alertAreas, alertRow, isOver } from './alert-rows.ts';
+import { alertAreas, alertRow, isOver, zonesOfSame } from './alert-rows.ts';
+import { referencesIn } from './alerts.ts';
 import { BrokenDocument } from './faults.ts';
 import {
   instantOf,
@@ -28,8 +29,8 @@ const lists = [
 ];
 
 /**
- * One CAP message, version 1.1 or 1.2, with any prefix, as a poll that listed it alone. Each `info` is an
- * alert of its own, as it has an event and areas of its own; translations of the first are left out.
+ * One CAP message, version 1.1 or 1.2, with any prefix. It adds to the alerts that are in force. Each `info`
+ * is an alert of its own, as it has an event and areas of its own; translations of the first are left out.
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
@@ -42,6 +43,7 @@ export function capOf(text: string, note: Note): Loadable {
   if (kept.length < infos.length) note(`${infos.length - kept.length} translations are left out`);
   return {
     family: 'alerts',
+    isWholeList: false,
     fetchedAt: instantOf(cap['sent'], 'sent', note),
     sourceUpdatedAt: null,
     alerts: kept.map((info, index) =>
@@ -52,7 +54,14 @@ export function capOf(text: string, note: Note): Loadable {
 
 function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; note: Note }): Alert {
   const areas = mapsOf(info['area']);
-  const codesOf = (name: string): string[] => areas.flatMap((area) => valuesOf(area['geocode'], name));
+  const sameOf = (area: Json): string[] => [
+    ...valuesOf(area['geocode'], 'SAME'),
+    ...valuesOf(area['geocode'], 'FIPS6'),
+  ];
+  const ugcsOf = (area: Json): string[] => {
+    const ugcs = valuesOf(area['geocode'], 'UGC');
+    return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
+  };
   const parameters = parametersOf(info['parameter']);
   const vtec = (parameters['VTEC'] ?? []).flatMap((value) =>
     value
@@ -82,15 +91,15 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
     },
     note,
   );
-  const same = [...codesOf('SAME'), ...codesOf('FIPS6')];
-  const found = alertAreas(row, { ugcs: codesOf('UGC'), same, affected: [] }, note);
+  const codes = { ugcs: areas.flatMap(ugcsOf), same: areas.flatMap(sameOf), affected: [] };
+  const found = alertAreas(row, codes, note);
   // An outline replaces codes, so it has to be that of every area.
   const isOutlined = places.every(({ polygons }) => polygons.length > 0);
   const polygons = isOutlined ? places.flatMap((place) => place.polygons) : [];
   const unreadable = [
     ...found.unreadable,
     ...places
-      .filter(({ area, polygons }) => polygons.length === 0 && valuesOf(area['geocode'], 'UGC').length === 0)
+      .filter(({ area, polygons }) => polygons.length === 0 && ugcsOf(area).length === 0)
       .map(({ area }) => textOf(area['areaDesc']) ?? 'an area without a name'),
   ];
   return {
@@ -98,17 +107,19 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
       ...row,
       event_code: mapsOf(info['eventCode']).flatMap((code) => textOf(code['value']) ?? [])[0] ?? null,
       response: firstText(info['responseType']),
-      parameters: unreadable.length === 0 || isOutlined ? {} : { UnreadableUGC: unreadable },
+      parameters:
+        unreadable.length === 0 || isOutlined ? parameters : { ...parameters, UnreadableUGC: unreadable },
       geometry: polygons.length === 0 ? null : { type: 'MultiPolygon', coordinates: polygons },
     },
     areas: found.areas,
-    references: (textOf(cap['references']) ?? '').split(/\s+/).flatMap((text) => {
-      const [sender, ref_id, sent] = text.split(',');
-      if (ref_id === undefined || ref_id === '') return [];
-      const at = new Date(sent ?? '');
-      const ref_sent_at = Number.isNaN(at.getTime()) ? null : at.toISOString();
-      return [{ alert_id, ref_id, ref_sender: textOf(sender), ref_sent_at }];
-    }),
+    references: [cap['references'], ...(parameters['expiredReferences'] ?? [])]
+      .flatMap((text) => referencesIn(textOf(text) ?? ''))
+      .flatMap(([ref_id, sender, sent]) => {
+        if (ref_id === '') return [];
+        const at = new Date(sent);
+        const ref_sent_at = Number.isNaN(at.getTime()) ? null : at.toISOString();
+        return [{ alert_id, ref_id, ref_sender: textOf(sender), ref_sent_at }];
+      }),
     listed: row['message_type'] !== 'Cancel' && !isOver(vtec),
   };
 }

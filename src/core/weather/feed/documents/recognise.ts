@@ -50,9 +50,8 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   const text = storable(raw);
   const start = text.trimStart();
   if (start.startsWith('{') || start.startsWith('[')) return fromJson(parsed(text), reading);
-  if (/^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*)*<(?:[\w.-]+:)?alert[\s>]/.test(start))
-    return [capOf(text, reading.note)];
-  if (start.includes('<graphicasts>')) return [graphicastsOf(text)];
+  if (capStart.test(start)) return [capOf(text, reading.note)];
+  if (start.includes('<graphicasts>')) return [graphicastsOf(text, reading.leftOut)];
   if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
   if (start === '') throw new BrokenDocument('it is empty');
   // What a proxy or a server under repair says in place of the data.
@@ -61,6 +60,10 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   if (reading.isPoll) throw new BrokenDocument('it is no JSON, which the service answers with');
   return textProductsOf(null, text);
 }
+
+/** An element `alert` after declarations and comments; `parseXml` refuses a DOCTYPE. */
+const capStart =
+  /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;
 
 /** PostgreSQL stores no NUL and no half of a character; one of them in a text costs the text nothing else. */
 function storable(text: string): string {
@@ -78,7 +81,7 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
   const { fileName } = reading;
   if (!isMap(document)) throw new NothingToLoad('it is no document of NWS or SPC');
   if ('productText' in document) return textProductsOf(document, '');
-  if (Array.isArray(document['stories'])) return [storiesOf(document, fileName)];
+  if (Array.isArray(document['stories'])) return [storiesOf(document, fileName, reading.leftOut)];
   if (Array.isArray(document['features']))
     return fromFeatures(document, itemsOf(document['features']), reading);
   if (isOffice(document)) return [{ family: 'places', table: 'offices', rows: [officeOf(document)] }];

@@ -19,7 +19,14 @@ export type Loadable =
       weather: Row[];
       clouds: Row[];
     }
-  | { family: 'alerts'; fetchedAt: string; sourceUpdatedAt: string | null; alerts: Alert[] }
+  | {
+      family: 'alerts';
+      /** Whether the document lists everything that is in force; a single message adds to the list. */
+      isWholeList: boolean;
+      fetchedAt: string;
+      sourceUpdatedAt: string | null;
+      alerts: Alert[];
+    }
   | { family: 'forecast'; location: Row; run: Row; periods: Row[] }
   | { family: 'forecast_discussion'; discussion: Row; sections: Row[] }
   | { family: 'stories'; office: string; fetchedAt: string; stories: Row[] }

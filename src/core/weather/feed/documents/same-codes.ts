@@ -15,6 +15,22 @@ const areas: Readonly<Record<string, string>> = Object.fromEntries(
     .map((area) => [area.slice(0, 2), area.slice(2)]),
 );
 
+/** FIPS codes of states; above them are those of territories and of marine areas. */
+const lastState = 56;
+const islands = /^(AS|FM|GU|MH|MP|PW|PR|UM|VI)$/;
+const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, name]));
+
+/**
+ * The county or marine zone that a SAME code stands for, as a UGC code; a part of a county counts as all of
+ * it. Null for a whole state, whose counties the code does not name. Pure.
+ */
+export function ugcOfSame(code: string): string | null {
+  const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];
+  const name = letters.get(area);
+  if (name === undefined || number === '000') return null;
+  return `${name}${Number(area) > lastState && !islands.test(name) ? 'Z' : 'C'}${number}`;
+}
+
 /**
  * Which SAME codes of an alert stand with which of its UGC codes, so that each stands with one and all of
  * them with some: with its county or marine zone where that is named, else with the first zone of its state,
@@ -32,7 +48,7 @@ export function sameByUgc(
     const [area, number] = [code.slice(1, 3), code.slice(3)];
     const ofArea = ugcs.filter((ugc) => areas[ugc.slice(0, 2)] === area);
     // The numbers of forecast zones on land are not those of counties.
-    const own = ofArea.find((ugc) => ugc.slice(3) === number && (ugc[2] === 'C' || Number(area) > 56));
+    const own = ofArea.find((ugc) => ugc.slice(3) === number && (ugc[2] === 'C' || Number(area) > lastState));
     const ugc = own ?? ofArea.find((each) => each[2] === 'Z') ?? ofArea[0] ?? ugcs[0];
     if (ugc !== undefined) found.get(ugc)?.push(code);
   }

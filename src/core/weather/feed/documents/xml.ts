@@ -11,6 +11,8 @@ export function parseXml(text: string, lists: readonly string[]): unknown {
   const parser = new XMLParser({
     parseTagValue: false,
     removeNSPrefix: true,
+    // Numeric character references, which the parser takes for a matter of HTML.
+    htmlEntities: true,
     isArray: (name) => lists.includes(name),
   });
   return parser.parse(text) as unknown;

@@ -6,7 +6,7 @@ import { upsert } from './upsert.ts';
 /**
  * Alerts and stories: lists that are asked for over and over, of which each state is a run. A poll that finds
  * what the newest run holds moves the time of that run forward, so that it does not grow stale, and adds
- * nothing.
+ * nothing. A single message, as CAP has them, makes a run of the newest list and itself.
  */
 type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
@@ -19,7 +19,7 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
   const keep = (table: string, key: readonly string[], rows: readonly Row[]): Promise<number> =>
     upsert(statements, { table, key, onConflict: 'keep' }, rows);
   const knowsKinds = await hasKinds(statements);
-  const members = record.alerts.flatMap(({ alert, listed }) => (listed ? [alert.alert_id] : []));
+  const listed = record.alerts.flatMap((one) => (one.listed ? [one.alert.alert_id] : []));
   const added =
     (await keep(
       'alerts',
@@ -39,8 +39,9 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
       ['alert_id', 'ref_id'],
       of(({ references }) => references),
     ));
+  if (!record.isWholeList) return added + (await addMessage(statements, record, listed));
   const newest = await newestRun(statements, { family: 'alerts' });
-  if (newest !== null && (await holdsMembers(statements, newest, members))) {
+  if (newest !== null && (await holdsMembers(statements, newest, listed))) {
     await statements.query(
       `update alert_runs set fetched_at = greatest(fetched_at, $1::timestamptz),
          source_updated_at = greatest(source_updated_at, $2::timestamptz) where run_id = $3`,
@@ -50,9 +51,76 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
   }
   const run = { fetched_at: record.fetchedAt, source_updated_at: record.sourceUpdatedAt };
   const { run_id, isNew } = await runWith(statements, 'alert_runs', run);
-  const rows = [...new Set(members)].map((alert_id) => ({ run_id, alert_id }));
+  const rows = [...new Set(listed)].map((alert_id) => ({ run_id, alert_id }));
   return added + Number(isNew) + (await keep('alert_run_members', ['run_id', 'alert_id'], rows));
 }
+
+/**
+ * Adds a message to the list of the time at which it was sent, and to the newest list if that is later. The
+ * order in which messages arrive does not matter: an alert that an Update replaced, or whose zones a Cancel
+ * covers, stays out. A message of an exercise replaces no warning. Returns how many rows were added.
+ */
+async function addMessage(
+  statements: Statements,
+  { fetchedAt }: Alerts,
+  listed: readonly string[],
+): Promise<number> {
+  // A message that was sent in the future is of now.
+  const lists = await statements.query(
+    `with message as (select least($1::timestamptz, now()) as at)
+     select (select run_id from alert_runs where fetched_at <= at order by fetched_at desc, run_id desc limit 1) as run_id,
+       at::text as at from message
+     union all (select run_id, fetched_at::text from alert_runs, message where fetched_at > at
+       order by fetched_at desc, run_id desc limit 1)`,
+    [fetchedAt],
+  );
+  let added = 0;
+  for (const { run_id, at } of lists)
+    added += await addToList(statements, { run: run_id === null ? null : Number(run_id), at }, listed);
+  return added;
+}
+
+async function addToList(
+  statements: Statements,
+  { run, at }: { run: number | null; at: unknown },
+  listed: readonly string[],
+): Promise<number> {
+  const found = await statements.query(
+    `select alert_id from alerts present
+     where (alert_id in (select alert_id from alert_run_members where run_id = $1)
+         or alert_id in (select jsonb_array_elements_text($2::text::jsonb)))
+       and coalesce(ends_at, expires_at) > $3::timestamptz and not exists (${laterMessage})`,
+    [run, JSON.stringify(listed), at],
+  );
+  const members = found.map(({ alert_id }) => String(alert_id));
+  if (run !== null && (await holdsMembers(statements, run, members))) {
+    await statements.query(
+      'update alert_runs set fetched_at = greatest(fetched_at, $1::timestamptz) where run_id = $2',
+      [at, run],
+    );
+    return 0;
+  }
+  const [made] = await statements.query(
+    'insert into alert_runs (fetched_at) values ($1::timestamptz) returning run_id',
+    [at],
+  );
+  const rows = members.map((alert_id) => ({ run_id: Number(made?.['run_id']), alert_id }));
+  const to = { table: 'alert_run_members', key: ['run_id', 'alert_id'], onConflict: 'keep' } as const;
+  return 1 + (await upsert(statements, to, rows));
+}
+
+/** The identifier of the message of an alert: one message may hold several, numbered `#2` and on. */
+function messageOf(table: string): string {
+  return `regexp_replace(${table}.alert_id, '#[0-9]+$', '')`;
+}
+
+/** An Update of the alert `present`, or a Cancel of all its zones. */
+const laterMessage = `select from alert_references reference join alerts later on later.alert_id = reference.alert_id
+  where reference.ref_id in (present.alert_id, ${messageOf('present')})
+    and ${messageOf('later')} <> ${messageOf('present')} and later.status = present.status
+    and (later.message_type = 'Update' or (later.message_type = 'Cancel' and not exists (
+      select from alert_areas own where own.alert_id = present.alert_id and not exists (
+        select from alert_areas canceled where canceled.alert_id = later.alert_id and canceled.ugc = own.ugc))))`;
 
 /** Tables of an earlier version have no kinds of zones. */
 async function hasKinds(statements: Statements): Promise<boolean> {
