@@ -16,7 +16,9 @@ RUN npm ci --ignore-scripts --no-fund --no-audit
 COPY tsconfig.json tsconfig.build.json tsconfig.client.json ./
 COPY scripts ./scripts
 COPY src ./src
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-fund --no-audit && find dist -name '*.map' -delete
+RUN npm run build && find dist -name '*.map' -delete
+# The packages that are not bundled.
+RUN node scripts/package/locked.mjs /optional
 
 FROM ${NODE_IMAGE}
 # Given by the build: `--build-arg VERSION=1.2.3 --build-arg REVISION=$(git rev-parse HEAD)`.
@@ -32,7 +34,7 @@ LABEL org.opencontainers.image.title="waybill" \
 ENV NODE_ENV=production HOME=/var/lib/waybill
 WORKDIR /app
 COPY --from=build /app/package.json ./
-COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /optional/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY templates ./templates
 COPY schemas ./schemas

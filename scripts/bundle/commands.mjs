@@ -1,10 +1,14 @@
 /*
- * Starting the command line is mostly finding, reading and compiling hundreds of small files. This puts what
- * its commands need (our own code and the packages that they all load) into five, and keeps beside each the
- * machine code that V8 makes of it: `start` with names, flags and help, `publish` with what a publication
- * loads, `releases` and `judge` with what it takes beside that to go back and to tell what is wrong with a
- * configuration, and `others`. Everything else stays as it is: packages of node_modules, loaded when they are
- * needed, and the long-running programs, which `programs.mjs` bundles.
+ * Bundles the command line. Starting it is mostly finding, reading and compiling hundreds of small files.
+ * Here they become a few, and V8's machine code is kept next to each:
+ *
+ *   start     names, flags and help
+ *   publish   what a publication loads
+ *   releases  what going back to an earlier release loads in addition
+ *   judge     what a mistake in a configuration loads in addition
+ *   others    everything else that is small; each large part (S3, SFTP, tracing) has a file of its own
+ *
+ * The long-running programs are bundled by `programs.mjs`. Peer dependencies stay in node_modules.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,22 +17,6 @@ import { build, transform } from 'esbuild';
 import { keepMachineCode } from './machine-code.mjs';
 import { emittedName, ownCode } from './sources.mjs';
 
-/** The packages that every configured command loads; with them whatever they import themselves. */
-const inlined = new Set([
-  'canonicalize',
-  'cli-progress',
-  'commander',
-  'croner',
-  'fastest-levenshtein',
-  'ipaddr.js',
-  'joi',
-  'jsonc-parser',
-  'mime',
-  'nanoid',
-  'p-map',
-  'picocolors',
-  'yaml',
-]);
 /** Long-running commands start as ordinary modules. */
 const longRunning = /\/(serve|worker|weather|feed)\.ts$/;
 const directory = 'dist/bundle';
@@ -44,11 +32,6 @@ const commands = {
         ? { path: `../${file}`, external: true }
         : undefined;
     });
-    // What its `main` names loads its parts in a way that cannot be bundled.
-    onResolve({ filter: /^jsonc-parser$/ }, () => ({
-      path: path.resolve('node_modules/jsonc-parser/lib/esm/main.js'),
-      sideEffects: false,
-    }));
     // Commander would load it for each command, to start programs of other names, of which there are none.
     onResolve({ filter: /^node:child_process$/ }, ({ path: specifier, importer }) =>
       importer.includes('/node_modules/commander/') ? { path: specifier, namespace: 'later' } : undefined,
@@ -67,7 +50,8 @@ mkdirSync('dist/cli', { recursive: true });
 writeFileSync('dist/cli/main.js', "#!/usr/bin/env node\nimport '../bundle/waybill.cjs';\n");
 rmSync('dist/cli/main.js.map', { force: true });
 
-const { text, needs } = await split();
+const { text, needs, metafile } = await split();
+export { metafile };
 const starting = needs('main.js');
 const rest = [...text.keys()].filter((name) => !starting.has(name));
 await write({ start: starting, others: rest }, []);
@@ -77,6 +61,10 @@ for (const name of rest) {
   const group = Object.keys(loaded).find((each) => loaded[each].parts.includes(`./${name}`));
   groups[group ?? 'others'].push(name);
 }
+const isLarge = (name) => text.get(name).length > 40_000;
+const large = groups.others.filter(isLarge);
+groups.others = groups.others.filter((name) => !isLarge(name));
+for (const name of large) groups[path.basename(name, '.js')] = [name];
 await write({ start: starting, ...groups }, loaded.publish.builtins);
 keepMachineCode(program);
 
@@ -92,7 +80,7 @@ async function split() {
     bundle: true,
     splitting: true,
     format: 'esm',
-    plugins: [commands, ownCode(inlined, urlOf)],
+    plugins: [commands, ownCode(urlOf)],
     logLevel: 'warning',
   });
   const text = new Map(outputFiles.map((file) => [path.basename(file.path), file.text]));
@@ -104,7 +92,7 @@ async function split() {
     if (!found.has(name)) for (const other of importsOf((found.add(name), name))) needs(other, found);
     return found;
   };
-  return { text, needs };
+  return { text, needs, metafile };
 }
 
 /** An expression for the place of a module, from `dist/bundle`. */

@@ -12,7 +12,7 @@ const entryPoints = readdirSync('src/pages')
 
 rmSync(directory, { recursive: true, force: true });
 mkdirSync(directory, { recursive: true });
-await build({
+export const { metafile } = await build({
   entryPoints,
   outdir: directory,
   bundle: true,
@@ -21,6 +21,7 @@ await build({
   // What has `:has()`, module scripts and `color-mix`.
   target: ['chrome111', 'firefox121', 'safari16.4'],
   minify: true,
+  metafile: true,
   legalComments: 'eof',
   tsconfig: 'src/pages/tsconfig.json',
   logLevel: 'warning',

@@ -1,45 +1,51 @@
 /*
- * The long-running programs start as modules: daemon, worker, feeder and reader, and the threads that they
- * start. Finding and compiling the hundreds of small files that they are made of is most of their start, and
- * again that of each thread; here each becomes one file with what they share beside it. A module keeps its
- * name: what tsc made of it gives way to one line that names its bundle.
+ * Bundles the programs and threads that are ES modules: daemon, worker, feeder, weather reader and the client
+ * library. Finding and compiling hundreds of small files is most of the start of each. A module keeps its
+ * name in `dist`: one line there names its bundle.
  */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { build } from 'esbuild';
-import { programEntries } from './entries.mjs';
 import { ownCode } from './sources.mjs';
 
 const directory = 'dist/bundle/modules';
 
-/** Packages with many files that are loaded at a start, or with a storage, and read none of their own. */
-const inlined = new Set([
-  '@aws-sdk/client-s3',
-  '@smithy/node-http-handler',
-  '@smithy/signature-v4',
-  'busboy',
-  'canonicalize',
-  'cors',
-  'express',
-  'fast-xml-parser',
-  'ipaddr.js',
-  'joi',
-  'mime',
-  'multer',
-  'nanoid',
-  'negotiator',
-  'p-map',
-  'prom-client',
-  'tar',
-  'yaml',
-]);
+/** Modules that are loaded by their name in `dist`, without an extension, and the names of their bundles. */
+const entries = {
+  serve: 'cli/commands/serve/serve',
+  feed: 'cli/commands/weather/feed',
+  weather: 'cli/commands/weather/weather',
+  worker: 'cli/commands/worker/worker',
+  'waybill-weather': 'cli/weather',
+  client: 'client/client',
+  'disk-thread': 'workers/disk/disk-thread',
+  'file-reader': 'workers/embedded/file-reader',
+  thread: 'workers/threads/thread',
+};
+const isProgram = (name) => name === 'waybill-weather';
+
+/** Piscina starts its threads with a file of its own. */
+const piscinaThread = {
+  name: 'piscina-thread',
+  setup({ onLoad }) {
+    onLoad({ filter: /[\\/]piscina[\\/]dist[\\/]index\.js$/ }, ({ path: file }) => {
+      const text = readFileSync(file, 'utf8');
+      const contents = text.replace("(__dirname, 'worker.js')", "(__dirname, 'piscina-thread.mjs')");
+      if (contents === text) throw new Error(`${file} no longer names the file of its threads`);
+      return { contents };
+    });
+  },
+};
 
 /** From `dist/bundle/modules`. */
 const urlOf = (emitted) => `new URL(${JSON.stringify(`../../${emitted}`)}, import.meta.url).href`;
 
 rmSync(directory, { recursive: true, force: true });
-await build({
-  entryPoints: Object.fromEntries(programEntries.map((entry) => [path.basename(entry), `src/${entry}.ts`])),
+export const { metafile } = await build({
+  entryPoints: {
+    ...Object.fromEntries(Object.entries(entries).map(([name, module]) => [name, `src/${module}.ts`])),
+    'piscina-thread': 'node_modules/piscina/dist/worker.js',
+  },
   outdir: directory,
   outExtension: { '.js': '.mjs' },
   bundle: true,
@@ -49,19 +55,23 @@ await build({
   target: 'node20.19',
   sourcemap: 'linked',
   sourcesContent: false,
-  // Packages that are no ES modules ask for Node.js's own ones with this.
+  metafile: true,
+  // Packages that are CommonJS use these names.
   banner: {
-    js: "import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url);",
+    js: `import { createRequire as requireOfBundle } from 'node:module';const require = requireOfBundle(import.meta.url), __filename = import.meta.filename, __dirname = import.meta.dirname;`,
   },
-  plugins: [ownCode(inlined, urlOf)],
+  plugins: [piscinaThread, ownCode(urlOf)],
   logLevel: 'warning',
 });
 
-for (const entry of programEntries) {
-  const emitted = path.join('dist', `${entry}.js`);
-  const bundle = path.posix.relative(path.dirname(entry), `bundle/modules/${path.basename(entry)}.mjs`);
-  const text = `// Bundled with all that it loads: see scripts/bundle/programs.mjs.\nexport * from '${bundle}';\n`;
+for (const [name, module] of Object.entries(entries)) {
+  const emitted = path.join('dist', `${module}.js`);
+  const bundle = path.posix.relative(path.dirname(module), `bundle/modules/${name}.mjs`);
+  const start = isProgram(name) ? '#!/usr/bin/env node\n' : '';
   mkdirSync(path.dirname(emitted), { recursive: true });
-  writeFileSync(emitted, text);
-  rmSync(`${emitted}.map`, { force: true });
+  writeFileSync(
+    emitted,
+    `${start}// Bundled: see scripts/bundle/programs.mjs.\nexport * from '${bundle}';\n`,
+    { mode: start === '' ? 0o644 : 0o755 },
+  );
 }

@@ -2,4 +2,4 @@ import type { Plugin } from 'esbuild';
 
 export function packageOf(specifier: string): string;
 export function emittedName(file: string): string;
-export function ownCode(inlined: ReadonlySet<string>, urlOf: (emitted: string) => string): Plugin;
+export function ownCode(urlOf: (emitted: string) => string): Plugin;

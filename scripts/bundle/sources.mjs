@@ -1,5 +1,4 @@
 /* What the bundles have in common: which package an import names, and where a module of ours will lie. */
-import { isBuiltin } from 'node:module';
 import path from 'node:path';
 import { readFileSync } from 'node:fs';
 
@@ -24,25 +23,38 @@ export function emittedName(file) {
   return path.relative(source, file).split(path.sep).join('/').replace(/\.ts$/, '.js');
 }
 
+/** Packages that the bundles import from node_modules. Users install them when a setting needs them. */
+const { peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+/** Optional parts of packages, which do without: machine code, and clients of servers that we do not use. */
+const absent =
+  /\.node$|^(?:cpu-features|msgpackr-extract|@napi-rs\/nice|@redis\/client|@valkey\/valkey-glide|pg)$/;
+
 /**
- * A plugin for esbuild: packages that our own code imports stay where they are, but for those that are to be
- * part of the bundle, with whatever they import themselves. A module finds the files that belong to it from
- * where tsc put it, and not from where the bundle is: `urlOf` makes the expression for its `import.meta.url`.
+ * A plugin for esbuild. Packages become part of the bundle, except the peer dependencies. A module finds the
+ * files that belong to it from its place in `dist`: `urlOf` makes the expression for its `import.meta.url`.
  *
- * @param {ReadonlySet<string>} inlined
  * @param {(emitted: string) => string} urlOf
  * @returns {import('esbuild').Plugin}
  */
-export function ownCode(inlined, urlOf) {
+export function ownCode(urlOf) {
   return {
     name: 'own-code',
     setup({ onResolve, onLoad }) {
-      onResolve({ filter: /^[^./]/ }, ({ path: specifier, importer, kind }) => {
-        if (kind === 'entry-point' || isBuiltin(specifier)) return undefined;
-        const isOurs = importer.startsWith(source + path.sep);
-        return isOurs && !inlined.has(packageOf(specifier)) ? { external: true } : undefined;
-      });
+      onResolve({ filter: /^[^./]/ }, ({ path: specifier }) =>
+        packageOf(specifier) in peerDependencies ? { external: true } : undefined,
+      );
+      // Its `main` loads its parts in a way that cannot be bundled.
+      onResolve({ filter: /^jsonc-parser$/ }, () => ({
+        path: path.resolve('node_modules/jsonc-parser/lib/esm/main.js'),
+        sideEffects: false,
+      }));
+      onResolve({ filter: absent }, ({ path: specifier }) => ({ path: specifier, namespace: 'absent' }));
+      onLoad({ filter: /.*/, namespace: 'absent' }, ({ path: specifier }) => ({
+        contents: `throw new Error(${JSON.stringify(`${specifier} is not part of waybill`)});`,
+      }));
       onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, ({ path: file }) => {
+        if (!file.startsWith(source + path.sep)) return undefined;
         const text = readFileSync(file, 'utf8');
         return { loader: 'ts', contents: text.replaceAll('import.meta.url', urlOf(emittedName(file))) };
       });

@@ -11,9 +11,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { parseArgs } from 'node:util';
+import { writeLocked } from './locked.mjs';
 import { releaseProblems } from './release.mjs';
 import { chosenRepository, repositoryKeys } from './repository.mjs';
-import { writeShrinkwrap } from './shrinkwrap.mjs';
 
 const { target, isRelease, option } = readArguments();
 const manifest = JSON.parse(readFileSync('package.json', 'utf8'));
@@ -24,13 +24,12 @@ if (!existsSync('dist/bundle/waybill.cjs')) refuse('', ['the program is not buil
 const tarball = pack('.', target);
 const workspace = mkdtempSync(path.join(tmpdir(), 'waybill-package-'));
 try {
-  const unpacked = unpack(tarball, path.join(workspace, manifest.name));
-  writeShrinkwrap(unpacked);
-  if (repository.address !== undefined) addToManifest(unpacked, repositoryKeys(repository.address));
-  pack(unpacked, target);
-  // npm lists no bill while packages of development are missing.
-  addToManifest(unpacked, { devDependencies: {} });
-  writeFileSync(tarball.replace(/\.tgz$/, '.cdx.json'), billOfMaterials(unpacked));
+  if (repository.address !== undefined) {
+    const unpacked = unpack(tarball, path.join(workspace, manifest.name));
+    addToManifest(unpacked, repositoryKeys(repository.address));
+    pack(unpacked, target);
+  }
+  writeFileSync(tarball.replace(/\.tgz$/, '.cdx.json'), billOfMaterials(workspace));
 } finally {
   rmSync(workspace, { recursive: true, force: true });
 }
@@ -55,10 +54,24 @@ function addToManifest(directory, keys) {
   writeFileSync(file, `${JSON.stringify({ ...packed, ...keys }, null, 2)}\n`);
 }
 
-/** All packages that an installation brings along, as CycloneDX JSON. npm names the root by its directory. */
-function billOfMaterials(directory) {
-  const args = ['sbom', '--sbom-format', 'cyclonedx', '--omit', 'dev', '--package-lock-only'];
-  return execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 });
+/**
+ * The packages in the bundles, as CycloneDX JSON. npm lists all packages of the lock file; those that are not
+ * bundled are dropped. npm takes the name of the root from its directory.
+ */
+function billOfMaterials(workspace) {
+  const directory = path.join(workspace, 'bill', manifest.name);
+  writeLocked(directory, manifest.devDependencies);
+  const args = ['sbom', '--sbom-format', 'cyclonedx', '--package-lock-only'];
+  const bill = JSON.parse(
+    execFileSync('npm', args, { cwd: directory, encoding: 'utf8', maxBuffer: 64 << 20 }),
+  );
+  const bundled = new Set(JSON.parse(readFileSync('dist/.bundled.json', 'utf8')));
+  const root = bill.metadata.component['bom-ref'];
+  bill.components = bill.components.filter((component) => bundled.has(component['bom-ref']));
+  bill.dependencies = bill.dependencies
+    .filter(({ ref }) => ref === root || bundled.has(ref))
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((each) => bundled.has(each)) }));
+  return `${JSON.stringify(bill, null, 2)}\n`;
 }
 
 function readArguments() {

@@ -4,6 +4,7 @@ import type { ErrorCode } from '../core/errors.ts';
 export const exitCodes: Record<ErrorCode, 1 | 2> = {
   usage: 2,
   config_unreadable: 2,
+  package_missing: 2,
   config_invalid: 2,
   secrets_invalid: 2,
   reload_refused: 2,

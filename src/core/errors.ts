@@ -18,6 +18,10 @@ export const errorTable = {
     retryable: false,
     about: 'The configuration file was read and something in it is not right.',
   },
+  package_missing: {
+    retryable: false,
+    about: 'A setting needs a package that is installed by name, such as LMDB, and it is not installed.',
+  },
   secrets_invalid: {
     retryable: false,
     about:

@@ -1,4 +1,5 @@
 import type { Config } from '../core/config/config.ts';
+import { requireQueuePackage } from '../core/config/required-packages.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
@@ -36,7 +37,8 @@ export async function openCoordinator(
 
 /**
  * What the daemon keeps in a directory; null unless the queue is `embedded`, without which LMDB is not
- * loaded. To be closed after the coordinator and the notifiers. Throws as `openQueueStore` does.
+ * loaded. To be closed after the coordinator and the notifiers. Throws `package_missing`, and as
+ * `openQueueStore` does.
  */
 export async function openConfiguredStore({
   config,
@@ -46,6 +48,7 @@ export async function openConfiguredStore({
 }: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & OnDropped): Promise<QueueStore | null> {
   const { queue, staging } = config.server;
   if (queue.driver !== 'embedded') return null;
+  requireQueuePackage();
   const { openQueueStore } = await import('./embedded/queue-store.ts').catch((error: unknown) => {
     throw withoutLmdb(error);
   });

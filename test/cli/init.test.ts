@@ -174,6 +174,13 @@ t.test('uploads: the daemon takes a bundle and publishes it', async (t) => {
   const place = layOut(t, 'uploads');
   await push(t, place);
   t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');
+  t.notOk(existsSync(path.join(place, 'state/queue')), 'without a queue on the disk, which needs LMDB');
+});
+
+t.test('uploads: the queue on the disk is one line away', async (t) => {
+  const place = layOut(t, 'uploads', (text) => text.replace('# queue:', 'queue:'));
+  await push(t, place);
+  t.equal(read(place, 'public/talk/page.html'), '<p>page</p>');
   t.ok(existsSync(path.join(place, 'state/queue')));
 });
 

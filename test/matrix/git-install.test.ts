@@ -33,14 +33,10 @@ t.test('an installation from a Git URL has the files of the package', async (t) 
   await run(bin, ['pack', path.join(place, 'site'), '--manifest-only']);
 });
 
-/**
- * The files of a package, without its dependencies and their exact versions, which npm reads only in a
- * package of a registry.
- */
+/** The files of a package, sorted. */
 function filesBelow(directory: string): string[] {
   return readdirSync(directory, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(directory, path.join(entry.parentPath, entry.name)))
-    .filter((file) => !/^(?:node_modules\/|npm-shrinkwrap\.json$)/.test(file))
     .sort();
 }

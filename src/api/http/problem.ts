@@ -14,6 +14,7 @@ import { requestContext, type ProblemForm } from './request/request-context.ts';
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
   config_unreadable: 500,
+  package_missing: 500,
   config_invalid: 500,
   secrets_invalid: 500,
   reload_refused: 422,

@@ -2,6 +2,7 @@ import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
+import { requireDatabasePackage } from '../../core/config/required-packages.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import type { Secrets } from '../../core/secrets.ts';
 import type { Log } from '../../core/log.ts';
@@ -61,10 +62,11 @@ export async function openWeather({
   return { service, pulse: newPulse(reader, clock), close: () => reader.close() };
 }
 
-/** What the databases need must be there before one is opened. */
-export async function requireDatabaseSecrets(config: Config, secrets: Secrets): Promise<void> {
+/** Throws `package_missing` or `secrets_invalid` before a database is opened. */
+export async function requireForDatabases(config: Config, secrets: Secrets): Promise<void> {
   const own = { ...config, pipelines: [], notifiers: [], uploadTokens: [] };
-  await inContext('open databases', () =>
-    requireSecrets(secrets, referencedSecrets(own, { databases: true })),
-  );
+  await inContext('open databases', () => {
+    if (config.databases.some(({ driver }) => driver === 'pglite')) requireDatabasePackage();
+    requireSecrets(secrets, referencedSecrets(own, { databases: true }));
+  });
 }

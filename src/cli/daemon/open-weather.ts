@@ -12,7 +12,7 @@ export async function openConfiguredWeather(
 ): Promise<OpenedWeather | null> {
   const { config, secrets } = foundation;
   if (config.databases.length === 0) return null;
-  const { openWeather, requireDatabaseSecrets } = await import('../../api/weather/open-weather.ts');
-  await requireDatabaseSecrets(config, secrets);
+  const { openWeather, requireForDatabases } = await import('../../api/weather/open-weather.ts');
+  await requireForDatabases(config, secrets);
   return openWeather({ ...foundation, metrics, mayBeAway: true });
 }

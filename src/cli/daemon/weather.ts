@@ -1,7 +1,7 @@
 import { releasedOnFailure } from '../../core/lifecycle.ts';
 import { inContext } from '../../core/weather/open-reader.ts';
 import { listen } from '../../api/http/listen.ts';
-import { openWeather, requireDatabaseSecrets } from '../../api/weather/open-weather.ts';
+import { openWeather, requireForDatabases } from '../../api/weather/open-weather.ts';
 import { createReaderApp } from '../../api/reader-app.ts';
 import { inheritedSocket } from '../inherited-socket.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
@@ -19,7 +19,7 @@ export interface ServedWeather {
 export async function serveWeather(options: ProgramOptions): Promise<ServedWeather> {
   return releasedOnFailure(async (onFailure) => {
     const { config, secrets, clock, log, logging } = await inContext('load config', () => bootstrap(options));
-    await requireDatabaseSecrets(config, secrets);
+    await requireForDatabases(config, secrets);
     const weather = await openWeather({ config, secrets, clock, log, metrics: null, mayBeAway: false });
     const closeDatabases = (): Promise<void> =>
       weather.close().catch((error: unknown) => log.error({ err: error }, 'closing the databases failed'));

@@ -5,6 +5,7 @@ import type { Loaded } from '../../../core/config/accepted-config.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { loadSecrets, type Secrets } from '../../../core/secrets.ts';
 import { referencedSecrets } from '../../../core/config/secret-references.ts';
+import { requirePackages } from '../../../core/config/required-packages.ts';
 import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
@@ -17,10 +18,10 @@ import { makeOutput, plural, printError, type Output } from '../../output.ts';
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 
 /**
- * `waybill config check`: everything that is wrong is told, in the file, in the secrets directory and around
- * it, and is an error (exit code 2). What may be otherwise on the machine that the daemon runs on, such as
- * secrets and sources that are missing here, is a warning. With `probe` all that the file names is tried, and
- * what fails is an error (exit code 1).
+ * `waybill config check`: every mistake in the file and in the secrets directory, and every package that is
+ * not installed, is an error (exit code 2). What may differ on the machine that the daemon runs on, such as
+ * missing secrets and sources, is a warning. With `probe` everything that the file names is tried, and a
+ * failure is an error (exit code 1).
  */
 export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -57,6 +58,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const { config } = loaded;
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireStrongTokens(config.uploadTokens, secrets);
+  requirePackages(config);
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isTold = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;

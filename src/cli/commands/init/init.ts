@@ -1,5 +1,6 @@
 import { lstat, open, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput } from '../../output.ts';
@@ -73,10 +74,12 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
 }
 
 /** From the two files to a running service. */
-function installing({ secrets, credentials }: Situation, out: string, unit: string): string[] {
+function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
   const service = path.basename(unit);
   const secret = (name: string): string => `${secretsOfServices}/${name}`;
+  const queuePackage = program === 'serve' ? installQueuePackage() : null;
   return [
+    ...(queuePackage === null ? [] : [`sudo ${queuePackage}`]),
     'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
     `sudo install -d -m 700 ${secretsOfServices}`,
     ...secrets.map((name) =>

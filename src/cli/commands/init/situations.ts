@@ -13,6 +13,8 @@ export interface Places {
   state: string;
   /** The private key of SFTP. */
   key: string;
+  /** Whether the queue is on the disk, which needs LMDB. */
+  keepsQueue: boolean;
 }
 
 export interface Situation {
@@ -35,6 +37,7 @@ export const placesBeside: Places = {
   published: './public',
   state: './state',
   key: '~/.ssh/id_ed25519',
+  keepsQueue: false,
 };
 
 /** Of the service, as its unit makes them. */
@@ -43,6 +46,7 @@ export const placesOfService: Places = {
   published: '/var/lib/waybill/public',
   state: '/var/lib/waybill',
   key: '/run/credentials/waybill.service/SFTP_KEY',
+  keepsQueue: true,
 };
 
 const head = (what: string): string => `# ${what}
@@ -51,14 +55,14 @@ const head = (what: string): string => `# ${what}
 # Every setting is in docs/configuration.md. Unknown keys are refused; relative paths are relative to this file.
 `;
 
-const daemon = ({ state }: Places): string => `server:
+const daemon = ({ state, keepsQueue }: Places): string => `server:
   http:
     listen: 127.0.0.1:8080 # of this machine only: TLS and rate limits belong in a reverse proxy before it
     trusted_proxies: [loopback] # whose X-Forwarded-For the log believes
   # Uploads wait here. Plan for the bundles of a day beside those that are under way.
   staging: { directory: ${state}/staging }
-  # What was accepted survives kills and power failures.
-  queue: { driver: embedded, directory: ${state}/queue }
+  # Accepted uploads survive kills and power failures with an embedded queue. It needs the package lmdb.
+  ${keepsQueue ? '' : '# '}queue: { driver: embedded, directory: ${state}/queue }
 `;
 
 const tokens = `# Who may upload. The value of the token is a secret: at least 24 characters, in the environment or in a file

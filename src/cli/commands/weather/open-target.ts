@@ -1,4 +1,5 @@
 import type { Config } from '../../../core/config/config.ts';
+import { requireDatabasePackage } from '../../../core/config/required-packages.ts';
 import { nearest } from '../../../core/config/nearest.ts';
 import { WaybillError } from '../../../core/errors.ts';
 import type { Secrets } from '../../../core/secrets.ts';
@@ -9,7 +10,8 @@ import type { Target } from '../../../core/weather/feed/tables/target.ts';
 
 /**
  * The database that the configuration has fed, with its tables: made where that was asked for, else they must
- * be there. Throws `usage`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
+ * be there. Throws `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or
+ * `schema_mismatch`.
  */
 export async function openFedDatabase(
   config: Config,
@@ -43,6 +45,7 @@ async function opened(
       database.schema,
     );
   }
+  requireDatabasePackage();
   try {
     const { openDirectory } = await import('../../../core/weather/feed/tables/open-directory.ts');
     return await openDirectory(database.directory, database.schema, { create });

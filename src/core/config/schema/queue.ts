@@ -20,7 +20,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
     driver: choice('embedded')
       .required()
       .description(
-        'In this process and on its disk: runs, waiting uploads, idempotency keys and events that are not delivered yet survive kills, power failures and restarts.',
+        'In this process and on its disk: runs, waiting uploads, idempotency keys and events that are not delivered yet survive kills, power failures and restarts. It needs the package lmdb.',
       ),
     directory: path()
       .default('./queue')

@@ -93,7 +93,9 @@ const database = variants('driver', 'a weather database', {
     name,
     driver: choice('pglite')
       .required()
-      .description('An embedded database in a directory, with no server; it takes some 800 MB of memory.'),
+      .description(
+        'An embedded database in a directory, with no server; it takes some 800 MB of memory. It needs the package @electric-sql/pglite.',
+      ),
     directory: path()
       .required()
       .description('Directory of the embedded database; one process at a time opens it.')

@@ -1,0 +1,15 @@
+/*
+ * Makes everything in `dist` that is bundled, and the notices of the packages in it, one after the other. The
+ * modules that are not bundled any more, or never were, are removed.
+ */
+import { readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { writeNotices } from './notices.mjs';
+
+for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true }))
+  if (entry.isFile() && /\.js(?:\.map)?$/.test(entry.name)) rmSync(path.join(entry.parentPath, entry.name));
+
+const metafiles = [];
+for (const part of ['./commands.mjs', './programs.mjs', './pages.mjs'])
+  metafiles.push((await import(part)).metafile);
+writeNotices(metafiles);
