@@ -12,9 +12,16 @@ const changes = ['mkdir', 'link', 'rename', 'unlink', 'rmdir', 'rm', 'symlink', 
 const made = [];
 
 function before(name, args) {
-  if (!args.some((argument) => typeof argument === 'string' && argument.startsWith(KILL_BELOW))) return;
+  if (!args.some((argument) => typeof argument === 'string' && plain(argument).startsWith(KILL_BELOW)))
+    return;
   made.push(name.replace(/Sync$/, ''));
   if (made.length === Number(KILL_AT)) process.kill(process.pid, 'SIGKILL');
+}
+
+/** The path that a path through an open directory stands for. */
+function plain(path) {
+  const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(path) ?? [];
+  return directory === undefined ? path : `${fs.readlinkSync(directory)}${rest}`;
 }
 
 function watch(holder, name, isChange) {

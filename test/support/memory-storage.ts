@@ -74,7 +74,7 @@ export function memoryStorage(options: MemoryOptions): Storage {
       movesDirectories: flavour === 'files',
       replacesLinks: flavour === 'files',
       largestKeptBytes: options.largestKeptBytes ?? null,
-      localRoot: null,
+      localFiles: null,
       clockOffsetMs: 0,
     },
 

@@ -78,6 +78,9 @@ export interface BundleSource {
   sceneMaps?: SceneMapRules;
 }
 
+/** A file of a bundle, with its identity if it was listed on this machine. */
+export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
+
 const sceneMapsAtOnce = 4;
 
 /**
@@ -90,7 +93,7 @@ export async function loadBundle(
   storage: Storage,
   candidate: BundleCandidate,
   source: BundleSource,
-  bodyOf: (key: Key, size: number) => Body = (key, size) => storedBody(storage, key, size),
+  bodyOf: (file: ListedFile) => Body = (file) => storedBody(storage, file),
 ): Promise<SourceBundle> {
   const { directory, manifest } = candidate;
   if (candidate.made !== undefined) return madeBundle(candidate, candidate.made, source, bodyOf);
@@ -103,7 +106,7 @@ export async function loadBundle(
     if (wrong !== null)
       findings.push(finding('error', wrong.code, wrong.message, { file: path, pointer: `/files/${index}` }));
     else if (entry !== undefined)
-      files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry.key, entry.size) });
+      files.push({ path, kind, contentType, size: entry.size, digest, body: bodyOf(entry) });
   });
   await inParallel(files, sceneMapsAtOnce, async (file) => {
     findings.push(...(await checkSceneMapFile(file, source.sceneMaps ?? defaultSceneMapRules)));
@@ -112,7 +115,7 @@ export async function loadBundle(
   findings.push(...unreadableFindings(listing, findings));
   if (hasErrors(findings))
     throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
-  const body = bodyOf(joinKey(directory, manifestName), candidate.manifestFile.size);
+  const body = bodyOf({ key: joinKey(directory, manifestName), size: candidate.manifestFile.size });
   return { ...bundleOf(candidate, source, body), files, warnings: findings };
 }
 
@@ -120,11 +123,11 @@ function madeBundle(
   candidate: BundleCandidate,
   made: Buffer,
   source: BundleSource,
-  bodyOf: (key: Key, size: number) => Body,
+  bodyOf: (file: ListedFile) => Body,
 ): SourceBundle {
   const files = candidate.manifest.files.map((file): BundleFile => {
     const size = file.size ?? 0;
-    return { ...file, size, body: bodyOf(keyOf(file.path), size) };
+    return { ...file, size, body: bodyOf({ key: keyOf(file.path), size }) };
   });
   return { ...bundleOf(candidate, source, bytesBody(made)), files, warnings: [] };
 }
@@ -182,7 +185,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
 async function readCandidate(
   storage: Storage,
   directory: Key | '',
-  { key, size }: Entry,
+  { key, size, identity }: Entry,
 ): Promise<BundleCandidate | Finding[]> {
   const path = directory === '' ? '.' : directory;
   const verdict = parseRelativePath(path);
@@ -194,7 +197,7 @@ async function readCandidate(
     const message = `has ${size} bytes, and a manifest may have ${maxManifestBytes}`;
     return [finding('error', 'manifest_too_large', message, { file: key })];
   }
-  const bytes = await readAll(storage, key, maxManifestBytes);
+  const bytes = await readAll(storage, key, maxManifestBytes, identity);
   const { manifest, findings } = parseManifest(bytes, key);
   if (manifest === null) return findings;
   return {

@@ -110,7 +110,10 @@ export async function openStagedBundle(
     created: manifest.created,
     manifestFile: {
       digest: digestOf(bytes),
-      body: storedBody(storage, keyOf(manifestName as RelativePath), bytes.byteLength),
+      body: storedBody(storage, {
+        key: keyOf(manifestName as RelativePath),
+        size: bytes.byteLength,
+      }),
     },
     files: bundleFiles(storage, manifest, (index) => facts.files[index]),
     warnings: facts.warnings,
@@ -243,7 +246,7 @@ function bundleFiles(
     const facts = factsOf(index);
     if (facts === undefined) throw gone();
     const { size, digest } = facts;
-    return { path, kind, contentType, size, digest, body: storedBody(storage, keyOf(path), size) };
+    return { path, kind, contentType, size, digest, body: storedBody(storage, { key: keyOf(path), size }) };
   });
 }
 

@@ -106,7 +106,10 @@ async function fromDestination(root: Storage): Promise<FindBody> {
   }
   return async (_destinationPath, wanted) => {
     for (const { storage, record } of places.get(wanted.digest) ?? []) {
-      const body = await verified(storedBody(storage, keyOf(record.path), wanted.size), wanted);
+      const body = await verified(
+        storedBody(storage, { key: keyOf(record.path), size: wanted.size }),
+        wanted,
+      );
       if (body !== null) return body;
     }
     return null;

@@ -120,9 +120,10 @@ async function checkPresent(
     const wrong = whatIsWrong(listing.present.get(file.path), file.size, () =>
       linkAbove(file.path, listing.links),
     );
-    const size = listing.present.get(file.path)?.size ?? 0;
-    if (wrong === null) files.push({ ...file, size, body: storedBody(storage, keyOf(file.path), size) });
-    else
+    const entry = listing.present.get(file.path);
+    if (wrong === null && entry !== undefined)
+      files.push({ ...file, size: entry.size, body: storedBody(storage, entry) });
+    else if (wrong !== null)
       findings.push(
         finding('error', wrong.code, wrong.message, { file: file.path, pointer: `/files/${index}` }),
       );
@@ -156,7 +157,7 @@ async function makeAnew(
 
   const kinds = kindsOf(selected.files, options, former);
   const files = selected.files.map(({ path: name, size }): BundleFile => {
-    const body = storedBody(storage, keyOf(name), size);
+    const body = storedBody(storage, { key: keyOf(name), size });
     return { path: name, size, kind: kinds.get(name) ?? 'file', contentType: null, digest: null, body };
   });
   const name = options.name ?? (former?.name == null ? options.nameByDefault : undefined);

@@ -1,6 +1,6 @@
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
 import { WaybillError } from '../errors.ts';
-import type { Body, Storage } from './storage.ts';
+import type { Body, FileIdentity, LocalFile, Storage } from './storage.ts';
 import type { Key } from './key.ts';
 
 /** A body that is in memory. Text is encoded as UTF-8. */
@@ -14,9 +14,15 @@ export function bytesBody(bytes: Uint8Array | string): Body {
   };
 }
 
-/** A body of `size` bytes that is read from a storage. It has a `localPath` if the storage is local. */
-export function storedBody(storage: Storage, key: Key, size: number): Body {
-  return new StoredBody(storage, key, size);
+/**
+ * A body of `size` bytes that is read from a storage. It has a `localFile` if the storage is local. With an
+ * `identity` it is the file that was listed and no other.
+ */
+export function storedBody(
+  storage: Storage,
+  { key, size, identity }: { key: Key; size: number; identity?: FileIdentity | undefined },
+): Body {
+  return new StoredBody(storage, key, size, identity);
 }
 
 /** A class rather than a closure, because a bundle may have a hundred thousand of them. */
@@ -24,20 +30,22 @@ class StoredBody implements Body {
   readonly size: number;
   readonly #storage: Storage;
   readonly #key: Key;
+  readonly #identity: FileIdentity | undefined;
 
-  constructor(storage: Storage, key: Key, size: number) {
+  constructor(storage: Storage, key: Key, size: number, identity: FileIdentity | undefined) {
     this.size = size;
     this.#storage = storage;
     this.#key = key;
+    this.#identity = identity;
   }
 
-  get localPath(): string | undefined {
-    const { localRoot } = this.#storage.facts;
-    return localRoot === null ? undefined : `${localRoot}/${this.#key}`;
+  get localFile(): LocalFile | undefined {
+    const { localFiles } = this.#storage.facts;
+    return localFiles === null ? undefined : { open: () => localFiles.open(this.#key, this.#identity) };
   }
 
   open(): AsyncIterable<Uint8Array> {
-    return this.#storage.read(this.#key);
+    return this.#storage.read(this.#key, this.#identity);
   }
 }
 
@@ -45,10 +53,15 @@ class StoredBody implements Body {
  * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and whatever
  * `storage.read` throws.
  */
-export async function readAll(storage: Storage, key: Key, limit: number): Promise<Buffer> {
+export async function readAll(
+  storage: Storage,
+  key: Key,
+  limit: number,
+  expected?: FileIdentity,
+): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let size = 0;
-  for await (const chunk of storage.read(key)) {
+  for await (const chunk of storage.read(key, expected)) {
     size += chunk.byteLength;
     if (size > limit)
       throw new WaybillError('storage_permanent', `${storage.label}: "${key}" is larger than ${limit} bytes`);

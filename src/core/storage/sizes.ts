@@ -1,8 +1,7 @@
-import { lstatSync } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { RelativePath } from '../paths.ts';
 import { keyOf } from './key.ts';
-import type { Storage } from './storage.ts';
+import type { LocalFiles, Storage } from './storage.ts';
 
 /** A loop that does not wait lets timers run after so many files, above all the lease's. */
 const filesPerBreath = 2048;
@@ -16,8 +15,8 @@ export async function sizesOf(
   storage: Storage,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
-  const { localRoot } = storage.facts;
-  return localRoot === null ? listed(storage) : askedFor(storage, localRoot, paths);
+  const { localFiles } = storage.facts;
+  return localFiles === null ? listed(storage) : askedFor(storage, localFiles, paths);
 }
 
 async function listed(storage: Storage): Promise<ReadonlyMap<string, number>> {
@@ -29,15 +28,15 @@ async function listed(storage: Storage): Promise<ReadonlyMap<string, number>> {
 
 async function askedFor(
   storage: Storage,
-  root: string,
+  files: LocalFiles,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
   const sizes = new Map<string, number>();
   for (const [index, path] of paths.entries()) {
     if (index % filesPerBreath === filesPerBreath - 1) await breathe();
     try {
-      const found = lstatSync(`${root}/${path}`, { throwIfNoEntry: false });
-      if (found?.isFile() === true) sizes.set(path, found.size);
+      const size = files.sizeOf(keyOf(path));
+      if (size !== undefined) sizes.set(path, size);
     } catch {
       // The storage knows what is only absent, what to try again, and what to say of the rest.
       const found = await storage.stat(keyOf(path));

@@ -38,9 +38,10 @@ export interface Storage {
 
   /**
    * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
-   * file.
+   * file, and `body_mismatch` if the storage is local and the file is not the one that was listed as
+   * `expected`.
    */
-  read(key: Key): AsyncIterable<Uint8Array>;
+  read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array>;
 
   /**
    * Stores `body` at `key` and returns its size, digest and version.
@@ -158,13 +159,31 @@ export interface StorageFacts {
   replacesLinks: boolean;
   /** Larger files, in bytes, are not kept by `keep`; null if there is no such limit. */
   largestKeptBytes: number | null;
-  /** The root as a directory of this machine; null if the bytes are stored elsewhere. */
-  localRoot: string | null;
+  /** The files, if they are on this machine; null if the bytes are stored elsewhere. */
+  localFiles: LocalFiles | null;
   /**
    * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
    * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
    */
   clockOffsetMs: number | null;
+}
+
+/** Files of this machine, opened without following links. Calls are synchronous. */
+export interface LocalFiles {
+  /**
+   * Opens a regular file for reading and returns its descriptor, which the caller closes. Throws
+   * `body_mismatch` if it is not the `expected` file, `storage_permanent` if it is no regular file, and
+   * system errors.
+   */
+  open(key: Key, expected?: FileIdentity): number;
+  /** In bytes; undefined if there is no such file. Throws system errors. */
+  sizeOf(key: Key): number | undefined;
+}
+
+/** Which file of this machine a name stood for when it was listed. */
+export interface FileIdentity {
+  device: number;
+  inode: number;
 }
 
 /**
@@ -199,6 +218,8 @@ export interface Entry {
   type: EntryType;
   /** In bytes; 0 unless the type is `file`. */
   size: number;
+  /** Files of this machine have one. */
+  identity?: FileIdentity;
   /** Files have one if the listing was asked for stamps. */
   stamp?: Stamp;
 }
@@ -273,11 +294,17 @@ export interface Body {
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * The absolute path, if the bytes are a file of this machine. A local storage then copies from file to file
-   * instead of passing each chunk through an iterator. Optional because it only makes copying faster: the
-   * bytes are the same.
+   * The file, if the bytes are one of this machine. A local storage then copies from file to file instead of
+   * passing each chunk through an iterator. Optional because it only makes copying faster: the bytes are the
+   * same.
    */
-  readonly localPath?: string | undefined;
+  readonly localFile?: LocalFile | undefined;
+}
+
+/** A file that can be opened for reading as often as needed. */
+export interface LocalFile {
+  /** Returns a descriptor, which the caller closes. Throws as `LocalFiles.open`. */
+  open(): number;
 }
 
 /**

@@ -172,7 +172,7 @@ export class Attempt {
       await work();
     } catch (error) {
       const isRefusal = error instanceof WaybillError && !error.retryable;
-      const isLocal = this.#options.storage.facts.localRoot !== null;
+      const isLocal = this.#options.storage.facts.localFiles !== null;
       if (!isRefusal && !isLocal) this.#isUncertain = true;
       if (isRefusal && key !== undefined) this.#refused.add(key);
       throw error;

@@ -45,7 +45,7 @@ export async function observe(
     ? await listedView(storage, input.planned)
     : storage;
   const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
-  const isRemote = look === storage && storage.facts.localRoot === null;
+  const isRemote = look === storage && storage.facts.localFiles === null;
   damaged ??= await damagedAmong(look, unseen, isRemote);
   const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
   const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };

@@ -43,7 +43,7 @@ export async function adoptable(
   const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
   if (other !== undefined) throw ofOther(destinationPath, other);
   const outputs = asPlanned(storage, records);
-  const damaged = await damagedAmong(storage, outputs, storage.facts.localRoot === null);
+  const damaged = await damagedAmong(storage, outputs, storage.facts.localFiles === null);
   const content = outputs
     .filter(({ path }) => !damaged.has(path))
     .sort((a, b) => compareCodeUnits(a.path, b.path));
@@ -54,7 +54,7 @@ export async function adoptable(
 /** Records as outputs whose bytes are read from where they are recorded. Pure. */
 export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
   return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
-    const body = storedBody(storage, keyOf(path), size);
+    const body = storedBody(storage, { key: keyOf(path), size });
     return { path, owner, source, kind, digest, size, generated, url, body };
   });
 }

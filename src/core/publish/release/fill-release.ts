@@ -121,7 +121,7 @@ async function workIn(
   const vouched = content.filter(
     (output) => !unvouched.has(output.path) && isRecordedAs(records.get(output.path), output),
   );
-  const damaged = await damagedAmong(target, vouched, target.facts.localRoot === null);
+  const damaged = await damagedAmong(target, vouched, target.facts.localFiles === null);
   const kept = vouched.filter(({ path }) => !damaged.has(path));
   const stays = new Set(kept);
   const writes = content.filter((output) => !stays.has(output));

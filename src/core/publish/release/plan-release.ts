@@ -148,7 +148,7 @@ async function damagedIn(
   release: Storage,
   outputs: readonly PlannedOutput[],
 ): Promise<ReadonlyMap<string, Damage>> {
-  return damagedAmong(release, outputs, release.facts.localRoot === null);
+  return damagedAmong(release, outputs, release.facts.localFiles === null);
 }
 
 function notCarried(destinationPath: string, shown: ReleaseId, path: string): WaybillError {

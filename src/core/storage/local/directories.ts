@@ -1,9 +1,9 @@
 import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
-import path from 'node:path';
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { cannotMakeDirectory, errnoOf, isAbsent } from './errors.ts';
+import type { DirectoryHandles } from './handles.ts';
 import { makeRoot } from './root.ts';
 
 /**
@@ -23,41 +23,31 @@ export interface LocalDirectories {
   /** Marks a directory as kept although it is empty, until `removeEmpty` next comes to it. */
   keep(directory: Key): void;
   isKept(directory: Key): boolean;
-  /**
-   * Forgets that `directory` and those below it exist; they are looked for again when they are next needed.
-   */
-  forgetBelow(directory: Key): void;
-  /** The same for all: directories were moved. */
-  forgetAll(): void;
   /** Removes the kept directories that are still empty. */
   close(): void;
 }
 
-const mostAttempts = 50;
+const maxAttempts = 50;
 /** From this attempt on, a failure despite an existing directory is taken for a missing file. */
 const attemptsBeforeLooking = 10;
 
 export function localDirectories(
   storage: Pick<Storage, 'label'>,
-  at: (key: Key | '') => string,
+  handles: DirectoryHandles,
 ): LocalDirectories {
-  /** The absolute paths of directories that have been seen. */
-  const known = new Set<string>();
   const kept = new Set<Key>();
 
   return {
     async withParent(key, work) {
       for (let attempt = 1; ; attempt += 1) {
         try {
-          create(parentOf(key));
+          if (attempt > 1 || !handles.isOpen(parentOf(key))) create(parentOf(key));
           return await work();
         } catch (error) {
-          if (!isAbsent(error) || attempt === mostAttempts) throw error;
+          if (!isAbsent(error) || attempt === maxAttempts) throw error;
           // The directory may exist again because other processes create and remove it all the time. If it
           // still exists after several attempts, it is something else that is missing.
-          const isThere = lstatSync(path.dirname(at(key)), { throwIfNoEntry: false }) !== undefined;
-          if (isThere && attempt >= attemptsBeforeLooking) throw error;
-          known.clear();
+          if (attempt >= attemptsBeforeLooking && isThere(parentOf(key))) throw error;
         }
       }
     },
@@ -66,26 +56,16 @@ export function localDirectories(
     keep: (directory) => void kept.add(directory),
     isKept: (directory) => kept.has(directory),
 
-    forgetBelow(directory) {
-      const absolute = at(directory);
-      for (const each of known)
-        if (each === absolute || each.startsWith(absolute + path.sep)) known.delete(each);
-    },
-
-    forgetAll: () => known.clear(),
-
     close() {
       for (const directory of kept) removeEmpty(directory);
-      known.clear();
     },
   };
 
   function removeEmpty(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
-      known.delete(at(current));
       kept.delete(current);
       try {
-        rmdirSync(at(current));
+        rmdirSync(handles.at(current));
       } catch (error) {
         if (isAbsent(error)) continue;
         return;
@@ -93,22 +73,34 @@ export function localDirectories(
     }
   }
 
+  /** Makes the directory, and those above it, unless it can be opened. */
   function create(directory: Key | ''): void {
-    const absolute = at(directory);
-    if (known.has(absolute)) return;
-    if (directory === '') makeRoot(storage, absolute);
+    if (isThere(directory)) return;
+    if (directory === '') makeRoot(storage, handles.absolute(''));
     else {
       create(parentOf(directory));
       makeOne(directory);
     }
-    const found = lstatSync(absolute);
+    if (isThere(directory)) return;
+    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
+    // Another process may have made it since, and `withParent` opens it then.
     if (!found.isDirectory()) throw notADirectory(storage, directory, { isLink: found.isSymbolicLink() });
-    known.add(absolute);
+  }
+
+  function isThere(directory: Key | ''): boolean {
+    try {
+      handles.of(directory);
+      return true;
+    } catch (error) {
+      // ELOOP: a link above the root leads to itself.
+      if (isAbsent(error) || errnoOf(error) === 'ELOOP') return false;
+      throw error;
+    }
   }
 
   function makeOne(directory: Key): void {
     try {
-      mkdirSync(at(directory));
+      mkdirSync(handles.at(directory));
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process removed the parent meanwhile, `withParent` makes both again.

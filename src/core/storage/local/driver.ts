@@ -1,24 +1,24 @@
 import { linkSync, lstatSync, renameSync, rmdirSync, unlinkSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
-import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { WaybillError } from '../../errors.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
-import { entriesBelow, entriesPerBreath, statOf } from './entries.ts';
-import { errnoOf, isAbsent, localFailure } from './errors.ts';
+import { entriesBelow, entriesPerBreath, sizeOf, statOf } from './entries.ts';
+import { errnoOf, isAbsent, localFailure, unlessAbsent } from './errors.ts';
+import { DirectoryHandles } from './handles.ts';
 import { localKeeper } from './keep.ts';
 import { linkAbove, localLinks } from './links.ts';
 import { localNames } from './names.ts';
 import { localObstacle } from './obstacles.ts';
+import { createFile, openToRead } from './open-file.ts';
 import { readChunks } from './read.ts';
 import { removeIfThere, removeTreeAt } from './remove-tree.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
-import { makeDurable, syncDirectories } from './sync.ts';
-import type { Body, FileStat, Kept, Storage, WriteOptions, Written } from '../storage.ts';
+import type { Body, FileIdentity, FileStat, Kept, Storage, WriteOptions, Written } from '../storage.ts';
 
 const label = 'local storage';
 
@@ -43,8 +43,8 @@ export async function localStorage(
   const base = realOrResolved(root);
   if (options.mustExist === true) requireDirectory({ label }, root);
   else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
-  // Keys are normalised already; `path.join` would go through each of their characters again.
-  const at = (key: Key | ''): string => (key === '' ? base : `${base}/${key}`);
+  const handles = new DirectoryHandles(base);
+  const at = (key: Key): string => handles.at(key);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
 
   const storage: Storage = {
@@ -56,24 +56,27 @@ export async function localStorage(
       movesDirectories: true,
       replacesLinks: true,
       largestKeptBytes: null,
-      localRoot: base,
+      localFiles: {
+        open: openFile,
+        sizeOf: (key) => handles.read(key, sizeOf),
+      },
       clockOffsetMs: 0,
     },
 
     async stat(key): Promise<FileStat | undefined> {
       try {
-        return statOf(at(key));
+        return statOf(() => at(key));
       } catch (error) {
         throw fail(key, error);
       }
     },
 
     list: (directory, { recursive, onUnreadable, stamps }) =>
-      entriesBelow(directory, { at, fail, isRecursive: recursive, onUnreadable, stamps }),
+      entriesBelow(directory, { handles, fail, isRecursive: recursive, onUnreadable, stamps }),
 
-    async *read(key): AsyncIterable<Uint8Array> {
+    async *read(key, expected): AsyncIterable<Uint8Array> {
       try {
-        yield* readChunks(at(key));
+        yield* readChunks(() => openFile(key, expected));
       } catch (error) {
         throw isAbsent(error) ? notFound(storage, key, error) : fail(key, error);
       }
@@ -83,7 +86,7 @@ export async function localStorage(
       requireWritable(key);
       try {
         if (write.mode !== 'scratch') return await writeWhole(key, body, write);
-        const written = await directories.withParent(key, () => copyToFile(key, at(key), body, write));
+        const written = await directories.withParent(key, () => copyToFile(key, create(key), body, write));
         names.staged(key);
         return written;
       } catch (error) {
@@ -95,7 +98,7 @@ export async function localStorage(
 
     async obstacleTo(change) {
       try {
-        return await localObstacle(storage, at, change);
+        return await localObstacle(storage, handles, change);
       } catch (error) {
         throw fail('', error);
       }
@@ -167,8 +170,7 @@ export async function localStorage(
       } catch (error) {
         // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else
         // EPERM).
-        const isNoFile =
-          isAbsent(error) || lstatSync(at(key), { throwIfNoEntry: false })?.isDirectory() === true;
+        const isNoFile = isAbsent(error) || unlessAbsent(() => lstatSync(at(key)))?.isDirectory() === true;
         if (!isNoFile) throw fail(key, error);
       }
       const staging = stagingBeside(key);
@@ -182,29 +184,37 @@ export async function localStorage(
       try {
         await names.flush();
         if (!removedAsEmpty(directory)) {
-          const aside = `${at(directory)}.gone-${randomUUID()}`;
-          renameSync(at(directory), aside);
-          await removeTreeAt(aside);
+          const aside = listedKey(`${directory}.gone-${randomUUID()}`);
+          renameSync(at(directory), at(aside));
+          await removeTreeAt(handles, aside);
         }
       } catch (error) {
         if (!isAbsent(error)) throw fail(directory, error);
       }
-      directories.forgetBelow(directory);
       directories.removeEmpty(parentOf(directory));
     },
 
     async close(): Promise<void> {
       directories.close();
       names.clear();
+      handles.close();
     },
   };
-  const directories = localDirectories(storage, at);
-  const names = localNames(storage, at, directories);
-  const keeper = localKeeper(storage, at, directories, (directory) => names.changedIn(directory));
-  const links = localLinks(storage, at, directories, (directory) => names.changedIn(directory));
+  const directories = localDirectories(storage, handles);
+  const names = localNames(storage, handles, directories);
+  const keeper = localKeeper(storage, handles, directories, (directory) => names.changedIn(directory));
+  const links = localLinks(storage, handles, directories, (directory) => names.changedIn(directory));
   let keptFiles = 0;
   let duplicates = 0;
   return storage;
+
+  function openFile(key: Key, expected?: FileIdentity): number {
+    return handles.read(key, (file) => openToRead(storage, key, file, expected));
+  }
+
+  function create(key: Key): () => number {
+    return () => createFile(at(key), 0o644);
+  }
 
   function requireWritable(key: Key): void {
     if (options.readOnly === true) throw refuseReadOnly(storage, key);
@@ -213,7 +223,7 @@ export async function localStorage(
   function refuseLinkAbove(key: Key): void {
     let refusal: WaybillError | null = null;
     try {
-      refusal = linkAbove(storage, at, key);
+      refusal = linkAbove(storage, handles, key);
     } catch (error) {
       if (!isAbsent(error)) throw fail(key, error);
     }
@@ -228,18 +238,20 @@ export async function localStorage(
     const scratch = scratchBeside(key);
     const staging = stagingBeside(key);
     try {
-      const written = await directories.withParent(scratch, () => copyToFile(key, at(scratch), body, write));
+      const written = await directories.withParent(scratch, () =>
+        copyToFile(key, create(scratch), body, write),
+      );
       if (write.mode === 'create') {
         linkIfFree(scratch, key);
         directories.keep(staging);
       } else {
-        await makeDurable([at(scratch)]);
+        await handles.makeDurable([scratch]);
         renameSync(at(scratch), at(key));
-        await syncDirectories([path.dirname(at(key))]);
+        await handles.makeDurable([], [parentOf(key)]);
       }
       return written;
     } finally {
-      removeIfThere(at(scratch));
+      removeIfThere(handles, scratch);
       // The holder of a new lock stages its files next, so it keeps the directory until the lock is removed.
       if (!directories.isKept(staging)) directories.removeEmpty(staging);
     }

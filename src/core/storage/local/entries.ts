@@ -3,6 +3,7 @@ import { lstatSync, readdirSync, type BigIntStats, type Stats } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { escapedName } from '../../name-bytes.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
+import type { DirectoryHandles } from './handles.ts';
 import type { Entry, EntryType, FileStat, Stamp, UnreadableName } from '../storage.ts';
 import { isAbsent, unlessAbsent } from './errors.ts';
 
@@ -17,24 +18,30 @@ interface Named {
 type Fail = (key: string, error: unknown) => Error;
 
 /** What is at `file`, links not followed; undefined if nothing is. Throws what the file system throws. */
-export function statOf(file: string): FileStat | undefined {
-  const found = unlessAbsent(() => lstatSync(file));
+export function statOf(file: () => string): FileStat | undefined {
+  const found = unlessAbsent(() => lstatSync(file()));
   if (found === undefined) return undefined;
   const size = found.isFile() ? found.size : 0;
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
+}
+
+/** The size of a file; undefined if something else is at `path`. Throws what the file system throws. */
+export function sizeOf(path: string): number | undefined {
+  const found = lstatSync(path);
+  return found.isFile() ? found.size : undefined;
 }
 
 /** As `Storage.list`. Throws what `fail` makes of the error of a directory, which is `.` for the root. */
 export async function* entriesBelow(
   directory: Key | '',
   {
-    at,
+    handles,
     fail,
     isRecursive,
     onUnreadable,
     stamps = false,
   }: {
-    at: (key: Key | '') => string;
+    handles: DirectoryHandles;
     fail: Fail;
     isRecursive: boolean;
     onUnreadable: ((unreadable: UnreadableName) => void) | undefined;
@@ -58,7 +65,7 @@ export async function* entriesBelow(
 
   function entriesOf(each: Key | ''): Named[] {
     try {
-      const entries = readdirSync(at(each), { withFileTypes: true });
+      const entries = readdirSync(handles.of(each), { withFileTypes: true });
       if (onUnreadable === undefined || !entries.some(({ name }) => name.includes('\ufffd')))
         return entries.map((entry) => ({ name: entry.name, type: typeOf(entry) }));
       return readable(each, onUnreadable);
@@ -71,7 +78,7 @@ export async function* entriesBelow(
   /** Reads the names as bytes, since only those tell what decoding has changed. */
   function readable(each: Key | '', tell: (unreadable: UnreadableName) => void): Named[] {
     const found: Named[] = [];
-    for (const entry of readdirSync(at(each), { withFileTypes: true, encoding: 'buffer' })) {
+    for (const entry of readdirSync(handles.of(each), { withFileTypes: true, encoding: 'buffer' })) {
       const [decoded, type] = [entry.name.toString('utf8'), typeOf(entry)];
       if (isUtf8(entry.name)) found.push({ name: decoded, type });
       else tell({ reason: 'not_utf8', directory: each, decoded, escaped: escapedName(entry.name), type });
@@ -80,11 +87,15 @@ export async function* entriesBelow(
   }
 
   /** Undefined if the file has been removed since it was listed, in which case it is left out. */
-  function fileAt(key: Key): Pick<Entry, 'size' | 'stamp'> | undefined {
+  function fileAt(key: Key): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
     try {
-      if (!stamps) return { size: lstatSync(at(key)).size };
-      const found = lstatSync(at(key), { bigint: true });
-      return { size: Number(found.size), stamp: stampOf(found) };
+      if (!stamps) {
+        const { size, dev: device, ino: inode } = handles.read(key, (file) => lstatSync(file));
+        return { size, identity: { device, inode } };
+      }
+      const found = handles.read(key, (file) => lstatSync(file, { bigint: true }));
+      const identity = { device: Number(found.dev), inode: Number(found.ino) };
+      return { size: Number(found.size), identity, stamp: stampOf(found) };
     } catch (error) {
       if (isAbsent(error)) return undefined;
       throw fail(key, error);

@@ -1,5 +1,8 @@
 import {
+  closeSync,
   constants,
+  fchmodSync,
+  futimesSync,
   linkSync,
   lstatSync,
   readlinkSync,
@@ -8,14 +11,14 @@ import {
   unlinkSync,
   type Stats,
 } from 'node:fs';
-import { copyFile, utimes } from 'node:fs/promises';
-import path from 'node:path';
+import { copyFile } from 'node:fs/promises';
 import { notFound } from '../errors.ts';
-import type { Key } from '../key.ts';
+import { parentOf, type Key } from '../key.ts';
 import type { Kept, KeptBy, Storage } from '../storage.ts';
 import type { LocalDirectories } from './directories.ts';
 import { errnoOf, isAbsent, unlessAbsent } from './errors.ts';
-import { makeDurable } from './sync.ts';
+import { openPath, type DirectoryHandles } from './handles.ts';
+import { createFile, openToRead } from './open-file.ts';
 
 /** Keeps files that are about to be replaced or removed. Throws system errors as Node.js reports them. */
 export interface LocalKeeper {
@@ -34,11 +37,13 @@ export interface LocalKeeper {
  */
 export function localKeeper(
   storage: Pick<Storage, 'label'>,
-  at: (key: Key | '') => string,
+  handles: DirectoryHandles,
   directories: LocalDirectories,
-  renamed: (directory: string) => void,
+  renamed: (directory: Key | '') => void,
   link: (from: string, to: string) => void = linkSync,
 ): LocalKeeper {
+  const at = (key: Key): string => handles.at(key);
+  const lstatIfThere = (key: Key): Stats | undefined => unlessAbsent(() => lstatSync(at(key)));
   /** The files that were copied, by the copies: one that was not replaced may refuse to be. */
   const copied = new Map<Key, Stats>();
   return {
@@ -48,18 +53,18 @@ export function localKeeper(
     },
 
     async putBack({ key, aside, by }) {
-      const present = lstatIfThere(at(key));
+      const present = lstatIfThere(key);
       const original = copied.get(aside);
       const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;
-      if (isUntouched || isSame(present, lstatIfThere(at(aside))))
+      if (isUntouched || isSame(present, lstatIfThere(aside)))
         return unlessAbsent(() => unlinkSync(at(aside)));
       try {
-        if (by === 'copy' && lstatIfThere(at(aside))?.isFile() === true) await makeDurable([at(aside)]);
+        if (by === 'copy' && lstatIfThere(aside)?.isFile() === true) await handles.makeDurable([aside]);
         await directories.withParent(key, async () => renameSync(at(aside), at(key)));
-        renamed(path.dirname(at(key)));
+        renamed(parentOf(key));
       } catch (error) {
         // It was not moved aside at all, or was put back before.
-        if (isAbsent(error) && lstatIfThere(at(key)) !== undefined) return;
+        if (isAbsent(error) && lstatIfThere(key) !== undefined) return;
         throw isAbsent(error) ? notFound(storage, key, error) : error;
       }
     },
@@ -70,10 +75,10 @@ export function localKeeper(
       await directories.withParent(aside, async () => link(at(key), at(aside)));
       return 'link';
     } catch (error) {
-      const isKept = isSame(lstatIfThere(at(key)), lstatIfThere(at(aside)));
+      const isKept = isSame(lstatIfThere(key), lstatIfThere(aside));
       if (errnoOf(error) === 'EEXIST' && isKept) return 'link';
     }
-    const found = lstatIfThere(at(key));
+    const found = lstatIfThere(key);
     if (found === undefined || found.isDirectory()) return null;
     if (!found.isFile() && !found.isSymbolicLink()) return 'move';
     copied.set(aside, found);
@@ -81,14 +86,26 @@ export function localKeeper(
       await directories.withParent(aside, async () => symlinkSync(readlinkSync(at(key)), at(aside)));
       return 'copy';
     }
-    await directories.withParent(aside, async () => copyFile(at(key), at(aside), constants.COPYFILE_FICLONE));
-    await utimes(at(aside), found.atime, found.mtime);
+    await copyAside(key, aside, found);
     return 'copy';
   }
-}
 
-function lstatIfThere(file: string): Stats | undefined {
-  return unlessAbsent(() => lstatSync(file));
+  /** Opened files are copied, since the names may lead elsewhere while the thread pool copies. */
+  async function copyAside(key: Key, aside: Key, { dev, ino, mode, atime, mtime }: Stats): Promise<void> {
+    const source = openToRead(storage, key, at(key), { device: dev, inode: ino });
+    try {
+      const target = await directories.withParent(aside, async () => createFile(at(aside), 0o600));
+      try {
+        await copyFile(openPath(source, at(key)), openPath(target, at(aside)), constants.COPYFILE_FICLONE);
+        fchmodSync(target, mode & 0o7777);
+        futimesSync(target, atime, mtime);
+      } finally {
+        closeSync(target);
+      }
+    } finally {
+      closeSync(source);
+    }
+  }
 }
 
 function isSame(one: Stats | undefined, other: Stats | undefined): boolean {

@@ -1,15 +1,14 @@
 import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
-import path from 'node:path';
 import { ancestorsOf } from '../../paths.ts';
 import type { WaybillError } from '../../errors.ts';
 import { alreadyExists, notADirectory } from '../errors.ts';
-import { listedKey, type Key } from '../key.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import type { Storage } from '../storage.ts';
 import type { LocalDirectories } from './directories.ts';
 import { errnoOf, isAbsent, unlessAbsent } from './errors.ts';
+import type { DirectoryHandles } from './handles.ts';
 import { removeIfThere } from './remove-tree.ts';
-import { syncDirectories } from './sync.ts';
 
 /** Hard links and symbolic links. Throws system errors as Node.js reports them. */
 export interface LocalLinks {
@@ -29,11 +28,12 @@ const refusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPN
 /** `renamed` is called with each directory in which a name was made. Only tests pass their own `link`. */
 export function localLinks(
   storage: Pick<Storage, 'label'>,
-  at: (key: Key | '') => string,
+  handles: DirectoryHandles,
   directories: LocalDirectories,
-  renamed: (directory: string) => void,
+  renamed: (directory: Key | '') => void,
   link: (from: string, to: string) => void = linkSync,
 ): LocalLinks {
+  const at = (key: Key): string => handles.at(key);
   return {
     async duplicate(from, to) {
       const found = unlessAbsent(() => lstatSync(at(from)));
@@ -43,11 +43,11 @@ export function localLinks(
       try {
         await directories.withParent(to, async () => link(at(from), at(to)));
       } catch (error) {
-        const isGone = isAbsent(error) && lstatSync(at(from), { throwIfNoEntry: false }) === undefined;
+        const isGone = isAbsent(error) && unlessAbsent(() => lstatSync(at(from))) === undefined;
         if (!isGone && !refusals.has(errnoOf(error) ?? '')) throw error;
         return null;
       }
-      renamed(path.dirname(at(to)));
+      renamed(parentOf(to));
       return 'link';
     },
 
@@ -63,9 +63,9 @@ export function localLinks(
         const found = lstatSync(at(key), { throwIfNoEntry: false });
         if (found !== undefined && !found.isSymbolicLink()) throw alreadyExists(storage, key);
         renameSync(at(scratch), at(key));
-        await syncDirectories([path.dirname(at(key))]);
+        await handles.makeDurable([], [parentOf(key)]);
       } finally {
-        removeIfThere(at(scratch));
+        removeIfThere(handles, scratch);
         if (!directories.isKept(stagingBeside(key))) directories.removeEmpty(stagingBeside(key));
       }
     },
@@ -83,14 +83,14 @@ export function localLinks(
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,
-  at: (key: Key) => string,
+  handles: DirectoryHandles,
   key: Key,
 ): WaybillError | null {
   for (const ancestor of ancestorsOf(key)) {
     const directory = listedKey(ancestor);
-    const found = lstatSync(at(directory), { throwIfNoEntry: false });
+    const found = unlessAbsent(() => lstatSync(handles.at(directory)));
     if (found?.isSymbolicLink() !== true) continue;
-    const leadsSomewhere = lstatSync(at(key), { throwIfNoEntry: false }) !== undefined;
+    const leadsSomewhere = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
     return leadsSomewhere ? notADirectory(storage, directory, { isLink: true }) : null;
   }
   return null;

@@ -3,10 +3,11 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { ancestorsOf } from '../../paths.ts';
 import { WaybillError } from '../../errors.ts';
 import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
-import { nameOf, parentOf, type Key } from '../key.ts';
+import { joinKey, nameOf, parentOf, type Key } from '../key.ts';
 import { linkAbove } from './links.ts';
 import type { Change, Storage } from '../storage.ts';
 import { isAbsent, localFailure, unlessAbsent } from './errors.ts';
+import type { DirectoryHandles } from './handles.ts';
 
 const keysPerBreath = 1024;
 /** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
@@ -34,12 +35,12 @@ const shortPathUnits = 1_000;
 /** As `Storage.obstacleTo`. The root is not looked at: that was done when the storage was opened. */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
-  at: (key: Key | '') => string,
+  handles: DirectoryHandles,
   { writes, removes, from, bytes }: Change,
 ): Promise<WaybillError | null> {
-  const start = deepestExisting(at, from);
-  const fileSystem = unlessAbsent(() => statfsSync(at(start.directory)).type);
-  const seen = new Look(storage, at, from, start.stats, takesEveryName.has(fileSystem ?? 0));
+  const start = deepestExisting(handles, from);
+  const fileSystem = unlessAbsent(() => statfsSync(handles.at(start.directory)).type);
+  const seen = new Look(storage, handles, from, start.stats, takesEveryName.has(fileSystem ?? 0));
   const atStart = seen.notWritable(start.directory);
   if (atStart !== null) return atStart;
   let count = 0;
@@ -53,13 +54,13 @@ export async function localObstacle(
       count += 1;
       if (count % keysPerBreath === 0) await breathe();
     }
-  return bytes === null ? null : lackOfRoom(storage, at(start.directory), bytes, writes.length);
+  return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
 /** One look at many keys; each directory is looked at once. */
 class Look {
   readonly #storage: Pick<Storage, 'label'>;
-  readonly #at: (key: Key | '') => string;
+  readonly #handles: DirectoryHandles;
   readonly #from: Key | '';
   /** The file system of the staging directory; undefined if nothing exists yet. */
   readonly #device: number | undefined;
@@ -72,13 +73,13 @@ class Look {
 
   constructor(
     storage: Pick<Storage, 'label'>,
-    at: (key: Key | '') => string,
+    handles: DirectoryHandles,
     from: Key | '',
     start: Stats | undefined,
     takesEveryName: boolean,
   ) {
     this.#storage = storage;
-    this.#at = at;
+    this.#handles = handles;
     this.#from = from;
     this.#device = start?.dev;
     this.#mounts = mountPoints();
@@ -87,8 +88,9 @@ class Look {
 
   /** The file may be gone, and so may be what it lay in. */
   obstacleToRemoving(key: Key): WaybillError | null {
-    if (lstatIfThere(this.#at(key)) === undefined) return null;
-    return linkAbove(this.#storage, this.#at, key) ?? this.notWritable(parentOf(key));
+    const link = linkAbove(this.#storage, this.#handles, key);
+    if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
+    return this.notWritable(parentOf(key));
   }
 
   obstacleToWriting(key: Key): WaybillError | null {
@@ -99,7 +101,7 @@ class Look {
       if (found === undefined) break;
       deepest = ancestor as Key;
     }
-    if (this.#mounts.has(this.#at(key))) return otherFileSystem(this.#storage, key);
+    if (this.#mounts.has(this.#handles.absolute(key))) return otherFileSystem(this.#storage, key);
     return this.notWritable(deepest) ?? this.#nameRefused(key, deepest);
   }
 
@@ -108,7 +110,7 @@ class Look {
     if (known !== undefined) return known;
     let error: WaybillError | null = null;
     try {
-      accessSync(this.#at(directory), constants.W_OK | constants.X_OK);
+      accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
       // A root that does not exist yet was looked at before.
       if (!isAbsent(cause))
@@ -121,10 +123,11 @@ class Look {
   /** Above the staging directory, another file system is not in the way. */
   #obstacleAt(directory: Key): WaybillError | null | undefined {
     if (this.#directories.has(directory)) return this.#directories.get(directory);
-    const found = lstatIfThere(this.#at(directory));
+    const found = lstatIfThere(this.#handles, directory);
     const isBelow = this.#from === '' || directory.startsWith(`${this.#from}/`);
     const isMount =
-      found !== undefined && (found.dev !== this.#device || this.#mounts.has(this.#at(directory)));
+      found !== undefined &&
+      (found.dev !== this.#device || this.#mounts.has(this.#handles.absolute(directory)));
     const error =
       found === undefined
         ? undefined
@@ -139,13 +142,13 @@ class Look {
 
   /** Asks the file system about the whole path, and about each long name where it would be made. */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
-    const isShort = key.length <= shortNameBytes / 3 && this.#at(key).length <= shortPathUnits;
+    const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
     const names = key.split('/').filter((name) => Buffer.byteLength(name) > shortNameBytes);
-    const paths = names.map((name) => `${this.#at(deepest)}/${name}`);
-    for (const path of [this.#at(key), ...paths])
+    const paths = names.map((name) => () => this.#handles.at(joinKey(deepest, name)));
+    for (const path of [() => this.#handles.absolute(key), ...paths])
       try {
-        lstatSync(path);
+        lstatSync(path());
       } catch (error) {
         if (!isAbsent(error)) return localFailure(this.#storage, key, error);
       }
@@ -155,11 +158,11 @@ class Look {
 
 /** The nearest existing directory of `directory` and those above it, down to the root. */
 function deepestExisting(
-  at: (key: Key | '') => string,
+  handles: DirectoryHandles,
   directory: Key | '',
 ): { directory: Key | ''; stats: Stats | undefined } {
   for (let each = directory; ; each = parentOf(each)) {
-    const stats = lstatIfThere(at(each));
+    const stats = lstatIfThere(handles, each);
     if (stats !== undefined || each === '') return { directory: each, stats };
   }
 }
@@ -167,13 +170,14 @@ function deepestExisting(
 /** What the superuser may use beyond the others counts only for the superuser. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
-  directory: string,
+  handles: DirectoryHandles,
+  directory: Key | '',
   bytes: number,
   files: number,
 ): WaybillError | null {
   let found: ReturnType<typeof statfsSync>;
   try {
-    found = statfsSync(directory);
+    found = statfsSync(handles.at(directory));
   } catch (error) {
     if (isAbsent(error)) return null;
     throw localFailure(storage, nameOf(directory), error);
@@ -200,9 +204,9 @@ function unescaped(text: string): string {
   return text.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(parseInt(octal, 8)));
 }
 
-function lstatIfThere(file: string): Stats | undefined {
+function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefined {
   try {
-    return lstatSync(file);
+    return lstatSync(handles.at(key));
   } catch (error) {
     // A name that is too long is reported with the key that has it.
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;

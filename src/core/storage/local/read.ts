@@ -1,21 +1,21 @@
-import { closeSync, fstatSync, openSync, read as readCallback } from 'node:fs';
+import { closeSync, fstatSync, read as readCallback } from 'node:fs';
 import { promisify } from 'node:util';
-import { readAtOnce, readIfSmall, reads, smallFileBytes } from './small-files.ts';
+import { readIfSmall, reads, smallFileBytes } from './small-files.ts';
 
 const chunkBytes = 1 << 20;
 const readAsync = promisify(readCallback);
 
 /**
- * The bytes of a file. A small file is read at once if reading is fast; of other files the next chunk is read
- * while the current one is used.
+ * The bytes of the file that `open` opens; it may be called twice. A small file is read at once if reading is
+ * fast; of other files the next chunk is read while the current one is used.
  */
-export async function* readChunks(file: string): AsyncIterable<Uint8Array> {
-  const whole = reads.isSlow() ? null : reads.time(() => readIfSmall(file));
+export async function* readChunks(open: () => number): AsyncIterable<Uint8Array> {
+  const whole = reads.isSlow() ? null : reads.time(() => readIfSmall(open()));
   if (whole !== null) {
     if (whole.byteLength > 0) yield whole;
     return;
   }
-  const source = openSync(file, readAtOnce);
+  const source = open();
   const firstBytes = Math.min(fstatSync(source).size, smallFileBytes) + 1;
   let next = readChunk(source, firstBytes);
   try {

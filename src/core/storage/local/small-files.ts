@@ -1,4 +1,4 @@
-import { closeSync, constants, openSync, read as readCallback, readSync, writeSync } from 'node:fs';
+import { closeSync, read as readCallback, readSync, writeSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { slowCallDetector } from './slow-call-detector.ts';
 
@@ -14,15 +14,15 @@ export const smallFileBytes = 1 << 16;
 export const reads = slowCallDetector({ slowMs: 0.1 });
 export const writes = slowCallDetector({ slowMs: 2 });
 
-/** Opening a named pipe for reading would otherwise block the thread until somebody writes to it. */
-export const readAtOnce = constants.O_RDONLY | constants.O_NONBLOCK;
-
 const shared = Buffer.allocUnsafeSlow(smallFileBytes + 1);
 const readAsync = promisify(readCallback);
 
+/*
+ * These functions close the descriptor that they are given.
+ */
+
 /** Returns the content of a file of at most `smallFileBytes` in a buffer of its own; null if it is larger. */
-export function readIfSmall(file: string): Buffer | null {
-  const source = openSync(file, readAtOnce);
+export function readIfSmall(source: number): Buffer | null {
   try {
     const size = readSync(source, shared, 0, shared.length, 0);
     return size > smallFileBytes ? null : Buffer.from(shared.subarray(0, size));
@@ -35,8 +35,7 @@ export function readIfSmall(file: string): Buffer | null {
  * Reads at most one byte more than `expected` bytes (at most `smallFileBytes`), so that a file that has grown
  * is noticed. The buffer returned is overwritten by the next call.
  */
-export function readSmallFile(file: string, expected: number): Buffer {
-  const source = openSync(file, 'r');
+export function readSmallFile(source: number, expected: number): Buffer {
   try {
     let size = 0;
     while (size <= expected) {
@@ -51,8 +50,7 @@ export function readSmallFile(file: string, expected: number): Buffer {
 }
 
 /** The same through the thread pool, into a buffer of its own. */
-export async function readSmallFileInPool(file: string, expected: number): Promise<Buffer> {
-  const source = openSync(file, 'r');
+export async function readSmallFileInPool(source: number, expected: number): Promise<Buffer> {
   try {
     const buffer = Buffer.allocUnsafe(expected + 1);
     let size = 0;
@@ -69,9 +67,8 @@ export async function readSmallFileInPool(file: string, expected: number): Promi
   }
 }
 
-/** Creates or truncates a file and writes `bytes` to it. */
-export function writeSmallFile(file: string, bytes: Uint8Array): void {
-  const target = openSync(file, 'w', 0o644);
+/** Writes `bytes` to a new file. */
+export function writeSmallFile(target: number, bytes: Uint8Array): void {
   try {
     for (let done = 0; done < bytes.byteLength;)
       done += writeSync(target, bytes, done, bytes.byteLength - done);

@@ -1,9 +1,12 @@
-import type { FileHandle } from 'node:fs/promises';
+import { write } from 'node:fs';
+import { promisify } from 'node:util';
 
-/** Writes all of `bytes` at the current position; a single write may write fewer. */
-export async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
+const writeSome = promisify(write);
+
+/** Writes all of `bytes` at the current position of an open file; a single write may write fewer. */
+export async function writeFully(target: number, bytes: Uint8Array): Promise<void> {
   for (let done = 0; done < bytes.byteLength;) {
-    const { bytesWritten } = await handle.write(bytes, done, bytes.byteLength - done, null);
+    const { bytesWritten } = await writeSome(target, bytes, done, bytes.byteLength - done, null);
     done += bytesWritten;
   }
 }

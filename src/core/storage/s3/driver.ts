@@ -91,7 +91,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
       movesDirectories: false,
       replacesLinks: false,
       largestKeptBytes: largestCopyBytes,
-      localRoot: null,
+      localFiles: null,
       clockOffsetMs: wire.clockOffsetMs(),
     },
 

@@ -93,7 +93,7 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
       movesDirectories: false,
       replacesLinks: replaces,
       largestKeptBytes: null,
-      localRoot: null,
+      localFiles: null,
       clockOffsetMs: null,
     },
 

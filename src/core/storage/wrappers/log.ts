@@ -32,9 +32,9 @@ export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
       log.debug({ storage: storage.label, operation: 'list', directory, ...how }, 'storage');
       return storage.list(directory, how);
     },
-    read: (key) => {
+    read: (key, expected) => {
       log.debug({ storage: storage.label, operation: 'read', key }, 'storage');
-      return storage.read(key);
+      return storage.read(key, expected);
     },
     write: (key, body, how) =>
       logged('write', { key, size: body.size, mode: how.mode }, () => storage.write(key, body, how)),

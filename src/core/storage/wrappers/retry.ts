@@ -25,7 +25,7 @@ export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>
     },
     stat: (key) => again(() => storage.stat(key)),
     list: (directory, how) => againUntilFirst(options, () => storage.list(directory, how)),
-    read: (key) => againUntilFirst(options, () => storage.read(key)),
+    read: (key, expected) => againUntilFirst(options, () => storage.read(key, expected)),
     async write(key, body, how) {
       let lost: unknown;
       return again(async (attempt) => {

@@ -1,6 +1,5 @@
-import path from 'node:path';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { Entry, Move, Storage, UnreadableName } from '../storage.ts';
+import type { Entry, LocalFiles, Move, Storage, UnreadableName } from '../storage.ts';
 
 /**
  * A view of the part of a storage below one directory. A publication gets only such a view of its
@@ -20,11 +19,12 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     to: outer(move.to),
     ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
   });
+  const { localFiles } = whole.facts;
   return {
     label: `${whole.label}, ${directory}`,
     facts: {
       ...whole.facts,
-      localRoot: whole.facts.localRoot === null ? null : path.join(whole.facts.localRoot, directory),
+      localFiles: localFiles === null ? null : filesWithin(localFiles, outer),
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
@@ -34,7 +34,7 @@ export function within(whole: Storage, directory: Key | ''): Storage {
       const how = { ...others, ...(tell === undefined ? {} : { onUnreadable }) };
       for await (const entry of whole.list(below === '' ? directory : outer(below), how)) yield inner(entry);
     },
-    read: (key) => whole.read(outer(key)),
+    read: (key, expected) => whole.read(outer(key), expected),
     write: (key, body, options) => whole.write(outer(key), body, options),
     rename: (moves) => whole.rename(moves.map(outerMove)),
     obstacleTo: ({ writes, removes, from, bytes }) =>
@@ -57,5 +57,12 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),
     close: async () => undefined,
+  };
+}
+
+function filesWithin(files: LocalFiles, outer: (key: Key) => Key): LocalFiles {
+  return {
+    open: (key, expected) => files.open(outer(key), expected),
+    sizeOf: (key) => files.sizeOf(outer(key)),
   };
 }

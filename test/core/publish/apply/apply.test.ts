@@ -9,7 +9,7 @@ import { apply } from '../../../../src/core/publish/apply/apply.ts';
 import type { Plan, PlannedOutput, Work } from '../../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import type { Storage } from '../../../../src/core/storage/storage.ts';
+import type { LocalFiles, Storage } from '../../../../src/core/storage/storage.ts';
 import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
 import { owner, put, snapshot, testClock } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';
@@ -327,6 +327,7 @@ const keepings: MemoryOptions[] = [
   { flavour: 'files', keepBy: 'move' },
   { flavour: 'objects' },
 ];
+const localFiles: LocalFiles = { open: () => -1, sizeOf: () => undefined };
 const before = { a: 'old', gone: 'gone' };
 
 /** Fails the first call of a kind, as a storage does that refuses it, or whose answer is lost. */
@@ -640,13 +641,13 @@ t.test('a recorded file that is missing is created, and goes again if the attemp
 t.test(
   'a failure that says nothing of what was done leaves the intent, but not on a local disk',
   async (t) => {
-    for (const [error, localRoot, isRestored] of [
+    for (const [error, files, isRestored] of [
       [new Error('socket hang up'), null, false],
-      [new WaybillError('storage_transient', 'no answer'), '/disk', true],
+      [new WaybillError('storage_transient', 'no answer'), localFiles, true],
       [new WaybillError('storage_denied', 'no'), null, true],
     ] as const) {
       const { storage, bare, lease, calls } = await layOut('files');
-      const facts = { ...storage.facts, localRoot };
+      const facts = { ...storage.facts, localFiles: files };
       const broken = failing({ ...storage, facts }, 'rename', 'b', error);
       await t.rejects(apply(planOf({}), { ...options, storage: broken, lease }), error);
       t.equal(calls.includes('restore'), isRestored, error.message);
@@ -660,7 +661,7 @@ t.test('a removal that failed halfway and cannot be put back leaves the intent',
   const halfway = new WaybillError('storage_transient', 'busy');
   const broken: Storage = {
     ...failing(storage, 'remove', 'gone', halfway),
-    facts: { ...storage.facts, localRoot: '/disk' },
+    facts: { ...storage.facts, localFiles },
     putBack: async ({ key }) => {
       if (key === 'gone') throw new WaybillError('storage_denied', 'no');
     },

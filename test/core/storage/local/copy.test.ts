@@ -14,7 +14,9 @@ t.test('small files that are copied at the same time do not get the bytes of one
   const to = await localStorage(path.join(root, 'to'));
   const written = await Promise.all(
     texts.map((text, index) =>
-      to.write(key(`${index}`), storedBody(from, key(`${index}`), text.length), { mode: 'scratch' }),
+      to.write(key(`${index}`), storedBody(from, { key: key(`${index}`), size: text.length }), {
+        mode: 'scratch',
+      }),
     ),
   );
   t.same(

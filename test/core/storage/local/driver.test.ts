@@ -78,16 +78,16 @@ t.test('files are copied from file to file with the same checks as streams', asy
   const root = t.testdir({ from: { small: 'small', grown: 'grown larger' }, to: {} });
   const from = await localStorage(path.join(root, 'from'));
   const to = await localStorage(path.join(root, 'to'));
-  await to.write(key('small'), storedBody(from, key('small'), 5), { mode: 'replace' });
+  await to.write(key('small'), storedBody(from, { key: key('small'), size: 5 }), { mode: 'replace' });
   t.equal(readFileSync(path.join(root, 'to/small'), 'utf8'), 'small');
   await rejectsWith(
     t,
-    to.write(key('grown'), storedBody(from, key('grown'), 5), { mode: 'scratch' }),
+    to.write(key('grown'), storedBody(from, { key: key('grown'), size: 5 }), { mode: 'scratch' }),
     'body_mismatch',
   );
   await rejectsWith(
     t,
-    to.write(key('gone'), storedBody(from, key('gone'), 5), { mode: 'scratch' }),
+    to.write(key('gone'), storedBody(from, { key: key('gone'), size: 5 }), { mode: 'scratch' }),
     'storage_not_found',
   );
 });

@@ -107,7 +107,7 @@ function watchDisk(): void {
   const { openSync, fsync, fsyncSync, renameSync, unlinkSync } = fs;
   fs.openSync = (file, flags, mode) => {
     const opened = openSync(file, flags, mode);
-    paths.set(opened, String(file));
+    paths.set(opened, plain(file));
     return opened;
   };
   const synced = (opened: number): void => void asked.push(`sync ${paths.get(opened) ?? opened}`);
@@ -121,12 +121,18 @@ function watchDisk(): void {
       done(error);
     })) as typeof fs.fsync;
   fs.renameSync = (from, to) => {
-    asked.push(`rename ${String(from)} ${String(to)}`);
+    asked.push(`rename ${plain(from)} ${plain(to)}`);
     renameSync(from, to);
   };
   fs.unlinkSync = (file) => {
-    asked.push(`remove ${String(file)}`);
+    asked.push(`remove ${plain(file)}`);
     unlinkSync(file);
   };
   syncBuiltinESMExports();
+}
+
+/** The path that a path through an open directory stands for. */
+function plain(file: fs.PathLike): string {
+  const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(String(file)) ?? [];
+  return directory === undefined ? String(file) : `${fs.readlinkSync(directory)}${rest}`;
 }

@@ -11,9 +11,10 @@ import {
 import path from 'node:path';
 import t from 'tap';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
-import { listedKey as key, type Key } from '../../../../src/core/storage/key.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
 import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { DirectoryHandles } from '../../../../src/core/storage/local/handles.ts';
 import { localKeeper, type LocalKeeper } from '../../../../src/core/storage/local/keep.ts';
 
 const aside = key('.publisher.tmp/1/kept');
@@ -61,12 +62,12 @@ t.test('links and pipes are kept as what they are', async (t) => {
 
 /** A keeper on a file system without hard links. */
 function withoutLinks(root: string): LocalKeeper {
-  const at = (name: Key | ''): string => path.join(root, name);
+  const handles = new DirectoryHandles(root);
   const link = (): never => {
     throw Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
   };
   const label = { label: 'local storage' };
-  return localKeeper(label, at, localDirectories(label, at), () => undefined, link);
+  return localKeeper(label, handles, localDirectories(label, handles), () => undefined, link);
 }
 
 t.test('without hard links a file is copied, with its time and mode', async (t) => {

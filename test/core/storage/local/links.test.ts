@@ -9,20 +9,21 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { listedKey as key, type Key } from '../../../../src/core/storage/key.ts';
+import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
 import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { DirectoryHandles } from '../../../../src/core/storage/local/handles.ts';
 import { localLinks, type LocalLinks } from '../../../../src/core/storage/local/links.ts';
 
 const scratch = key('.publisher.tmp/1/output-0');
 
 function linksThatFailWith(root: string, code: string): LocalLinks {
-  const at = (name: Key | ''): string => path.join(root, name);
+  const handles = new DirectoryHandles(root);
   const link = (): never => {
     throw Object.assign(new Error(`${code}: for the test`), { code });
   };
   const label = { label: 'local storage' };
-  return localLinks(label, at, localDirectories(label, at), () => undefined, link);
+  return localLinks(label, handles, localDirectories(label, handles), () => undefined, link);
 }
 
 t.test('a duplicate is the same file under a second name', async (t) => {

@@ -159,7 +159,7 @@ t.test('a source that breaks off in the middle of a file is opened again', async
   const failing = once('cut_response', ({ method, url }) => method === 'GET' && url.includes('/large'));
   proxy.judge = failing.judge;
   const target = await open();
-  const body = storedBody(source, key('large'), bytes.length);
+  const body = storedBody(source, { key: key('large'), size: bytes.length });
   await target.write(key('copy'), body, { mode: 'replace', digest: digestOf(bytes) });
   t.equal(failing.count(), 1);
   t.ok((await readAll(target, key('copy'), 4 << 20)).equals(bytes));

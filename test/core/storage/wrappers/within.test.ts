@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
@@ -22,11 +22,14 @@ t.test('a view maps keys in both directions and sees nothing outside its directo
   t.equal(view.label, `${whole.label}, a`);
 });
 
-t.test('the local root of a view is its directory', async (t) => {
-  const whole = memoryStorage({ flavour: 'files' });
-  const local = { ...whole, facts: { ...whole.facts, localRoot: '/srv' } };
-  t.equal(within(local, key('a/b')).facts.localRoot, '/srv/a/b');
-  t.equal(within(whole, key('a/b')).facts.localRoot, null);
+t.test('the local files of a view are those of its directory', async (t) => {
+  const local = await localStorage(t.testdir({ a: { b: { c: 'four' } } }));
+  const files = within(local, key('a/b')).facts.localFiles;
+  t.equal(files?.sizeOf(key('c')), 4);
+  const opened = files?.open(key('c')) ?? -1;
+  t.equal(readFileSync(opened, 'utf8'), 'four');
+  closeSync(opened);
+  t.equal(within(memoryStorage({ flavour: 'files' }), key('a/b')).facts.localFiles, null);
 });
 
 t.test('names that no key stands for are told with their directory in the view', async (t) => {

@@ -1,0 +1,182 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, readlinkSync } from 'node:fs';
+import { nameOf, parentOf, type Key } from '../key.ts';
+import type { FileIdentity } from '../storage.ts';
+import { isAbsent } from './errors.ts';
+import { makeAllDurable } from './sync.ts';
+
+/**
+ * Another local user who may write below a root can exchange a directory for a symbolic link at any moment,
+ * so a path that was checked may lead elsewhere when it is used. A storage therefore holds its directories
+ * open: each is opened from the one above it without following links, and its entries are addressed through
+ * the descriptor (`/proc/PID/fd/N/name`), which no exchange of names can redirect.
+ *
+ * Without `/proc` (other systems than Linux) the directories are opened in the same way before each call, and
+ * the call then uses the path: an exchange between these two is not noticed.
+ */
+const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
+
+/** O_PATH, which Node.js does not name: needs no right to list the directory. */
+const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
+const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/** Directories that a thread keeps open. A call on a deep directory may hold its ancestors as well. */
+export const maxOpenDirectories = 64;
+
+/** A directory that is open. */
+interface Handle extends FileIdentity {
+  descriptor: number;
+  /** Leads to the directory. */
+  path: string;
+}
+
+interface KnownHandle extends Handle {
+  directory: Key | '';
+  known: Map<Key | '', KnownHandle>;
+}
+
+/** All known directories of this thread; the one that was not used for the longest time is the first. */
+const open = new Set<KnownHandle>();
+
+/** The directories of one root. Calls throw the errors of the file system, ENOTDIR for a link in the way. */
+export class DirectoryHandles {
+  readonly #root: string;
+  readonly #known = new Map<Key | '', KnownHandle>();
+
+  /** `root` is an absolute path without links, as far as it exists. */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** The plain path of an entry, for messages and comparisons: nothing is changed or read by it. */
+  absolute(key: Key | ''): string {
+    return key === '' ? this.#root : `${this.#root}/${key}`;
+  }
+
+  /**
+   * A path that leads to the entry from its open parent directory. Valid until the caller awaits something,
+   * and during the next call of this method. A call that follows links in the last component needs
+   * O_NOFOLLOW.
+   */
+  at(key: Key | ''): string {
+    return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
+  }
+
+  /** The same for a directory itself, which is not a link. */
+  of(directory: Key | ''): string {
+    closeUnused();
+    return this.#opened(directory).path;
+  }
+
+  /**
+   * Reads something at the path of an entry. Spares the look at the name of an open directory, which takes as
+   * long as opening a small file, unless the entry is missing there.
+   */
+  read<T>(key: Key, work: (path: string) => T): T {
+    const known = this.#known.get(parentOf(key));
+    if (known === undefined) return work(this.at(key));
+    try {
+      return work(`${known.path}/${nameOf(key)}`);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      return work(this.at(key));
+    }
+  }
+
+  /** Whether the directory has been opened and not been missed since. It may have been removed meanwhile. */
+  isOpen(directory: Key | ''): boolean {
+    return this.#known.has(directory);
+  }
+
+  /** Makes the content of files and the names in directories durable. */
+  async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
+    const paths = {
+      file: (file: Key | '') => this.at(file),
+      directory: (directory: Key | '') => this.of(directory),
+      parentOf: (file: Key | '') => (file === '' ? '' : parentOf(file)),
+    };
+    await makeAllDurable<Key | ''>(paths, files, directories);
+  }
+
+  close(): void {
+    for (const handle of this.#known.values()) forget(handle);
+  }
+
+  #opened(directory: Key | ''): KnownHandle {
+    const known = this.#known.get(directory);
+    if (known !== undefined && this.#isCurrent(known)) {
+      open.delete(known);
+      open.add(known);
+      return known;
+    }
+    if (known !== undefined) forget(known);
+    const from = directory === '' ? this.#root : this.#pathFromParent(directory);
+    const opened = openDirectory(from, this.absolute(directory));
+    const handle = { ...opened, directory, known: this.#known };
+    this.#known.set(directory, handle);
+    open.add(handle);
+    return handle;
+  }
+
+  #pathFromParent(directory: Key): string {
+    return `${this.#opened(parentOf(directory)).path}/${nameOf(directory)}`;
+  }
+
+  /**
+   * Whether the name still leads to the open directory. Another process that removes a directory moves it
+   * aside first, and what is written after that must fail. An open directory keeps its inode number to
+   * itself.
+   */
+  #isCurrent({ directory, inode, device }: KnownHandle): boolean {
+    try {
+      const found = lstatSync(this.absolute(directory), { throwIfNoEntry: false });
+      return found?.ino === inode && found.dev === device;
+    } catch {
+      return false;
+    }
+  }
+}
+
+/**
+ * Opens a directory and nothing else; `absolute` is its plain path. Throws ENOTDIR for a link, as for
+ * everything that is not a directory.
+ */
+export function openDirectory(from: string, absolute: string): Handle {
+  const descriptor = openSync(from, directoryFlags);
+  try {
+    const { ino: inode, dev: device } = fstatSync(descriptor);
+    return { descriptor, inode, device, path: openPath(descriptor, absolute) };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+/** A path to an open file or directory; `absolute` is its plain path. */
+export function openPath(descriptor: number, absolute: string): string {
+  return descriptors === null ? absolute : `${descriptors}${descriptor}`;
+}
+
+/** With the number of this process, which is found sooner than `self`; null without `/proc`. */
+function descriptorsDirectory(): string | null {
+  try {
+    const self = readlinkSync('/proc/self');
+    return self === `${process.pid}` ? `/proc/${self}/fd/` : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Closes what was not used for the longest time; never the directory that was used last. */
+function closeUnused(): void {
+  if (open.size <= maxOpenDirectories) return;
+  for (const handle of open) {
+    if (open.size <= maxOpenDirectories) return;
+    forget(handle);
+  }
+}
+
+function forget(handle: KnownHandle): void {
+  open.delete(handle);
+  handle.known.delete(handle.directory);
+  closeSync(handle.descriptor);
+}
