@@ -7,7 +7,13 @@ import { traceFields } from '../core/tracing/traceparent.ts';
 import { destinationOfAction, destinationsOfResult } from './records/destination-of.ts';
 import { noFailedDeliveries } from './records/failed-deliveries.ts';
 import { cancelled } from './refusals.ts';
-import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
+import {
+  firstTry,
+  type RunProgress,
+  type RunRecord,
+  type RunWarning,
+  type TriggeredBy,
+} from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -48,9 +54,6 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     ...noFailedDeliveries,
   };
 }
-
-/** What a record says of its tries before the first has failed. */
-export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
 function triggeredBy(job: PublishJob): TriggeredBy {
   if (job.staged !== null) return { kind: 'upload', tick: null };

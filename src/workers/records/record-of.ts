@@ -1,5 +1,4 @@
-import type { RunDestination, RunRecord } from '../run-record.ts';
-import { firstTry } from '../run-transitions.ts';
+import { firstTry, type RunDestination, type RunRecord } from '../run-record.ts';
 import { noFailedDeliveries } from './failed-deliveries.ts';
 
 /** A record as it stands in Redis, written by waybill alone. */
