@@ -11,7 +11,7 @@ import { startPostgres } from '../services/postgres.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
-import { document, fingerprint, program, type Ended } from './process.ts';
+import { document, fingerprint, program, programForAll, type Ended } from './process.ts';
 
 /** `waybill config check --probe` on real servers, that work and that do not. */
 
@@ -225,7 +225,15 @@ t.test('whose a directory is decides, and is told', async (t) => {
     destinations: [{id: web, backend: local, path: ./web}, {id: new, backend: local, path: ./new}]
 `,
   );
-  const json = await waybill(place, ['--format', 'json'], {}, { uid: 65_534, gid: 65_534 });
+  const json = await waybill(
+    place,
+    ['--format', 'json'],
+    {},
+    {
+      ...{ uid: 65_534, gid: 65_534 },
+      program: programForAll(t),
+    },
+  );
   const { probes } = document(t, json) as Checked;
   t.equal(json.status, 1);
   for (const { error, pointer } of probes)
@@ -287,14 +295,18 @@ async function waybill(
   cwd: string,
   args: string[],
   env: Record<string, string> = {},
-  as: { uid?: number; gid?: number } = {},
+  as: { uid?: number; gid?: number; program?: string } = {},
 ): Promise<Ended> {
-  const child = spawn(process.execPath, [program, 'config', 'check', '--probe', '-c', 'c.yml', ...args], {
-    cwd,
-    env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...secrets, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-    ...(process.getuid?.() === 0 ? as : {}),
-  });
+  const child = spawn(
+    process.execPath,
+    [as.program ?? program, 'config', 'check', '--probe', '-c', 'c.yml', ...args],
+    {
+      cwd,
+      env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...secrets, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...(process.getuid?.() === 0 ? { uid: as.uid, gid: as.gid } : {}),
+    },
+  );
   const [stdout, stderr, status] = await Promise.all([
     text(child.stdout),
     text(child.stderr),

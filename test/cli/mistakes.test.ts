@@ -11,7 +11,7 @@ import { inConfiguration } from './mistakes/in-configuration.ts';
 import { inEnvironment } from './mistakes/in-environment.ts';
 import { inStorage } from './mistakes/in-storage.ts';
 import type { Mistake } from './mistakes/mistake.ts';
-import { document, errorDocument, program, type Ended } from './process.ts';
+import { document, errorDocument, program, programForAll, type Ended } from './process.ts';
 
 /**
  * The mistakes that people make, in the configuration and around it, each made for real and told as it is
@@ -31,6 +31,7 @@ const port = (pages.address() as AddressInfo).port;
 const servers = { pages: port, taken: port, closed: await freePort() };
 const mistakes = [...inConfiguration, ...inStorage(servers), ...inEnvironment(servers)];
 
+const forAll = programForAll(t);
 const told = new Map<string, string>();
 
 t.test('there are more than sixty of them', async (t) => {
@@ -84,12 +85,12 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
       writeFileSync(path.join(place, name), content);
     }
     prepare?.(place);
-    const isRoot = process.getuid?.() === 0;
-    const child = spawn(process.execPath, [program, ...args], {
+    const isOther = unprivileged === true && process.getuid?.() === 0;
+    const child = spawn(process.execPath, [isOther ? forAll : program, ...args], {
       cwd: place,
       env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      ...(unprivileged && isRoot ? { uid: 65_534, gid: 65_534 } : {}),
+      ...(isOther ? { uid: 65_534, gid: 65_534 } : {}),
     });
     const [stdout, stderr, status] = await Promise.all([
       text(child.stdout),

@@ -1,10 +1,24 @@
 import { spawnSync } from 'node:child_process';
-import { readdirSync, lstatSync, readFileSync } from 'node:fs';
+import { chmodSync, cpSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Test } from 'tap';
 
 export const program = path.resolve('dist/cli/main.js');
+
+/**
+ * Returns the built program at a place that every user may read, as the clone may not be, e.g. in `/root`.
+ * The directory is removed with `t`.
+ */
+export function programForAll(t: Pick<Test, 'teardown'>): string {
+  const place = mkdtempSync(path.join(tmpdir(), 'waybill-program-'));
+  t.teardown(() => rmSync(place, { recursive: true, force: true }));
+  chmodSync(place, 0o755);
+  cpSync('dist/bundle', path.join(place, 'dist/bundle'), { recursive: true });
+  cpSync('package.json', path.join(place, 'package.json'));
+  return path.join(place, 'dist/bundle/waybill.cjs');
+}
 
 export interface Ended {
   status: number | null;
