@@ -6,6 +6,7 @@ import { publicError, withoutPaths } from '../core/public-error.ts';
 import { traceFields } from '../core/tracing/traceparent.ts';
 import { destinationOfAction, destinationsOfResult } from './records/destination-of.ts';
 import { noFailedDeliveries } from './records/failed-deliveries.ts';
+import { firstTry } from './records/record-of.ts';
 import { cancelled } from './refusals.ts';
 import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
@@ -48,9 +49,6 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     ...noFailedDeliveries,
   };
 }
-
-/** What a record says of its tries before the first has failed. */
-export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
 function triggeredBy(job: PublishJob): TriggeredBy {
   if (job.staged !== null) return { kind: 'upload', tick: null };
