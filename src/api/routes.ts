@@ -19,6 +19,7 @@ import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
 import { listPipelinesRoute } from './runs/pipelines-route.ts';
 import { listAllRunsRoute } from './runs/run-pages.ts';
 import { rerunRoute } from './runs/rerun-route.ts';
+import { retryRunRoute } from './runs/retry-route.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
 import { missingRoute } from './upload/missing-route.ts';
@@ -42,6 +43,7 @@ export const routes: readonly Route<ApiPorts>[] = [
   startRunRoute,
   listRunsRoute,
   cancelRunRoute,
+  retryRunRoute,
   rerunRoute,
   listAllRunsRoute,
   listPipelinesRoute,

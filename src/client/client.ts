@@ -8,6 +8,7 @@ import {
   listPipelines,
   listRuns,
   rerunRun,
+  retryRun,
   showRun,
   waitForRun,
   type RunFilter,
@@ -70,6 +71,8 @@ export interface Client {
     /** Each record as it is, and whenever it has changed. */
     follow(followed: Followed): AsyncGenerator<RunRecord>;
     cancel(runId: string): Promise<RunRecord>;
+    /** Tries a run now that waits for its next try. */
+    retry(runId: string): Promise<RunRecord>;
     /** Repeats a run that has ended, with the bundle that the daemon still has. `wait` for the new run. */
     rerun(runId: string): Promise<AcceptedRun>;
   };
@@ -97,6 +100,7 @@ export function connect(options: ConnectionOptions): Client {
       wait: (runId, waiting) => waitForRun(connection, runId, waiting),
       follow: (followed) => followRuns(connection, followed),
       cancel: (runId) => cancelRun(connection, runId),
+      retry: (runId) => retryRun(connection, runId),
       rerun: (runId) => rerunRun(connection, runId),
     },
   };

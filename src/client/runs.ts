@@ -50,6 +50,15 @@ export async function cancelRun(connection: Connection, runId: string): Promise<
 }
 
 /**
+ * Tries a run now that waits for its next try, and returns its record. Throws `run_not_found` and
+ * `run_finished`.
+ */
+export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
+  const path = await actionPath(connection, runId, 'retry');
+  return (await connection.askJson({ method: 'POST', path })).body as RunRecord;
+}
+
+/**
  * Repeats a run that has ended, with the bundle that the daemon still has of it, and returns the new run. Any
  * number of tries make one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
  */
@@ -114,7 +123,7 @@ function runPath(runId: string): string {
 async function actionPath(
   connection: Connection,
   runId: string,
-  action: 'cancel' | 'rerun',
+  action: 'cancel' | 'rerun' | 'retry',
 ): Promise<string> {
   const { pipeline_id: pipelineId } = await showRun(connection, runId);
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/${action}`;

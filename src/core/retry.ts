@@ -18,6 +18,9 @@ export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 1
 /** A call to a storage outlasts the restart of a server. */
 export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_000 };
 
+/** Pauses between the tries of a run, each of which retries its calls for a minute. */
+export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000, capMs: 300_000 };
+
 /** A server that asks for a longer pause, in milliseconds, is not retried by the call. */
 export const maxRetryAfterMs = 60_000;
 

@@ -20,6 +20,8 @@ export interface RunObserver {
    * reported neither as started nor as finished. `result` is null if the worker broke.
    */
   retried(run: { job: PublishJob; record: RunRecord; seconds: number; result: JobResult | null }): void;
+  /** A newer run replaced one that waited for its next try. Reported instead of `finished`. */
+  superseded(run: { pipelineId: string }): void;
   /**
    * The end of the run is recorded, `seconds` after it began. `result` is null if the worker broke or was
    * stopped; `cancelled`: it failed because somebody cancelled it.
@@ -36,6 +38,7 @@ export interface RunObserver {
 export const unobserved: RunObserver = {
   started: () => undefined,
   retried: () => undefined,
+  superseded: () => undefined,
   finished: () => undefined,
 };
 

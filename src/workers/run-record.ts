@@ -123,6 +123,3 @@ export interface RunDestination {
   changes_omitted: number;
   error: ErrorRecord | null;
 }
-
-/** The fields of a record about its tries, before the first try has failed. */
-export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null } as const;

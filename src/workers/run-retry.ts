@@ -1,7 +1,7 @@
 import { errorRecord, WaybillError, type ErrorRecord } from '../core/errors.ts';
 import type { Config } from '../core/config/config.ts';
 import type { Current } from '../core/current.ts';
-import { fullJitterMs, type RetryPolicy } from '../core/retry.ts';
+import { fullJitterMs, runPauses, type RetryPolicy } from '../core/retry.ts';
 import type { PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
@@ -28,11 +28,8 @@ export interface RetrySettings {
 
 type RetryPauses = Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: () => number };
 
-/** Each call to a storage is retried for a minute within one try. */
-const defaultPauses: RetryPauses = { baseMs: 10_000, capMs: 300_000 };
-
 /** No pause between two tries is longer, in milliseconds. */
-export const maxPauseMs = defaultPauses.capMs;
+export const maxPauseMs = runPauses.capMs;
 
 export type RetriesOf = (pipelineId: string) => RetrySettings;
 
@@ -63,7 +60,7 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
 export function afterFailure(
   failed: RunRecord,
   now: Date,
-  { forMs, pauses = defaultPauses }: RetrySettings,
+  { forMs, pauses = runPauses }: RetrySettings,
 ): RunRecord {
   const cause = passingCause(failed);
   if (cause === null || forMs === 0) return failed;

@@ -53,6 +53,7 @@ export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): 
       inner.started(run);
     },
     retried: (run) => inner.retried(run),
+    superseded: (run) => inner.superseded(run),
     finished: (run) => inner.finished(run),
   };
 }

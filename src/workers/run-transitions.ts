@@ -6,14 +6,9 @@ import { publicError, withoutPaths } from '../core/public-error.ts';
 import { traceFields } from '../core/tracing/traceparent.ts';
 import { destinationOfAction, destinationsOfResult } from './records/destination-of.ts';
 import { noFailedDeliveries } from './records/failed-deliveries.ts';
+import { firstTry } from './records/record-of.ts';
 import { cancelled } from './refusals.ts';
-import {
-  firstTry,
-  type RunProgress,
-  type RunRecord,
-  type RunWarning,
-  type TriggeredBy,
-} from './run-record.ts';
+import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
 /*
  * The life of a run's record:

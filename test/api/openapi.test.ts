@@ -501,14 +501,14 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
 const json = { 'content-type': 'application/json' };
 /** @param path Of the run's record. */
 const acting =
-  (what: 'cancel' | 'rerun') =>
+  (what: 'cancel' | 'rerun' | 'retry') =>
   (path: string, { pipeline = 'maps', token = tokens.maps, headers = {}, body = '' } = {}): Call =>
     get(`/v1/pipelines/${pipeline}${path}/${what}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, ...headers },
       body: body === '' ? null : body,
     });
-const [cancel, rerun] = [acting('cancel'), acting('rerun')];
+const [cancel, rerun, retry] = [acting('cancel'), acting('rerun'), acting('retry')];
 /** Of an upload whose run has ended. */
 const withRun =
   (outcome: 'ok' | 'failed', call: (path: string) => Call): Call =>
@@ -798,6 +798,28 @@ const provocations: Record<string, Record<string, Provocation>> = {
       Object.assign(api.ports.queue, { rerun: () => Promise.reject(full) });
       return rerun(path)(api);
     }),
+  },
+  retryRun: {
+    200: ofAnUpload((path) => retry(path)),
+    unauthorized: retry('/runs/none', { token: 'guess' }),
+    pipeline_not_found: retry('/runs/none', { pipeline: 'none' }),
+    forbidden: retry('/runs/none', { token: tokens.docs }),
+    token_expired: retry('/runs/none', { token: tokens.expired }),
+    insufficient_scope: retry('/runs/none', { token: tokens.reader }),
+    run_not_found: retry('/runs/none'),
+    run_finished: withRun('ok', (path) => retry(path)),
+    unsupported_media_type: retry('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
+    invalid_request: retry('/runs/none', { headers: json, body: '{"why": "so"}' }),
+    queue_unavailable: away(retry('/runs/none')),
+    server_busy: memoryTaken(retry('/runs/none', { headers: json, body: '{}' })),
+    upload_timeout: stalled(
+      uploadHead(
+        { 'Content-Type': 'application/json', 'Content-Length': 2 },
+        '/v1/pipelines/maps/runs/none/retry',
+      ),
+    ),
+    shutting_down: stopping(retry('/runs/none', { headers: json, body: '{}' })),
+    internal_error: broken(retry('/runs/none')),
   },
   cancelRun: {
     200: ofAnUpload((path) => cancel(path)),

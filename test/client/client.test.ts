@@ -18,9 +18,9 @@ import type { RunRecord as ServedRecord } from '../../src/workers/run-record.ts'
 import { startApi, tokens } from '../api/harness.ts';
 
 /** What the server serves fits what the client reads: these lines do not compile otherwise. */
-export const served: (
-  record: ServedRecord,
-) => Omit<RunRecord, 'error' | 'last_error' | 'destinations'> = (record) => record;
+export const served: (record: ServedRecord) => Omit<RunRecord, 'error' | 'last_error' | 'destinations'> = (
+  record,
+) => record;
 export const status: (record: RunRecord) => ServedRecord['status'] = (record) => record.status;
 export const code: (problem: Problem) => ErrorCode = (problem) => problem.code;
 export const summary: (

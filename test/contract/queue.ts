@@ -203,6 +203,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
           begun.push(pipelineId);
         },
         retried: () => t.fail('nothing is tried again'),
+        superseded: () => undefined,
         finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
           t.ok(seconds >= 0 && seconds < 600);
           t.notOk(cancelled);
@@ -512,6 +513,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     await queue.start(workers.process, {
       started: () => undefined,
       retried: () => t.fail('nothing is tried again'),
+      superseded: () => undefined,
       finished: ({ succeeded, cancelled, result }) => void ended.push({ succeeded, cancelled, result }),
     });
     await submit(queue, 'maps.1');

@@ -121,7 +121,8 @@ export function retryContract(t: Test, start: Start): void {
   t.test('a newer upload of the same bundle path replaces a run that waits for its next try', async (t) => {
     const { queue, elapse, discarded } = await start(t, settingsOf(late));
     const workers = scripted({ 'maps.1': ['storage_transient'], 'maps.2': ['storage_transient'] });
-    await queue.start(workers.process);
+    const seen = observed();
+    await queue.start(workers.process, seen.observer);
     for (const [id, path] of Object.entries({ 'maps.1': 'session-1', 'maps.2': 'session-2' })) {
       await submit(queue, id, path);
       await untilRetrying(queue, elapse, id);
@@ -136,6 +137,7 @@ export function retryContract(t: Test, start: Start): void {
     await untilRetrying(queue, elapse, 'maps.2');
     t.notOk(discarded.includes('maps.1'), 'its bundle stays for a rerun');
     t.same(workers.begun, ['maps.1', 'maps.2', 'maps.3']);
+    t.equal(seen.calls.filter((call) => call === 'superseded').length, 1);
   });
 
   t.test('a newer upload that came during a try replaces the run when that has failed', async (t) => {
@@ -235,6 +237,7 @@ function observed() {
     observer: {
       started: () => void calls.push('started'),
       retried: ({ record }: { record: RunRecord }) => void calls.push(`retried ${record.attempt}`),
+      superseded: () => void calls.push('superseded'),
       finished: ({ succeeded }: { succeeded: boolean }) => void calls.push(`finished ${succeeded}`),
     },
   };

@@ -17,6 +17,7 @@ async function observed(work: (clock: ReturnType<typeof manualClock>) => Promise
   const observer: RunObserver = {
     started: ({ pipelineId, waitedSeconds }) => told.push({ pipelineId, waitedSeconds }),
     retried: () => undefined,
+    superseded: () => undefined,
     finished: ({ result, ...run }) => told.push({ ...run, hasResult: result !== null }),
   };
   const queue = memoryQueue({

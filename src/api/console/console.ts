@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express';
 import { servePages, type PageRoute } from '../pages/page-route.ts';
 import type { Site } from '../pages/site.ts';
 import { pauseAction, resumeAction, startAction } from './actions/pipeline-actions.ts';
-import { cancelAction, rerunAction } from './actions/run-actions.ts';
+import { cancelAction, rerunAction, retryAction } from './actions/run-actions.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
 import { destinationPage, openPage, verifyAction } from './pages/destination-page.ts';
 import { eventsPage } from './pages/events-page.ts';
@@ -29,6 +29,7 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   runsPage,
   runPage,
   cancelAction,
+  retryAction,
   rerunAction,
   pipelinePage,
   startAction,

@@ -4,6 +4,7 @@
  */
 const messages = {
   cancelled: 'The run is being cancelled.',
+  retry: 'The run is tried now.',
   rerun: 'The run is repeated: this is the new one.',
   started: 'The run is accepted.',
   replayed: 'This run was accepted before.',

@@ -13,6 +13,7 @@ const deeds = {
   upload: { scope: 'upload', admin: false },
   start: { scope: 'run', admin: false },
   plan: { scope: 'run', admin: false },
+  retry: { scope: 'run', admin: true },
   rerun: { scope: 'run', admin: true },
   cancel: { scope: 'cancel', admin: true },
   releases: { scope: 'releases', admin: true },

@@ -33,7 +33,13 @@ const actions: Record<RunDestination['action'], Mark> = {
   error: { label: 'error', tone: 'failure', symbol: '✕' },
 };
 
-export function statusMark({ status, error }: Pick<RunRecord, 'status' | 'error'>): Mark {
+export function statusMark({
+  status,
+  error,
+  next_try_at,
+}: Pick<RunRecord, 'status' | 'error' | 'next_try_at'>): Mark {
+  if (next_try_at !== null) return { label: 'waits for its next try', tone: 'warning', symbol: '↻' };
+  if (error?.code === 'superseded') return { label: 'superseded', tone: 'warning', symbol: '◼' };
   if (error?.code === 'cancelled') return { label: 'cancelled', tone: 'warning', symbol: '◼' };
   return statuses[status];
 }

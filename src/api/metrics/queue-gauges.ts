@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { JobQueue, KeptBundles } from '../../workers/queue.ts';
 
-export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'pauses' | 'waitingSince'>;
+export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
 
 /**
  * Adds gauges that ask the queue whenever the metrics are read. A queue that cannot be reached has none of
@@ -47,6 +47,19 @@ export function observeQueue(
         const age = typeof since === 'string' ? (now - Date.parse(since)) / 1000 : 0;
         if (since !== undefined) this.set({ pipeline }, Math.max(age, 0));
       }
+    },
+  });
+  new Gauge({
+    name: 'waybill_runs_retrying',
+    help: 'Runs that failed for a passing cause and wait for their next try.',
+    labelNames: ['pipeline'],
+    registers,
+    async collect() {
+      this.reset();
+      const pipelineIds = [...pipelines()];
+      const overviews = await queue.overview(pipelineIds).catch(() => []);
+      for (const [index, { retrying, isAway }] of overviews.entries())
+        if (isAway !== true) this.set({ pipeline: pipelineIds[index] ?? '' }, retrying);
     },
   });
   new Gauge({

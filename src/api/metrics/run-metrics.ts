@@ -39,7 +39,7 @@ export function runMetrics(
   const { counter, histogram } = define;
   const runs = counter(
     'waybill_runs_total',
-    'Runs that ended after their turn had come, or were cancelled before.',
+    'Runs that ended after their turn had come, or were cancelled before. Superseded: before their next try.',
     ['pipeline', 'status'],
   );
   const runSeconds = histogram(
@@ -63,7 +63,9 @@ export function runMetrics(
   const succeededAt = successMetric(define);
   const expect: RunMetrics['expect'] = (ids, of) => {
     for (const pipeline of ids)
-      for (const status of ['succeeded', 'failed', 'cancelled']) runs.inc({ pipeline, status }, 0);
+      for (const status of ['succeeded', 'failed', 'cancelled', 'superseded'])
+        runs.inc({ pipeline, status }, 0);
+    for (const pipeline of ids) retries.inc({ pipeline, code: 'storage_transient' }, 0);
     publications.expect(of);
   };
   expect(pipelineIds, places);
@@ -76,6 +78,7 @@ export function runMetrics(
     expect,
     started: ({ pipelineId, waitedSeconds }) => waitSeconds.observe({ pipeline: pipelineId }, waitedSeconds),
     succeededAt,
+    superseded: ({ pipelineId }) => runs.inc({ pipeline: pipelineId, status: 'superseded' }),
     cancelled: (pipeline) => runs.inc({ pipeline, status: 'cancelled' }),
     finished: ({ pipelineId, seconds, succeeded, cancelled, result }) => {
       const status = succeeded ? 'succeeded' : cancelled ? 'cancelled' : 'failed';

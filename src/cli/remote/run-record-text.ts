@@ -17,6 +17,8 @@ export function printRun(
       ? ''
       : `  ${style.dim(`${(Date.parse(run.finished_at) - Date.parse(run.accepted_at)) / 1000} s`)}`;
   output.data(`${statusText(run, style)}  ${run.run_id}${took}`);
+  const tries = triesText(run);
+  if (tries !== null) output.data(`  ${tries}`);
   for (const { destination_id: id, code, message } of run.warnings)
     output.warn({
       severity: 'warning',
@@ -27,6 +29,7 @@ export function printRun(
       line: null,
       column: null,
     });
+  if (run.next_try_at !== null && run.last_error !== null) printReason(run.last_error, output, locate, '  ');
   if (run.error !== null) printReason(run.error, output, locate, '  ');
   for (const destination of run.destinations) {
     const { destination_id: id, action, destination_path: path, error } = destination;
@@ -57,6 +60,28 @@ function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Sty
   return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
 }
 
+/** The tries of a run; null if it has one. */
+function triesText({
+  attempt,
+  next_try_at: next,
+  retry_until: until,
+  finished_at,
+}: RunRecord): string | null {
+  if (next !== null) return `try ${attempt} at ${next}, tries end at ${until ?? '?'}`;
+  if (attempt === 1) return null;
+  return finished_at === null ? `try ${attempt}` : `ended at try ${attempt}`;
+}
+
+/** Prints a note for each try that has failed and is followed by another one. */
+export function retryNotes(output: Output): (run: RunRecord) => void {
+  let shown = 1;
+  return ({ attempt, next_try_at: next, last_error: cause }) => {
+    if (next === null || cause === null || attempt === shown) return;
+    shown = attempt;
+    output.note(`${cause.code}: ${cause.message}; try ${attempt} at ${next}`);
+  };
+}
+
 /** Runs as one line each. */
 export function runLines(runs: readonly RunRecord[], style: Style): string[] {
   return columns(
@@ -69,9 +94,11 @@ export function runLines(runs: readonly RunRecord[], style: Style): string[] {
   );
 }
 
-function summaryOf({ progress, error, destinations }: RunRecord): string {
+function summaryOf({ progress, error, destinations, ...run }: RunRecord): string {
   if (progress !== null)
     return `${progress.stage} ${progress.outputs_done}/${progress.outputs_total} outputs`;
+  if (run.next_try_at !== null && run.last_error !== null)
+    return `try ${run.attempt} at ${run.next_try_at}: ${run.last_error.code}: ${run.last_error.message}`;
   const reason = error ?? destinations.find((each) => each.error !== null)?.error ?? null;
   if (reason !== null) return `${reason.code}: ${reason.message}`;
   return destinations.map(({ destination_id: id, action }) => `${id} ${action}`).join(', ');

@@ -15,9 +15,13 @@ export const newEventId = (): string => `msg_${randomId()}`;
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();
+  if ('attempt' in data) return idOf([data.run_id, type, data.attempt]);
   const { run_id, destination_id, destination_path, bundle } = data;
   const code = 'error' in data ? data.error.code : null;
-  const what = [run_id, type, destination_id, destination_path, bundle?.path ?? null, code];
+  return idOf([run_id, type, destination_id, destination_path, bundle?.path ?? null, code]);
+}
+
+function idOf(what: readonly (string | number | null)[]): string {
   return `msg_${inAlphabet(createHash('sha256').update(JSON.stringify(what)).digest())}`;
 }
 

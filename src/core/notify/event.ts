@@ -10,6 +10,7 @@ export const subscribableTypes = [
   'bundle.published',
   'bundle.publish_failed',
   'bundle.unpublished',
+  'run.retry_scheduled',
   'release.activated',
   'release.rolled_back',
   'outputs.pruned',
@@ -35,7 +36,10 @@ export interface EventData {
     outputs: OutputFacts[];
     outputs_omitted: number;
   };
-  /** Nothing was committed, or it is not known (`commit_unknown`). */
+  /**
+   * Nothing was committed, or it is not known (`commit_unknown`). A failure that the daemon tries again is a
+   * `run.retry_scheduled` instead.
+   */
   'bundle.publish_failed': {
     pipeline_id: string;
     /** Null if no destination was reached: the source cannot be read, the bundle is invalid. */
@@ -45,7 +49,7 @@ export interface EventData {
     /** Null if it failed before any bundle. */
     bundle: BundleFacts | null;
     action: string;
-    error: { code: ErrorCode; message: string; hint: string | null; retryable: boolean };
+    error: EventError;
   };
   /** What one pipeline had published at a bundle path is gone from it. */
   'bundle.unpublished': {
@@ -64,6 +68,20 @@ export interface EventData {
     outputs: { path: string }[];
     outputs_omitted: number;
   };
+  /** A try of a run failed for a passing cause, and the run waits for its next one. */
+  'run.retry_scheduled': {
+    pipeline_id: string;
+    /** Where the cause was met; null if no destination was reached. */
+    destination_id: string | null;
+    run_id: string;
+    /** The number of the next try. */
+    attempt: number;
+    /** RFC 3339, UTC. */
+    next_try_at: string;
+    /** After it the run fails. RFC 3339, UTC. */
+    retry_until: string;
+    error: EventError;
+  };
   /** Somebody promoted a release; one that a publication makes current is told by that. */
   'release.activated': ReleaseSwitch;
   /** Somebody went back to an earlier release. */
@@ -77,6 +95,13 @@ export interface EventData {
   };
   /** What `waybill notify test` sends. */
   'notifier.test': { notifier_id: string; message: string };
+}
+
+export interface EventError {
+  code: ErrorCode;
+  message: string;
+  hint: string | null;
+  retryable: boolean;
 }
 
 export interface BundleFacts {

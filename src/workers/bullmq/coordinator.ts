@@ -6,6 +6,8 @@ import { storageOpener } from '../../core/storage/open-storage.ts';
 import { openBullmq, redisUrls } from './open-queue.ts';
 import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
+import { RunNews } from '../run-news.ts';
+import { retriesOf } from '../run-retry.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import type { PublishJob } from '../job.ts';
@@ -44,6 +46,13 @@ export async function createBullmqCoordinator(
   const unshare = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
   };
+  let isInterrupted: (runId: string) => boolean = () => false;
+  // A failure of an interrupted run is no news: another worker does it again.
+  const news = new RunNews((occurrence, trace) => {
+    const { type, data } = occurrence;
+    const isAgain = type === 'bundle.publish_failed' && isInterrupted(data.run_id ?? '');
+    if (!isAgain) options.notify(occurrence, trace);
+  });
   const { queue, check } = await openBullmq(urls, {
     prefix: settings.prefix,
     clock,
@@ -66,6 +75,8 @@ export async function createBullmqCoordinator(
     onExpire: unshare,
     discard: unshare,
     keep: config.server.rerun,
+    retries: retriesOf(runs),
+    onOutcome: (job, next) => news.decided(job, next),
     told: async (redis) => options.told?.(redis),
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
@@ -77,17 +88,17 @@ export async function createBullmqCoordinator(
     remedy: 'see that the storage of server.staging.shared answers, has room and can be written',
     prove: provedAtMost(clock, checkSharedEveryMs, () => shared.check()),
   };
-  // What an interrupted run failed with is no news: another worker does it again.
-  const notify: typeof options.notify = (occurrence, trace) => {
-    const { type, data } = occurrence;
-    const isAgain = type === 'bundle.publish_failed' && queue.isInterrupted(data.run_id ?? '');
-    if (!isAgain) options.notify(occurrence, trace);
-  };
-  const pool = publishingPool({ ...options, notify, settings: runs });
+  isInterrupted = (runId) => queue.isInterrupted(runId);
+  const pool = publishingPool({
+    ...options,
+    settings: runs,
+    notify: (occurrence, trace) => news.add(occurrence, trace),
+  });
   const planner = planningPool({ ...options, settings: runs });
   const releases = releasesPool({ ...options, settings: runs });
   const looks = looksPool({ ...options, settings: runs });
   const process: JobProcessor = async (job: PublishJob, context) => {
+    news.begin(job.runId);
     if (job.staged === null) return pool.process(job, context);
     const directory = await scratched.create();
     try {

@@ -149,7 +149,11 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     wake(pipelineId);
   };
   const { retries = noRetries, onOutcome = () => undefined } = options;
-  const onEnd = ({ pipelineId, runId }: PublishJob): Promise<void> => pipelines.withdraw(pipelineId, runId);
+  let observed = unobserved;
+  const onEnd = ({ pipelineId, runId }: PublishJob): Promise<void> => {
+    observed.superseded({ pipelineId });
+    return pipelines.withdraw(pipelineId, runId);
+  };
   const onAccepted = async (pipelineId: string): Promise<void> => {
     try {
       await supersede(pipelineId, { ...options, store, retries, onOutcome, onEnd });
@@ -253,6 +257,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
     pauses: () => store.pauses(),
     start: async (process, observer = unobserved) => {
       const { told = async () => undefined, mayBegin = async () => true } = options;
+      observed = observer;
       const slots = options.slots ?? runSlots(options.maxConcurrency);
       const of = {
         ...options,

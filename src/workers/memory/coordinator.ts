@@ -12,6 +12,9 @@ import type { Coordinator, CoordinatorOptions } from '../coordinator.ts';
 import { queueCheck, stagingChecks } from '../health-checks.ts';
 import type { PublishJob } from '../job.ts';
 import { maxWaitingOf } from '../max-waiting.ts';
+import type { JobProcessor } from '../queue.ts';
+import { RunNews } from '../run-news.ts';
+import { retriesOf } from '../run-retry.ts';
 import { runSettings } from '../run-settings.ts';
 import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import { sweepUploadDirectories, uploadDirectories, uploadDirectoryOf } from '../staged-directories.ts';
@@ -41,7 +44,10 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
   const discard = async (job: PublishJob): Promise<void> => {
     if (job.staged !== null) await staging.discard(job.staged);
   };
-  const queue = memoryQueue({
+  const news = new RunNews((occurrence, trace) => {
+    if (isNews(queue, occurrence)) options.notify(occurrence, trace);
+  });
+  const queue: MemoryQueue = memoryQueue({
     clock,
     log,
     journal,
@@ -52,16 +58,20 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     onExpire: discard,
     discard,
     keep: config.server.rerun,
+    retries: retriesOf(runs),
+    onOutcome: (job, next) => news.decided(job, next),
     onGivenUp: (job, error) =>
       options.notify(runFailure(job.pipelineId, job.runId, errorRecord(error)), traceOf(job)),
   });
   const pool = publishingPool({
     ...options,
     settings: runs,
-    notify: (occurrence, trace) => {
-      if (isNews(queue, occurrence)) options.notify(occurrence, trace);
-    },
+    notify: (occurrence, trace) => news.add(occurrence, trace),
   });
+  const process: JobProcessor = (job, context) => {
+    news.begin(job.runId);
+    return pool.process(job, context);
+  };
   const planner = planningPool({ ...options, settings: runs });
   const releases = releasesPool({ ...options, settings: runs });
   const looks = looksPool({ ...options, settings: runs });
@@ -79,7 +89,7 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
     plan: async (job, signal) => (await planner.process(job, { signal, onProgress: () => undefined })).run,
     releases: (request, signal) => releases.ask(request, signal),
     look: (request, signal) => looks.ask(request, signal),
-    start: () => queue.start(tracedRuns(pool.process, tracer), tracedWaits(observer, tracer)),
+    start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => runs.adopt(next),
     close: async (timeoutMs) => {
       const answer = await queue.close(timeoutMs);
@@ -92,8 +102,8 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
 }
 
 /**
- * Whether the notifiers are told. Not what an interrupted run failed with, as it will be tried again; and not
- * what an earlier process had told already, before it ended in the middle of the run.
+ * Whether notifiers get it. Not the failure of an interrupted run, which the next process takes up; and not
+ * what was reported already, after an earlier try or by an earlier process.
  */
 function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;

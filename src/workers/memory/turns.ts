@@ -212,6 +212,7 @@ export class Turns {
     const { runs, onEnd } = this.#options;
     if (newer === undefined || !this.#retries.remove(waiting)) return;
     runs.supersede(waiting, newer);
+    this.#observer.superseded({ pipelineId: waiting.job.pipelineId });
     runs.keep(waiting);
     this.#pump();
     onEnd();

@@ -1,5 +1,8 @@
-import { firstTry, type RunDestination, type RunRecord } from '../run-record.ts';
+import type { RunDestination, RunRecord } from '../run-record.ts';
 import { noFailedDeliveries } from './failed-deliveries.ts';
+
+/** What a record says of its tries before the first has failed. */
+export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
 /** A record as it stands in Redis, written by waybill alone. */
 export function recordOf(text: string): RunRecord {

@@ -71,6 +71,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         keep: { mostBytes: null, ageMs: 7 * 86_400_000 },
       },
       queue: { driver: 'memory' },
+      retryForMs: 1_800_000,
       rerun: {
         keepMs: 366 * 86_400_000,
         mostBundles: Number.MAX_SAFE_INTEGER,

@@ -114,7 +114,7 @@ t.test('every event is as its schema says, and none tells a path of this machine
 t.test('the examples of the documentation are events', async (t) => {
   const page = readFileSync('docs/events.md', 'utf8');
   const examples = [...page.matchAll(/^```json\n(.*?)^```$/gms)].map(([, text = '']) => text);
-  t.equal(examples.length, 5);
+  t.equal(examples.length, 6);
   for (const text of examples) {
     validate(JSON.parse(text));
     t.same(validate.errors ?? [], []);

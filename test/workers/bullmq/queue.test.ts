@@ -1,12 +1,16 @@
+import type { Job } from 'bullmq';
 import { Redis } from 'ioredis';
 import t from 'tap';
 import { systemClock } from '../../../src/core/clock.ts';
 import { digestOf } from '../../../src/core/digest.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { linkRedis } from '../../../src/workers/bullmq/link.ts';
 import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
 import { runStore } from '../../../src/workers/bullmq/store.ts';
 import type { JobQueue } from '../../../src/workers/queue.ts';
+import type { RunRecord } from '../../../src/workers/run-record.ts';
+import { isRetrying, noRetries, type RetriesOf } from '../../../src/workers/run-retry.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
@@ -63,9 +67,14 @@ t.test('a page reads as many records as it shows and one more, however many ther
   t.equal(Number(calls), 2);
 });
 
-const openHost = (prefix: string, told: () => Promise<void> = async () => undefined) =>
+const openHost = (
+  prefix: string,
+  told: () => Promise<void> = async () => undefined,
+  retries: RetriesOf = noRetries,
+) =>
   bullmqQueue({
     told,
+    retries,
     clock: systemClock,
     log: silentLog,
     redis: { url: redis.url, urlEnv: 'REDIS_URL', prefix },
@@ -97,6 +106,80 @@ t.test('a run ends all waits for it, on the host that runs it and on another', a
   await worker.start(async () => runResult('ok'));
   await Promise.all(waits);
   t.match(await api.find('maps.1'), { status: 'succeeded' });
+});
+
+const retriesWith =
+  (whileRetrying: 'pass' | 'wait', baseMs: number): RetriesOf =>
+  () => ({
+    forMs: 3_600_000,
+    whileRetrying,
+    hasOnePlace: false,
+    pauses: { baseMs, capMs: baseMs, random: () => 0.5 },
+  });
+const away = async (): Promise<never> => {
+  throw new WaybillError('storage_transient', 'the server is away');
+};
+const untilRetrying = async (host: Host, runId: string): Promise<void> => {
+  while (!isRetrying((await host.find(runId)) as RunRecord)) await systemClock.sleep(20);
+};
+
+for (const order of ['pass', 'wait'] as const)
+  t.test(`a run waits for its next try beyond its host, and is tried by another (${order})`, async (t) => {
+    const prefix = `retried-${order}`;
+    const first = await openHost(prefix, undefined, retriesWith(order, 2_000));
+    await submit(first, 'maps.1');
+    await first.start(away);
+    await untilRetrying(first, 'maps.1');
+    await first.close(0);
+
+    const second = await openHost(prefix, undefined, retriesWith(order, 2_000));
+    t.teardown(() => second.close(0));
+    t.match(await second.find('maps.1'), { attempt: 2, last_error: { code: 'storage_transient' } });
+    await second.start(async () => runResult('ok'));
+    await second.untilFinished('maps.1', never);
+    t.match(await second.find('maps.1'), { status: 'succeeded', attempt: 2 });
+  });
+
+t.test('a host that publishes nothing lets another one try a run now', async (t) => {
+  const retries = retriesWith('wait', 3_600_000);
+  const [api, worker] = [
+    await openHost('now', undefined, retries),
+    await openHost('now', undefined, retries),
+  ];
+  t.teardown(() => Promise.all([api.close(0), worker.close(0)]));
+  const begun: string[] = [];
+  await worker.start(async ({ runId }) => {
+    begun.push(runId);
+    return begun.length === 1 ? away() : runResult('ok');
+  });
+  await submit(api, 'maps.1');
+  await untilRetrying(api, 'maps.1');
+  await submit(api, 'docs.1');
+  await api.untilFinished('docs.1', never);
+  t.same(begun, ['maps.1', 'docs.1']);
+  await api.retryNow('maps.1');
+  await api.untilFinished('maps.1', never);
+  t.same(begun, ['maps.1', 'docs.1', 'maps.1']);
+});
+
+t.test('a ticket that comes back before the next try is due is postponed again', async (t) => {
+  const host = await openHost('early', undefined, retriesWith('pass', 3_600_000));
+  t.teardown(() => host.close(0));
+  const begun: string[] = [];
+  await host.start(async ({ runId }) => {
+    begun.push(runId);
+    return begun.length === 1 ? away() : runResult('ok');
+  });
+  await submit(host, 'maps.1');
+  await untilRetrying(host, 'maps.1');
+  const ticket = async () => (await host.queues.get('maps')?.getJob('maps.1')) as Job;
+  while (!(await (await ticket()).isDelayed())) await systemClock.sleep(20);
+  await (await ticket()).promote();
+  while (!(await (await ticket()).isDelayed())) await systemClock.sleep(20);
+  t.same(begun, ['maps.1']);
+  t.match(await host.find('maps.1'), { status: 'queued', attempt: 2 });
+  await host.cancel('maps.1');
+  t.equal(await host.queues.get('maps')?.getJob('maps.1'), undefined, 'its ticket goes with it');
 });
 
 t.test('a pause holds on every host, and for those that come after', async (t) => {

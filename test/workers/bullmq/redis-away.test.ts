@@ -142,6 +142,7 @@ function counter(counts: string[]): RunObserver {
   return {
     started: ({ pipelineId }) => counts.push(`${pipelineId} started`),
     retried: () => undefined,
+    superseded: () => undefined,
     finished: ({ pipelineId, succeeded, result }) =>
       counts.push(
         `${pipelineId} ${succeeded ? 'succeeded' : 'failed'}${result === null ? ', no result' : ''}`,

@@ -144,6 +144,58 @@ t.test('after a kill everything accepted is published, each pipeline in its orde
   for (const { staged } of order) t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')));
 });
 
+t.test('a run that waits for its next try does so after a kill, and is tried when it is due', async (t) => {
+  const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
+  const retries = () => ({ forMs: 600_000, whileRetrying: 'wait' as const, hasOnePlace: false, pauses });
+  const daemon = await new Daemon(t).open({ retries });
+  await daemon.queue.start(async () => {
+    throw new WaybillError('storage_transient', 'the server is away');
+  });
+  await daemon.submit('maps.1');
+  await daemon.clock.advance(0);
+  const waiting = await daemon.queue.find('maps.1');
+  t.match(waiting, { status: 'queued', attempt: 2, last_error: { code: 'storage_transient' } });
+  await daemon.kill();
+
+  await daemon.open({ retries });
+  const order: string[] = [];
+  await daemon.queue.start(async ({ runId, staged }) => {
+    order.push(runId);
+    t.ok(existsSync(path.join(staged ?? '', 'files/manifest.json')), 'its bundle is still staged');
+    return runResult('ok');
+  });
+  t.same(await daemon.queue.find('maps.1'), waiting);
+  t.match(await daemon.queue.overview(['maps']), [{ waiting: 0, retrying: 1 }]);
+  await daemon.clock.advance(29_000);
+  t.same(order, []);
+  await daemon.clock.advance(1_000);
+  t.match(await daemon.finished('maps.1'), { status: 'succeeded', attempt: 2 });
+  t.same(order, ['maps.1']);
+});
+
+t.test('a newer upload that was accepted before a kill replaces the waiting run after it', async (t) => {
+  const pauses = { baseMs: 60_000, capMs: 60_000, random: () => 0.5 };
+  const retries = () => ({ forMs: 600_000, whileRetrying: 'pass' as const, hasOnePlace: false, pauses });
+  // The kill comes before the end of the older run is written.
+  const daemon = await new Daemon(t).open({ retries }, (journal) => ({
+    ...journal,
+    changed: (run) => {
+      if (run.record.error?.code !== 'superseded') journal.changed(run);
+    },
+  }));
+  await daemon.queue.start(async () => {
+    throw new WaybillError('storage_transient', 'the server is away');
+  });
+  await daemon.submit('maps.1');
+  await daemon.clock.advance(0);
+  await daemon.submit('maps.2');
+  await daemon.kill();
+
+  await daemon.open({ retries });
+  t.match(await daemon.finished('maps.1'), { status: 'failed', error: { code: 'superseded' } });
+  t.match(await daemon.queue.find('maps.2'), { status: 'queued' });
+});
+
 t.test('records and keys outlive a kill, and expire when they would have', async (t) => {
   const daemon = await new Daemon(t).open({ retentionMs: 10_000 });
   await daemon.queue.start(async ({ runId }) => runResult(runId === 'maps.2' ? 'failed' : 'ok'));

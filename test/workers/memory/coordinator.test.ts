@@ -26,7 +26,7 @@ async function start(
   const configured = (pipelines: string): Config => {
     const yaml = `
 upload_tokens: []
-server: {http: {retention: 1h}, staging: {directory: ./staging}}
+server: {retry_for: 0s, http: {retention: 1h}, staging: {directory: ./staging}}
 pipelines:${pipelines}`;
     return parseConfig(Buffer.from(yaml), path.join(root, 'waybill.yaml'), { home: root }).config;
   };

@@ -3,6 +3,7 @@ import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { cancelFor } from '../../runs/cancel-route.ts';
 import { findRun } from '../../runs/find-run.ts';
+import { retryFor } from '../../runs/retry-route.ts';
 import { withFlash } from '../flash.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
@@ -22,6 +23,22 @@ export const cancelAction: PageRoute<ConsoleParts> = {
         const pipelineId = await permitRun(visit, 'cancel');
         await cancelFor({ pipelineId, runId }, parts);
         goTo(visit, withFlash(paths.run(runId), 'cancelled'));
+      },
+      showRun,
+    ),
+};
+
+export const retryAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/runs/{run_id}/retry',
+  handle: (parts) =>
+    action<RunParams>(
+      parts,
+      async (visit) => {
+        const { runId } = visit.req.params;
+        const pipelineId = await permitRun(visit, 'retry');
+        await retryFor({ pipelineId, runId }, parts);
+        goTo(visit, withFlash(paths.run(runId), 'retry'));
       },
       showRun,
     ),

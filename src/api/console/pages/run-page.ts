@@ -38,6 +38,7 @@ export async function showRun(visit: Visit<RunParams>): Promise<void> {
       path: paths.run(runId),
       recordPath: `runs/${encodeURIComponent(runId)}`,
       mayCancel: !view.isOver && may(visitor, 'cancel', pipelineId),
+      mayRetry: view.retry !== null && may(visitor, 'retry', pipelineId),
       mayRerun: record.rerunnable && may(visitor, 'rerun', pipelineId),
     },
     ...(view.isOver && record.failed_deliveries.every(({ status }) => status !== 'retrying')

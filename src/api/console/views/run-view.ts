@@ -31,6 +31,8 @@ export interface RunView {
   waited: string | null;
   timeline: RunTimeline;
   progress: { stage: string; done: number; total: number; text: string } | null;
+  /** Null unless the run waits for its next try. */
+  retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
   error: ErrorView | null;
   destinations: DestinationRow[];
   warnings: RunWarning[];
@@ -88,6 +90,7 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
     timeline: runTimeline(run, now),
     progress: progressOf(run),
+    retry: retryOf(run),
     error: run.error === null ? null : errorView(run.error),
     destinations: rowsOf(run, destinationIds),
     warnings: run.warnings,
@@ -98,6 +101,16 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     })),
     deliveriesOmitted: run.failed_deliveries_omitted,
   };
+}
+
+function retryOf({
+  attempt,
+  next_try_at: next,
+  retry_until: until,
+  last_error: error,
+}: RunRecord): RunView['retry'] {
+  if (next === null || error === null) return null;
+  return { attempt, next: momentOf(next), until: momentOrNull(until), cause: errorView(error) };
 }
 
 export function errorView({ code, message, hint, retryable, findings }: ErrorRecord): ErrorView {

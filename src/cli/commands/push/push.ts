@@ -13,7 +13,7 @@ import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
 import type { RemoteFlags } from '../../remote/remote-options.ts';
-import { printRun } from '../../remote/run-record-text.ts';
+import { printRun, retryNotes } from '../../remote/run-record-text.ts';
 import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { newBars, withBars, type Bars } from './bars.ts';
@@ -61,6 +61,7 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
               bars.stop();
               output.note(`${message}; sending it in one request`);
             },
+            onRecord: retryNotes(output),
             onAccepted({ runId, isReplayed }) {
               bars.stop();
               if (flags.wait)

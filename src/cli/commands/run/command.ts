@@ -17,6 +17,10 @@ export function runCommand(): Command {
       '--channel <name>',
       'publish to this channel of the destinations that have it; others, and what is current, stay as they are',
     )
+    .option(
+      '--retry-for <duration>',
+      'try destinations again that failed for a passing cause, like 30m (default: one try)',
+    )
     .option('--out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
     .addOption(formatOption())

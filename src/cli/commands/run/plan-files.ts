@@ -11,10 +11,14 @@ import type { RunOptions } from './run-options.ts';
 
 /** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
 export function refuseContradictions(options: RunOptions): void {
-  const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination } = options;
+  const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
     throw new WaybillError('usage', '--out needs --dry-run beside it', {
       hint: 'write the plan with --dry-run --out FILE; carry it out with --plan FILE',
+    });
+  if (retryFor !== undefined && dryRun)
+    throw new WaybillError('usage', '--retry-for has no effect with --dry-run', {
+      hint: 'leave one of them out',
     });
   if (plan === undefined) return;
   const given = Object.entries({
@@ -24,6 +28,7 @@ export function refuseContradictions(options: RunOptions): void {
     channel,
     pipeline,
     destination,
+    'retry-for': retryFor,
   })
     .filter(([, value]) => value !== undefined && value !== false)
     .map(([name]) => `--${name}`);

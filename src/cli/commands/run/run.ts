@@ -10,8 +10,9 @@ import { progressBar } from '../../progress.ts';
 import { chooseDestinations, setUp, type Chosen, type SetUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';
 import { withNotifier } from '../../with-notifier.ts';
-import { publishTraced, withTracing } from '../../with-tracing.ts';
+import { withTracing } from '../../with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
+import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
 import { heldBackExitCode, reportHeldBack } from './held-back.ts';
 import type { RunOptions } from './run-options.ts';
 import { printRun } from './run-text.ts';
@@ -20,6 +21,7 @@ import { printRun } from './run-text.ts';
 export async function run(options: RunOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   refuseContradictions(options);
+  const retryForMs = retryForOf(options.retryFor);
   const plan = options.plan === undefined ? null : await readPlan(options.plan);
   return untilStopped(async (signal) => {
     const ids = plan === null ? options.pipeline : plan.targets.map(({ pipeline_id }) => pipeline_id);
@@ -40,7 +42,8 @@ export async function run(options: RunOptions): Promise<number> {
     const notifying = { dryRun: options.dryRun, pipelineIds: ids };
     const notified = await withTracing(prepared, async (traced) =>
       withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
-        const task = { chosen, options, setUp: { ...prepared, context } };
+        const tries = { forMs: retryForMs, note: (text: string) => output.note(text) };
+        const task = { chosen, options, tries, setUp: { ...prepared, context } };
         return plan === null ? runAsked(task, output) : runPlanned(task, plan);
       }),
     );
@@ -56,6 +59,7 @@ export async function run(options: RunOptions): Promise<number> {
 interface Task {
   chosen: readonly Chosen[];
   options: RunOptions;
+  tries?: Tries;
   setUp: SetUp;
 }
 
@@ -120,6 +124,7 @@ export async function runAll(
   {
     chosen,
     options,
+    tries = { forMs: 0, note: () => undefined },
     setUp: { config, context, warnings },
   }: Omit<Task, 'options'> & {
     options: Pick<RunOptions, 'format'>;
@@ -135,7 +140,7 @@ export async function runAll(
       const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };
       const destinationIds = destinations.map(({ id }) => id);
       const request = { ...asked, ...onProgress, reading: bar, destinationIds };
-      pipelines.push(await publishTraced(context, pipeline, request));
+      pipelines.push(await publishWithRetries(context, pipeline, request, tries));
     } finally {
       bar.stop();
     }

@@ -6,7 +6,7 @@ import type { FollowFlags, ListFlags, RunFlags } from './runs.ts';
 
 export function runsCommand(): Command {
   const command = new Command('runs').description(
-    "a daemon's runs: list, show, follow, cancel and repeat them",
+    "a daemon's runs: list, show, follow, cancel, retry and repeat them",
   );
   subcommand(command, 'list', 'runs of the pipelines of the token, newest first')
     .option('-p, --pipeline <id>', 'only runs of this pipeline (may be given again)', collect)
@@ -36,6 +36,13 @@ export function runsCommand(): Command {
     .argument('<run_id>', 'id of the run')
     .action(async (id: string, flags: RunFlags) =>
       exitWith((await import('./runs.ts')).cancelRun(id, flags)),
+    );
+  subcommand(command, 'retry', 'try a run now that waits for its next try, and wait for its end')
+    .argument('<run_id>', 'id of the run')
+    .option('--no-wait', 'end once the daemon has the request')
+    .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
+    .action(async (id: string, flags: RerunFlags) =>
+      exitWith((await import('./runs.ts')).retryRun(id, flags)),
     );
   subcommand(
     command,

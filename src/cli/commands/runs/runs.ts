@@ -3,7 +3,8 @@ import type { CommonOptions } from '../../options.ts';
 import { makeOutput, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
 import type { RemoteFlags } from '../../remote/remote-options.ts';
-import { printRun, runLines } from '../../remote/run-record-text.ts';
+import { printRun, retryNotes, runLines } from '../../remote/run-record-text.ts';
+import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';
 import { untilStopped } from '../../stop-signal.ts';
 
 export interface RunFlags extends Omit<CommonOptions, 'verbose'>, RemoteFlags {}
@@ -68,6 +69,18 @@ export async function cancelRun(id: string, flags: RunFlags): Promise<number> {
     const ended = run.finished_at === null ? await client.runs.wait(id) : run;
     tell(ended, output);
     return ended.error?.code === 'cancelled' ? 0 : 1;
+  });
+}
+
+/** `waybill runs retry`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
+export async function retryRun(id: string, flags: RunFlags & WaitFlags): Promise<number> {
+  const timeoutMs = timeoutOf(flags);
+  return withDaemon(flags, { tokenIsOptional: false }, async (client, output) => {
+    const run = await client.runs.retry(id);
+    const limit = timeoutMs === undefined ? {} : { timeoutMs };
+    const last = flags.wait ? await client.runs.wait(id, { ...limit, onRecord: retryNotes(output) }) : run;
+    tell(last, output);
+    return last.status === 'failed' ? 1 : 0;
   });
 }
 

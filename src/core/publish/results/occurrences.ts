@@ -4,7 +4,7 @@ import type { Owner } from '../../identity.ts';
 import type { ErrorRecord } from '../../errors.ts';
 import { publicError } from '../../public-error.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
-import type { BundleFacts, EventData, Occurrence, OutputFacts } from '../../notify/event.ts';
+import type { BundleFacts, EventData, EventError, Occurrence, OutputFacts } from '../../notify/event.ts';
 
 /*
  * Results as occurrences, for the notifiers. Pure.
@@ -103,6 +103,14 @@ export function runFailure(pipelineId: string, runId: string, error: ErrorRecord
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
 
+/** A try of a run failed for the passing cause `error`, and the run waits for its next one. */
+export function retryOccurrence({
+  error,
+  ...about
+}: Omit<EventData['run.retry_scheduled'], 'error'> & { error: ErrorRecord }): Occurrence {
+  return { type: 'run.retry_scheduled', data: { ...about, error: eventError(error) } };
+}
+
 /** The outputs that a prune removed; null if there are none. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -175,14 +183,12 @@ const nowhere = {
 } satisfies Partial<Failure>;
 
 function failureOccurrence(about: Omit<Failure, 'error'>, error: ErrorRecord): Occurrence {
+  return { type: 'bundle.publish_failed', data: { ...about, error: eventError(error) } };
+}
+
+function eventError(error: ErrorRecord): EventError {
   const { code, message, hint, retryable } = publicError(error);
-  return {
-    type: 'bundle.publish_failed',
-    data: {
-      ...about,
-      error: { code, message: shortened(message), hint: hint === null ? null : shortened(hint), retryable },
-    },
-  };
+  return { code, message: shortened(message), hint: hint === null ? null : shortened(hint), retryable };
 }
 
 function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
