@@ -27,7 +27,7 @@ t.test('a listed file that another one has replaced is not read', async (t) => {
   const from = await localStorage(path.join(root, 'from'));
   const to = await localStorage(path.join(root, 'to'));
   const [entry] = await entriesOf(from);
-  if (entry === undefined) return t.fail('nothing was listed');
+  if (entry === undefined) throw new Error('nothing was listed');
   t.equal(`${await readAll(from, entry.key, 16, entry.identity)}`, 'listed');
   const replaced = path.join(root, 'from/file');
   const replacements = [
