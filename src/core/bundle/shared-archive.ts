@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { WaybillError } from '../errors.ts';
 import { finishDigest, startDigest, type Digest } from '../digest.ts';
 import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
 import { dateOf } from '../instant.ts';
 import { checkBody } from '../storage/body.ts';
-import { listedKey } from '../storage/key.ts';
+import { listedKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { manifestName } from './manifest.ts';
 import type { BundleFile } from './source-bundle.ts';
@@ -23,6 +24,29 @@ export interface SharedArchive {
   digest: Digest;
 }
 
+const archiveName = /^upload-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tar$/;
+
+/** A name that no other archive in shared staging has. */
+export function newArchiveName(): string {
+  return `upload-${randomUUID()}.tar`;
+}
+
+/** Whether `newArchiveName` makes such names. */
+export function isArchiveName(name: unknown): name is string {
+  return typeof name === 'string' && archiveName.test(name);
+}
+
+/**
+ * The key of an archive. Names come back from Redis, whose content others may change: one that
+ * `newArchiveName` does not make could lead to any file. Throws `bundle_not_found`.
+ */
+function archiveKey(name: unknown): Key {
+  if (isArchiveName(name)) return listedKey(name);
+  throw new WaybillError('bundle_not_found', `the job names ${JSON.stringify(name)} as its staged bundle`, {
+    hint: 'another program has changed the content of Redis: find out which, then upload the bundle again',
+  });
+}
+
 /**
  * Writes the bundle that `stageUpload` left in `directory` as `name`. Every file is checked on the way
  * against what was measured when it was received.
@@ -36,7 +60,7 @@ export async function storeStagedBundle(
   const files: TarFile[] = [{ path: manifestName, ...bundle.manifestFile }, ...bundle.files.map(tarFile)];
   const modifiedAt = dateOf(bundle.created);
   const body = { size: tarSize(files, modifiedAt), open: () => writeTar(files, modifiedAt) };
-  const { size, digest } = await storage.write(listedKey(name), body, { mode: 'replace' });
+  const { size, digest } = await storage.write(archiveKey(name), body, { mode: 'replace' });
   return { name, size, digest };
 }
 
@@ -85,9 +109,10 @@ async function* checkedBytes(
 ): AsyncGenerator<Uint8Array> {
   const hash = startDigest();
   let size = 0;
-  for await (const chunk of storage.read(listedKey(name))) {
+  for await (const chunk of storage.read(archiveKey(name))) {
     hash.update(chunk);
     size += chunk.byteLength;
+    if (size > expected.size) break;
     yield chunk;
   }
   checkBody(name, { size, digest: finishDigest(hash) }, expected);

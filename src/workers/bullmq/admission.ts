@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { newArchiveName } from '../../core/bundle/shared-archive.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Digest } from '../../core/digest.ts';
 import { WaybillError } from '../../core/errors.ts';
@@ -181,7 +182,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
 
   async function accept(held: HeldSlot, job: PublishJob, digest: Digest): Promise<AcceptedRun> {
     const { slot } = held;
-    const name = job.staged === null ? null : `upload-${randomUUID()}.tar`;
+    const name = job.staged === null ? null : newArchiveName();
     if (name !== null) {
       await store.stage(name);
       held.stagedAs(name);

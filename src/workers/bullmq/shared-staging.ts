@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { storeStagedBundle } from '../../core/bundle/shared-archive.ts';
+import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
 import { describeLocation } from '../../core/storage/location.ts';
 import type { StorageLocation } from '../../core/storage/backends.ts';
 import type { OpenStorage } from '../../core/storage/open-storage.ts';
@@ -14,6 +14,7 @@ import { stagingFailure } from '../staging-check.ts';
 export interface SharedStaging {
   /** Writes the staged bundle of the job as one archive, `name`, and resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
+  /** Removes an archive. A name that no archive has comes from a changed Redis and removes nothing. */
   remove(name: string): Promise<void>;
   /** Proves that it can be written. Throws `staging_unavailable` or `insufficient_storage`. */
   check(): Promise<void>;
@@ -62,7 +63,9 @@ export async function openSharedStaging(
       using(probe).catch((error: unknown) => {
         throw stagingFailure(error);
       }),
-    remove: (name) => using((storage) => storage.remove(listedKey(name))),
+    remove: async (name) => {
+      if (isArchiveName(name)) await using((storage) => storage.remove(listedKey(name)));
+    },
     close: async () => {
       await open?.then((storage) => storage.close()).catch(() => undefined);
       open = undefined;

@@ -37,6 +37,8 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       execArgv: reader.pathname.endsWith('.ts') ? ['--import', 'tsx'] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
+      // Secrets of this process are no concern of the child's.
+      env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin' },
     });
     child.on('message', (message: FromReader) => {
       if ('entries' in message) entries.push(...message.entries);

@@ -58,7 +58,7 @@ export async function localStorage(
       largestKeptBytes: null,
       localFiles: {
         open: openFile,
-        sizeOf: (key) => handles.read(key, sizeOf),
+        sizeOf: (key) => handles.near(key, sizeOf),
       },
       clockOffsetMs: 0,
     },
@@ -209,11 +209,11 @@ export async function localStorage(
   return storage;
 
   function openFile(key: Key, expected?: FileIdentity): number {
-    return handles.read(key, (file) => openToRead(storage, key, file, expected));
+    return handles.near(key, (file) => openToRead(storage, key, file, expected));
   }
 
   function create(key: Key): () => number {
-    return () => createFile(at(key), 0o644);
+    return () => handles.near(key, (file) => createFile(file, 0o644));
   }
 
   function requireWritable(key: Key): void {

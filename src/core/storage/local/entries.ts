@@ -9,6 +9,8 @@ import { isAbsent, unlessAbsent } from './errors.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 export const entriesPerBreath = 2048;
+/** This many entries are looked at before the caller gets them. */
+const entriesPerLook = 64;
 
 interface Named {
   name: string;
@@ -51,16 +53,27 @@ export async function* entriesBelow(
   let count = 0;
   const pending: (Key | '')[] = [directory];
   for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
-    for (const { name, type } of entriesOf(current)) {
-      const key = listedKey(joinKey(current, name));
-      if (type === 'directory' && isRecursive) pending.push(key);
-      else {
-        const file = type === 'file' ? fileAt(key) : { size: 0 };
-        if (file !== undefined) yield { key, type, ...file };
-      }
-      count += 1;
+    const named = entriesOf(current);
+    for (let start = 0; start < named.length; start += entriesPerLook) {
+      for (const entry of looked(current, named.slice(start, start + entriesPerLook)))
+        if (entry.type === 'directory' && isRecursive) pending.push(entry.key);
+        else yield entry;
+      count += entriesPerLook;
       if (count % entriesPerBreath === 0) await breathe();
     }
+  }
+
+  /** Without the files that were removed since they were listed. */
+  function looked(each: Key | '', named: readonly Named[]): Entry[] {
+    const entries: Entry[] = [];
+    const inside = unlessAbsent(() => handles.of(each));
+    if (inside === undefined) return entries;
+    for (const { name, type } of named) {
+      const key = listedKey(joinKey(each, name));
+      const found = type === 'file' ? fileAt(key, `${inside}/${name}`) : { size: 0 };
+      if (found !== undefined) entries.push({ key, type, ...found });
+    }
+    return entries;
   }
 
   function entriesOf(each: Key | ''): Named[] {
@@ -86,14 +99,14 @@ export async function* entriesBelow(
     return found;
   }
 
-  /** Undefined if the file has been removed since it was listed, in which case it is left out. */
-  function fileAt(key: Key): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
+  /** Undefined if the file has been removed since it was listed. */
+  function fileAt(key: Key, file: string): Pick<Entry, 'size' | 'stamp' | 'identity'> | undefined {
     try {
       if (!stamps) {
-        const { size, dev: device, ino: inode } = handles.read(key, (file) => lstatSync(file));
+        const { size, dev: device, ino: inode } = lstatSync(file);
         return { size, identity: { device, inode } };
       }
-      const found = handles.read(key, (file) => lstatSync(file, { bigint: true }));
+      const found = lstatSync(file, { bigint: true });
       const identity = { device: Number(found.dev), inode: Number(found.ino) };
       return { size: Number(found.size), identity, stamp: stampOf(found) };
     } catch (error) {

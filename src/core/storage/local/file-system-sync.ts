@@ -36,7 +36,11 @@ export async function syncFileSystem(directory: string): Promise<boolean> {
 async function startShell(): Promise<Shell | null> {
   // Loading it takes longer than most commands that sync one file, or none.
   const { spawn } = await import('node:child_process');
-  const child = spawn('/bin/sh', ['-c', loop], { stdio: ['pipe', 'pipe', 'ignore'] });
+  // Secrets of this process are no concern of the shell's.
+  const child = spawn('/bin/sh', ['-c', loop], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin' },
+  });
   return new Promise((resolve) => {
     child.once('error', () => resolve(null));
     child.once('spawn', () => resolve(new Shell(child)));

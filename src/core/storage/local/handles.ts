@@ -68,10 +68,11 @@ export class DirectoryHandles {
   }
 
   /**
-   * Reads something at the path of an entry. Spares the look at the name of an open directory, which takes as
-   * long as opening a small file, unless the entry is missing there.
+   * Opens or reads something at the path of an entry. Spares the look at the name of an open directory, which
+   * takes as long as opening a small file, unless the entry is missing there. The directory may have been
+   * moved aside meanwhile, so that no change of published names may rely on this.
    */
-  read<T>(key: Key, work: (path: string) => T): T {
+  near<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
     if (known === undefined) return work(this.at(key));
     try {

@@ -6,6 +6,7 @@ import { openDirectory, type DirectoryHandles } from './handles.ts';
 
 /** The event loop gets its turn after this many entries. */
 const entriesPerBreath = 512;
+const maxRounds = 10;
 
 /**
  * Removes a directory with all that is in it; a link is removed and not followed. Entries that vanish
@@ -17,8 +18,15 @@ export async function removeTreeAt(handles: DirectoryHandles, directory: Key): P
   await removeBelow(() => handles.at(directory), { entries: 0 });
 }
 
-/** `pathOf` is asked again after each pause, when the directory above may have been closed. */
-async function removeBelow(pathOf: () => string, count: { entries: number }): Promise<void> {
+/**
+ * `pathOf` is called again after each pause, when the directory above may have been closed. A process that
+ * still writes into the directory cannot keep it: after a few rounds its writes fail.
+ */
+async function removeBelow(
+  pathOf: () => string,
+  count: { entries: number },
+  rounds = maxRounds,
+): Promise<void> {
   const directory = unlessAbsent(() => openAt(pathOf()));
   if (directory !== undefined)
     try {
@@ -32,7 +40,12 @@ async function removeBelow(pathOf: () => string, count: { entries: number }): Pr
     } finally {
       closeSync(directory.descriptor);
     }
-  removeOne(pathOf);
+  try {
+    removeOne(pathOf);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTEMPTY' || rounds === 1) throw error;
+    await removeBelow(pathOf, count, rounds - 1);
+  }
 }
 
 function openAt(path: string): ReturnType<typeof openDirectory> {

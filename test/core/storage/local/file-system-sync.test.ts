@@ -1,6 +1,6 @@
-import { spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/clock.ts';
@@ -8,11 +8,11 @@ import { syncFileSystem } from '../../../../src/core/storage/local/file-system-s
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'syncfs is of Linux' };
 
-/** The shells that this process has started. */
-function shells(): number[] {
+/** The shells that this process, or the other one, has started. */
+function shells(starter = process.pid): number[] {
   return processesThat((pid) => {
     const parent = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[1];
-    return parent === `${process.pid}` && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('sync');
+    return parent === `${starter}` && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('sync');
   });
 }
 
@@ -63,8 +63,7 @@ t.test('A name with a line break is not asked for', async (t) => {
 
 t.test('a process ends though it has a shell, and the shell ends with it', onLinux, async (t) => {
   const module = path.resolve('src/core/storage/local/file-system-sync.ts');
-  const mark = randomUUID();
-  const { stdout, status } = spawnSync(
+  const program = spawn(
     process.execPath,
     [
       '--import=tsx',
@@ -72,13 +71,27 @@ t.test('a process ends though it has a shell, and the shell ends with it', onLin
       '-e',
       `import { syncFileSystem } from ${JSON.stringify(module)};
        console.log(await syncFileSystem('/'));
-       console.log(process.getActiveResourcesInfo().filter((name) => /Process|Pipe/.test(name)).join());`,
+       process.stdin.once('data', () => process.stdin.destroy());`,
     ],
-    { encoding: 'utf8', env: { ...process.env, WAYBILL_TEST_SHELL: mark } },
+    { stdio: ['pipe', 'pipe', 'inherit'] },
   );
-  t.equal(status, 0);
-  t.match(stdout, /^true\n/);
-  const isMarked = (pid: string): boolean =>
-    readFileSync(`/proc/${pid}/environ`, 'latin1').includes(`WAYBILL_TEST_SHELL=${mark}`);
-  while (processesThat(isMarked).length > 0) await systemClock.sleep(10);
+  const [answer] = (await once(program.stdout, 'data')) as [Buffer];
+  t.equal(`${answer}`, 'true\n');
+  const [shell] = shells(program.pid);
+  if (shell === undefined) throw new Error('no shell was found');
+  program.stdin.write('end');
+  t.same(await once(program, 'exit'), [0, null]);
+  while (existsSync(`/proc/${shell}`)) await systemClock.sleep(10);
+});
+
+t.test('the shell gets no environment variable but PATH', onLinux, async (t) => {
+  process.env['WAYBILL_TEST_SECRET'] = 'secret';
+  t.teardown(() => delete process.env['WAYBILL_TEST_SECRET']);
+  for (const shell of shells()) process.kill(shell, 'SIGKILL');
+  while (shells().length > 0) await systemClock.sleep(10);
+  while (!(await syncFileSystem(t.testdir()))) await systemClock.sleep(10);
+  const names = readFileSync(`/proc/${shells()[0]}/environ`, 'utf8')
+    .split('\0')
+    .map((line) => line.split('=')[0]);
+  t.same(names.filter(Boolean), ['PATH']);
 });

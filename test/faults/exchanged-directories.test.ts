@@ -1,0 +1,276 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { discoverBundles, loadBundle } from '../../src/core/bundle/discover.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { localStorage } from '../../src/core/storage/local/driver.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { nameExchanger } from '../support/exchange-names.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
+import { walkCases, type Case } from '../support/sampling.ts';
+import { scenarios } from './scenarios.ts';
+import { bundlePath, contextWith, destinationOf, owner, testClock } from './world.ts';
+
+/*
+ * Another user of the machine may write in a root. At each call of the file system this user exchanges a
+ * directory for a symbolic link to a directory outside, which has the same names in it, and either leaves it
+ * there or puts the directory back after the call. Nothing outside may be written, read or removed.
+ */
+
+const calls = [
+  'openSync',
+  'lstatSync',
+  'readdirSync',
+  'mkdirSync',
+  'rmdirSync',
+  'unlinkSync',
+  'renameSync',
+  'linkSync',
+  'symlinkSync',
+  'readlinkSync',
+  'accessSync',
+  'statfsSync',
+] as const;
+type Call = (typeof calls)[number];
+
+/** Bytes that are found nowhere but outside. */
+const secret = 'private bytes of another user';
+const plainFs = { ...fs };
+
+/** Called around each call of the file system; null while no case runs. */
+let around: ((call: Call, file: string, work: () => unknown) => unknown) | null = null;
+watchCalls();
+let places = 0;
+
+const base = fs.mkdtempSync(path.join(memoryDirectory(), 'waybill-exchange-'));
+t.teardown(() => fs.rmSync(base, { recursive: true, force: true }));
+const exchanger = await nameExchanger(base);
+t.teardown(() => exchanger.close());
+
+interface Action {
+  name: string;
+  prepare(place: Place): Promise<unknown>;
+  work(place: Place): Promise<unknown>;
+}
+
+/** Below `inside` are the roots, `source` and `destination`. */
+interface Place {
+  inside: string;
+  outside: string;
+  destination: Storage;
+  source: Storage;
+}
+
+const walked = ['publish_new', 'replace_catalog', 'force_replace of unmanaged content', 'prune', 'unpublish'];
+const actions: Action[] = scenarios
+  .filter(({ action }) => walked.includes(action))
+  .map(({ action, prepare, work }) => ({
+    name: action,
+    prepare: async ({ destination }) => prepare(destination),
+    work: async ({ destination }) => work(destination),
+  }));
+actions.push({
+  name: 'publish a directory',
+  prepare: async ({ inside }) => {
+    const bundle = path.join(inside, 'source/bundle');
+    fs.mkdirSync(path.join(bundle, 'deep/er'), { recursive: true });
+    const files = ['a.txt', 'deep/b.txt', 'deep/er/large.bin'];
+    const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files };
+    fs.writeFileSync(path.join(bundle, 'manifest.json'), JSON.stringify(manifest));
+    for (const name of files)
+      fs.writeFileSync(
+        path.join(bundle, name),
+        name.endsWith('bin') ? Buffer.alloc(70_000) : secret.toUpperCase(),
+      );
+  },
+  work: publishDirectory,
+});
+actions.push({
+  name: 'removeTree',
+  prepare: async ({ inside }) => {
+    const deep = path.join(inside, 'destination/old/deep/er');
+    fs.mkdirSync(deep, { recursive: true });
+    for (const name of ['../../a', '../b', 'c']) fs.writeFileSync(path.join(deep, name), name);
+  },
+  work: ({ destination }) => destination.removeTree('old' as never),
+});
+
+async function publishDirectory({ source, destination }: Place): Promise<void> {
+  const { candidates } = await discoverBundles(source);
+  for (const candidate of candidates) {
+    const bundle = await loadBundle(source, candidate, { backend: 'local', id: '/source' });
+    await publishBundle(
+      contextWith(testClock()),
+      destination,
+      { bundle, owner, destination: destinationOf('replacement'), destinationPath: bundlePath },
+      { dryRun: false, force: false },
+    );
+  }
+}
+
+t.test('a directory exchanged for a link at any call leads nowhere outside', async (t) => {
+  const cases: Case[] = [];
+  // One action at a time: the calls of all are watched at the same place.
+  for (const action of actions) cases.push(...(await casesOf(t, action)));
+  await walkCases(t, cases, { what: 'exchanges' });
+});
+
+async function newPlace(action: Action): Promise<Place> {
+  const place = path.join(base, `${(places += 1)}`);
+  const [inside, outside] = [path.join(place, 'inside'), path.join(place, 'outside')];
+  for (const directory of ['source', 'destination'])
+    fs.mkdirSync(path.join(inside, directory), { recursive: true });
+  const destination = await localStorage(path.join(inside, 'destination'));
+  const source = await localStorage(path.join(inside, 'source'), { readOnly: true });
+  const made = { inside, outside, destination, source };
+  await action.prepare(made);
+  return made;
+}
+
+/** Runs `work`, whose failure is as good as its success. */
+async function run(action: Action, place: Place, each: NonNullable<typeof around>): Promise<void> {
+  around = each;
+  try {
+    await action.work(place).catch(() => undefined);
+    await Promise.all([place.destination.close(), place.source.close()]);
+  } finally {
+    around = null;
+  }
+}
+
+/** One case for each call, each directory that is there then, and both ways to go on. */
+async function casesOf(t: Test, action: Action): Promise<Case[]> {
+  const place = await newPlace(action);
+  const cases: Case[] = [];
+  let count = 0;
+  await run(action, place, (call, file, work) => {
+    if (!plain(file).startsWith(place.inside)) return work();
+    const at = (count += 1);
+    for (const directory of directoriesBelow(place.inside))
+      for (const isPutBack of [true, false])
+        cases.push({
+          name: `${action.name}, call ${at} (${call}), ${directory}${isPutBack ? ', put back' : ''}`,
+          stratum: `${action.name}, ${call}`,
+          run: () => wrongAfter(action, { at, directory, isPutBack }),
+        });
+    return work();
+  });
+  t.ok(cases.length > 0, `${action.name}: ${count} calls`);
+  return cases;
+}
+
+async function wrongAfter(
+  action: Action,
+  { at, directory, isPutBack }: { at: number; directory: string; isPutBack: boolean },
+): Promise<string[]> {
+  const place = await newPlace(action);
+  const trap = path.join(place.outside, 'trap');
+  const target = path.join(place.inside, directory);
+  let before: string[] = [];
+  let count = 0;
+  await run(action, place, (_call, file, work) => {
+    if (!plain(file).startsWith(place.inside)) return work();
+    count += 1;
+    if (count !== at) return work();
+    before = layTrap(target, place.outside, trap);
+    exchanger.exchange(target, trap);
+    try {
+      return work();
+    } finally {
+      if (isPutBack) exchanger.exchange(target, trap);
+    }
+  });
+  const after = before.length === 0 ? [] : looked(path.join(place.outside, 'mirror'));
+  const wrong = JSON.stringify(after) === JSON.stringify(before) ? [] : differences(before, after);
+  for (const file of filesBelow(place.inside))
+    if (plainFs.readFileSync(file, 'utf8').includes(secret)) wrong.push(`${file} has bytes from outside`);
+  plainFs.rmSync(path.dirname(place.inside), { recursive: true });
+  return wrong;
+}
+
+/** Makes a directory with the names of `target` in it and a link that leads there; returns how it looks. */
+function layTrap(target: string, outside: string, trap: string): string[] {
+  const mirror = path.join(outside, 'mirror');
+  plainFs.mkdirSync(mirror, { recursive: true });
+  for (const directory of directoriesBelow(target)) plainFs.mkdirSync(path.join(mirror, directory));
+  for (const file of filesBelow(target))
+    plainFs.writeFileSync(path.join(mirror, path.relative(target, file)), secret);
+  plainFs.symlinkSync(mirror, trap);
+  for (const each of [
+    mirror,
+    ...directoriesBelow(mirror).map((name) => path.join(mirror, name)),
+    ...filesBelow(mirror),
+  ])
+    plainFs.utimesSync(each, 0, new Date());
+  return looked(mirror);
+}
+
+/** Names, times of reading and of change: before the directories are read, which changes theirs. */
+function looked(mirror: string): string[] {
+  const lookAt = (file: string): string => {
+    const { ino, size, mtimeMs, atimeMs, nlink } = plainFs.lstatSync(file);
+    return `${path.relative(mirror, file)} ${[ino, size, mtimeMs, atimeMs, nlink].join(' ')}`;
+  };
+  const found = [lookAt(mirror)];
+  const visit = (directory: string): void => {
+    const entries = plainFs.readdirSync(directory, { withFileTypes: true });
+    for (const entry of entries) {
+      const file = path.join(directory, entry.name);
+      found.push(lookAt(file));
+      if (entry.isDirectory()) visit(file);
+    }
+    plainFs.utimesSync(directory, 0, plainFs.lstatSync(directory).mtime);
+  };
+  visit(mirror);
+  return found.sort();
+}
+
+function differences(before: readonly string[], after: readonly string[]): string[] {
+  return [
+    ...before.filter((line) => !after.includes(line)).map((line) => `outside no more: ${line}`),
+    ...after.filter((line) => !before.includes(line)).map((line) => `outside now: ${line}`),
+  ];
+}
+
+/** Relative to `root`, without the roots of the storages; those above come first. */
+function directoriesBelow(root: string): string[] {
+  return entriesBelow(root)
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
+    .filter((name) => name !== 'source' && name !== 'destination');
+}
+
+function filesBelow(root: string): string[] {
+  return entriesBelow(root)
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name));
+}
+
+function entriesBelow(directory: string): fs.Dirent[] {
+  return plainFs
+    .readdirSync(directory, { withFileTypes: true })
+    .flatMap((entry) =>
+      entry.isDirectory() ? [entry, ...entriesBelow(path.join(directory, entry.name))] : [entry],
+    );
+}
+
+/** The path that a path through an open directory stands for. */
+function plain(file: string): string {
+  const [, directory, rest] = /^(\/proc\/\d+\/fd\/\d+)(.*)$/s.exec(file) ?? [];
+  return directory === undefined ? file : `${plainFs.readlinkSync(directory)}${rest}`;
+}
+
+function watchCalls(): void {
+  const holder = fs as unknown as Record<Call, (...args: unknown[]) => unknown>;
+  for (const call of calls) {
+    const original = holder[call];
+    holder[call] = (...args) => {
+      const [file] = args;
+      const work = (): unknown => original.apply(fs, args);
+      if (around === null || typeof file !== 'string') return work();
+      return around(call, file, work);
+    };
+  }
+  syncBuiltinESMExports();
+}
