@@ -34,7 +34,7 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'look'>,
+    Pick<ConsolePorts, 'look' | 'endedSessions'>,
     MetricsPorts,
     HealthPorts,
     WeatherPorts {

@@ -3,6 +3,7 @@ import { requireQueuePackage } from '../core/config/required-packages.ts';
 import type { Secrets } from '../core/secrets.ts';
 import { WaybillError } from '../core/errors.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { endedSessionsBook, type EndedSessions } from './ended-sessions.ts';
 import { eventsOfOneProcess, type EventKeeping } from './event-keeping.ts';
 import type { QueueStore } from './embedded/queue-store.ts';
 import { needsBundle } from './kept-bundles.ts';
@@ -98,6 +99,24 @@ export async function openEvents({
   if (others.length === 0) return openOne(first);
   const { shardedEvents } = await import('./bullmq/shards/sharded-events.ts');
   return shardedEvents({ clock, log, names: redisUrlEnvs, open: openOne });
+}
+
+/** The console sessions that have ended, kept with the queue. To be closed with it. */
+export async function openEndedSessions({
+  config,
+  secrets,
+  clock,
+  store,
+}: Pick<CoordinatorOptions, 'config' | 'clock'> & {
+  secrets: Secrets;
+  store: QueueStore | null;
+}): Promise<EndedSessions> {
+  const { queue } = config.server;
+  if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
+  const { bullmqEndedSessions } = await import('./bullmq/ended-sessions.ts');
+  const urlOf = (urlEnv: string): string => secrets.require(urlEnv, 'server.queue');
+  const servers = queue.redisUrlEnvs.map((urlEnv) => ({ urlEnv, url: urlOf(urlEnv) }));
+  return bullmqEndedSessions({ clock, servers, prefix: queue.prefix });
 }
 
 /**

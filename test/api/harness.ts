@@ -8,6 +8,7 @@ import { createApp } from '../../src/api/app.ts';
 import { newEntrance } from '../../src/cli/daemon/entrance.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { endedSessionsBook } from '../../src/workers/ended-sessions.ts';
 import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';
 import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
@@ -300,6 +301,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ),
     stopping: stopping.signal,
     sceneMaps,
+    endedSessions: endedSessionsBook({ clock }),
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: createStreams(http.maxStreams),
     draining: draining.signal,

@@ -9,6 +9,7 @@ import type { ReleasesPorts } from '../releases/ports.ts';
 import type { ReloadPorts } from '../reload/reload-route.ts';
 import type { PipelineAccess, PipelinePorts } from '../runs/pipelines-route.ts';
 import type { UploadAccess, UploadPorts } from '../upload/ports.ts';
+import type { EndedSessions } from '../../workers/ended-sessions.ts';
 import type { LoginLimit } from './session/login-limit.ts';
 import type { Sessions } from './session/sessions.ts';
 
@@ -25,6 +26,7 @@ export interface ConsolePorts
   draining: AbortSignal;
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
+  endedSessions: Pick<EndedSessions, 'add' | 'has'>;
   /** Reads catalogs of destinations off the event loop; throws as `Coordinator.look`. */
   look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
 }

@@ -4,6 +4,7 @@ import { asWaybillError, WaybillError } from '../../core/errors.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import type { Problem } from '../http/answer/problem-document.ts';
 import { problemOf, retryAfterSeconds } from '../http/problem.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
@@ -51,8 +52,9 @@ export function action<Params>(
 ): Handler {
   const handler = async (req: Request<Params>, res: Response): Promise<void> => {
     requireOwnSite(req);
-    const visitor = await requireVisitor(req, parts);
+    const admitted = await requireVisitor(req, parts);
     const form = await readForm(req, res, parts);
+    const visitor = requireCurrent(admitted, parts);
     requireCsrf(visitor, form.get('csrf'));
     const visit: Visit<Params> = { req, res, visitor, access: parts.configured.get(), parts };
     try {
@@ -85,10 +87,19 @@ async function tellRefusal<Params>(
 /** Throws `unauthorized` for whoever is not logged in. */
 export async function requireVisitor(req: IncomingMessage, parts: ConsoleParts): Promise<Visitor> {
   const visitor = await visitorOf(req, parts);
-  if (visitor !== null) return visitor;
-  throw new WaybillError('unauthorized', 'nobody is logged in, or not any more', {
-    hint: 'log in, and do it again',
-  });
+  if (visitor === null) throw loggedOut();
+  return keepAuthorized(req, () => requireCurrent(visitor, parts));
+}
+
+/** The visitor as of now. Throws `unauthorized` for one that is no longer logged in. */
+export function requireCurrent(visitor: Visitor, { sessions }: Pick<ConsoleParts, 'sessions'>): Visitor {
+  const current = sessions.current(visitor);
+  if (current === null) throw loggedOut();
+  return current;
+}
+
+function loggedOut(): WaybillError {
+  return new WaybillError('unauthorized', 'the session has ended', { hint: 'log in, and do it again' });
 }
 
 async function visitorOf(req: IncomingMessage, { sessions }: ConsoleParts): Promise<Visitor | null> {

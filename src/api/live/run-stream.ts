@@ -7,6 +7,7 @@ import type { JobQueue } from '../../workers/queue.ts';
 import type { ChangePage } from '../../workers/records/run-changes.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
 import type { RunWatch } from '../../workers/records/run-watch.ts';
+import { recheckMs } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { newBell, type Bell } from './bell.ts';
 import { frameOf, openEventStream, type EventStream } from './event-stream.ts';
@@ -29,7 +30,7 @@ export interface Followed {
   isLast: (record: Readonly<RunRecord>) => boolean;
   /** Whether nothing could come any more when the request came. */
   isOver: boolean;
-  /** Why the client may not follow any more, or null if it may; asked from time to time. */
+  /** The reason why the client may no longer follow; null if it may. Called once a second. */
   refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
@@ -141,11 +142,13 @@ class RunStream {
     this.#cursor = begun.cursor;
     const stop = (): void => this.#finish('shutting_down');
     const beat = clock.every(beatMs, () => {
-      const refusal = followed.refusal();
-      if (refusal !== null) this.#finish(refusal);
       // An id without data: nothing happens at the client but that it remembers it.
       this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       bell.ring();
+    });
+    const check = clock.every(recheckMs, () => {
+      const refusal = followed.refusal();
+      if (refusal !== null) this.#finish(refusal);
     });
     const release = onAbort(draining, stop);
     try {
@@ -153,6 +156,7 @@ class RunStream {
       while (!over.aborted) if (!(await this.#sendPage())) await bell.wait(over);
     } finally {
       beat.cancel();
+      check.cancel();
       release();
     }
     if (over.reason === 'too_slow') this.#finish('too_slow');

@@ -9,6 +9,7 @@ import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { JsonSchema, Parameter } from '../http/openapi-types.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../runs/pipeline-access.ts';
@@ -184,7 +185,7 @@ function lineOf({ event, givenUpAt, tries, reason }: Undelivered): Record<string
 function redeliver(ports: UndeliveredPorts): RequestHandler<{ notifierId: string }> {
   return async (req, res) => {
     const { notifierId } = req.params;
-    authorizeOperator(req, res, ports.configured.get());
+    keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkEmpty(body);

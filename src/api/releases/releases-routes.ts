@@ -10,6 +10,7 @@ import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema, Parameter } from '../http/openapi-types.ts';
 import { isConcealed } from '../http/problem.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { untilLeft } from '../http/request/until-left.ts';
 import type { Route } from '../http/route.ts';
@@ -139,7 +140,7 @@ function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
 
 function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseId: string }> {
   return async (req, res) => {
-    authorize(req, res, ports, 'releases');
+    keepAuthorized(req, () => authorize(req, res, ports, 'releases'));
     const { path, dry_run: dryRun } = activateQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkActivation(body);

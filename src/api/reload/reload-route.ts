@@ -4,6 +4,7 @@ import type { Current } from '../../core/current.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { JsonSchema } from '../http/openapi-types.ts';
@@ -67,7 +68,7 @@ export const reloadRoute: Route<ReloadPorts> = {
 
 function reload(ports: ReloadPorts): RequestHandler {
   return async (req, res) => {
-    authorizeOperator(req, res, ports.configured.get());
+    keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkEmpty(body);

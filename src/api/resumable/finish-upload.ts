@@ -1,9 +1,11 @@
+import type { IncomingMessage } from 'node:http';
 import { WaybillError } from '../../core/errors.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { PartialOutcome, PartialUpload } from '../../workers/partial/partial-upload.ts';
 import type { AdmissionRequest } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { isConcealed } from '../http/problem.ts';
+import { requireAuthorized } from '../http/request/authority.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import { accept, withStagingDirectory } from '../upload/accept-staged.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
 import { stageFor } from '../upload/stage-for.ts';
@@ -17,11 +19,11 @@ export async function finishUpload(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
-  trace: TraceContext,
+  req: IncomingMessage,
 ): Promise<void> {
   const { partialUploads } = ports;
   try {
-    const outcome = await hand(ports, pipeline, upload, trace);
+    const outcome = await hand(ports, pipeline, upload, req);
     await partialUploads
       .end(upload.id, outcome)
       .catch((error: unknown) =>
@@ -43,7 +45,7 @@ async function hand(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
   upload: PartialUpload,
-  trace: TraceContext,
+  req: IncomingMessage,
 ): Promise<PartialOutcome> {
   const admission = await ports.queue.reserve({
     pipelineId: pipeline.id,
@@ -58,7 +60,9 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      return accept(ports, pipeline, admission, staged, upload.channel, trace);
+      // Staging a large archive takes long: its token may be gone by now.
+      requireAuthorized(req);
+      return accept(ports, pipeline, admission, staged, upload.channel, requestContext(req).trace);
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

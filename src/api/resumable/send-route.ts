@@ -103,7 +103,7 @@ function send(ports: ResumablePorts): RequestHandler<UploadParams> {
       const answer = await receive(ports, pipeline, { req, upload, hold });
       if (upload.outcome === null && upload.received === upload.length) {
         requestContext(req).finishesUpload = true;
-        await finishUpload(ports, pipeline, upload, requestContext(req).trace);
+        await finishUpload(ports, pipeline, upload, req);
       }
       const { outcome } = upload;
       if (outcome !== null) {

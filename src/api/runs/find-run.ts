@@ -34,8 +34,12 @@ export async function findRun(
       hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
     });
   }
-  if (token !== null && !token.pipelines.has(record.pipeline_id)) {
-    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
-  }
+  requireRun(token, record);
   return record;
+}
+
+/** Throws `forbidden` if there is a token and it is not for the run's pipeline. */
+export function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'pipeline_id'>): void {
+  if (token === null || token.pipelines.has(id)) return;
+  throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
 }

@@ -1,7 +1,8 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
 import { onAbort } from '../../core/on-abort.ts';
 import type { JobQueue } from '../../workers/queue.ts';
+import { requireAuthorized, watchAuthority } from '../http/request/authority.ts';
 
 export interface HoldPorts {
   queue: Pick<JobQueue, 'untilFinished'>;
@@ -12,9 +13,10 @@ export interface HoldPorts {
 
 /**
  * Waits until the run has finished, at most for `seconds`; not at all once the daemon stops, nor for a client
- * that has left. Never rejects.
+ * that has left. Throws the refusal if the request is no longer allowed.
  */
 export async function holdUntilFinished(
+  req: IncomingMessage,
   res: ServerResponse,
   { runId, seconds }: { runId: string; seconds: number },
   { queue, clock, draining }: HoldPorts,
@@ -25,11 +27,14 @@ export async function holdUntilFinished(
   const timer = clock.timeout(seconds * 1000, end);
   res.once('close', end);
   const release = onAbort(draining, end);
+  const watch = watchAuthority(req, clock, end);
   try {
     await queue.untilFinished(runId, enough.signal);
   } finally {
     timer.cancel();
+    watch.cancel();
     res.off('close', end);
     release();
   }
+  requireAuthorized(req);
 }

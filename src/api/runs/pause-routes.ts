@@ -7,6 +7,7 @@ import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema, ResponseObject } from '../http/openapi-types.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';
@@ -155,6 +156,7 @@ function steer(
       authorizeOperator(req, res, access);
       if (!(await ports.isKnown(pipelineId, ports))) throw error;
     }
+    keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) check(body);

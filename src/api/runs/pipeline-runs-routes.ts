@@ -14,6 +14,7 @@ import { listProblems, pageParameters } from './run-pages.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { channelQuery, requireChannel } from './channel-query.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
 import { readSmallJson } from './small-json-body.ts';
@@ -69,7 +70,7 @@ export const startRunRoute: Route<RunPorts> = {
 function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    const token = tokenFor(pipelineId, 'run', ports, req, res);
+    const token = keepAuthorized(req, () => tokenFor(pipelineId, 'run', ports, req, res));
     const channels = ports.configured.get().sourcePipelines.get(pipelineId);
     if (channels === undefined) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {

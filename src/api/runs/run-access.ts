@@ -6,6 +6,7 @@ import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { JsonSchema, RequestBody } from '../http/openapi-types.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { authorizePipeline } from './pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
@@ -53,9 +54,11 @@ export async function authorizeRun(
 ): Promise<void> {
   const { pipelineId, runId } = req.params;
   const { clock, configured } = ports;
-  const { pipelineIds, tokens, adminToken } = configured.get();
-  const find = (id: string): string | undefined => (pipelineIds.has(id) ? id : undefined);
-  authorizePipeline(req, res, { tokens, adminToken, clock, id: pipelineId, scope, find });
+  keepAuthorized(req, () => {
+    const { pipelineIds, tokens, adminToken } = configured.get();
+    const find = (id: string): string | undefined => (pipelineIds.has(id) ? id : undefined);
+    return authorizePipeline(req, res, { tokens, adminToken, clock, id: pipelineId, scope, find });
+  });
   requestContext(req).fields['run_id'] = runId;
   noQuery.read(req.url);
   const body = await readSmallJson(req, res, ports);

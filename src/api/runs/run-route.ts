@@ -2,7 +2,8 @@ import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/parameters.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { findRun, tokenOfReader } from './find-run.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
+import { findRun, requireRun, tokenOfReader } from './find-run.ts';
 import { holdUntilFinished } from './hold-answer.ts';
 import type { RunPorts } from './ports.ts';
 import type { Route } from '../http/route.ts';
@@ -69,12 +70,13 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
     const { runId } = req.params;
     const token = tokenOfReader(req, res, ports);
     const { wait: seconds } = showQuery.read(req.url);
-    let record = await findRun(token, runId, ports);
-    if (record.finished_at === null && seconds > 0) {
-      await holdUntilFinished(res, { runId, seconds }, ports);
+    const found = await findRun(token, runId, ports);
+    keepAuthorized(req, () => requireRun(tokenOfReader(req, res, ports), found));
+    if (found.finished_at === null && seconds > 0) {
+      await holdUntilFinished(req, res, { runId, seconds }, ports);
       if (res.destroyed) return;
-      record = await findRun(token, runId, ports);
     }
+    const record = seconds > 0 ? await findRun(null, runId, ports) : found;
     sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
   };
 }

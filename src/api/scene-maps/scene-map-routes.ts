@@ -8,6 +8,7 @@ import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
+import { keepAuthorized } from '../http/request/authority.ts';
 import { callerOf } from '../http/request/caller.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
@@ -85,7 +86,7 @@ export const sceneMapSchemaRoute: Route<object> = {
 function checkDocument(ports: SceneMapPorts): RequestHandler {
   const checks = createShares(mostChecks);
   return async (request, response) => {
-    if (ports.http.protectSceneMaps) requireToken(request, response, ports);
+    if (ports.http.protectSceneMaps) keepAuthorized(request, () => requireToken(request, response, ports));
     const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';
     const { document: bytes, name, transcript } = await readDocument(request, response, ports);
     const { owner } = callerOf(request);

@@ -66,6 +66,7 @@ export interface ApiParts {
   weatherPulse: Pulse | null;
   readiness: Readiness;
   sceneMaps: ApiPorts['sceneMaps'];
+  endedSessions: ApiPorts['endedSessions'];
   /** Aborts when uploads that are still being received must end. */
   stopping: AbortSignal;
   /** Aborts when the daemon begins to stop. */
@@ -115,6 +116,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     readiness,
     stopping,
     sceneMaps: parts.sceneMaps,
+    endedSessions: parts.endedSessions,
     bodyMemory: createBodyMemory(config.server.http.maxBodyMemory),
     streams,
     draining,

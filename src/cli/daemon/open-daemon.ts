@@ -4,11 +4,13 @@ import { replaceable, type Replaceable } from '../../core/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import {
   openConfiguredStore,
+  openEndedSessions,
   openCoordinator,
   openEvents,
   requireBullmq,
 } from '../../workers/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging-check.ts';
+import type { EndedSessions } from '../../workers/ended-sessions.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
@@ -68,6 +70,7 @@ export interface Daemon {
   tidying: Tidying | null;
   streams: Streams;
   sceneMaps: SceneMapPool;
+  endedSessions: EndedSessions;
   readiness: Readiness;
   shutdown: Shutdown;
   /** Of when destinations were published to before; null if this process publishes nothing. */
@@ -159,6 +162,8 @@ export async function openDaemon(
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
   const streams = createStreams(config.server.http.maxStreams);
+  const endedSessions = await openEndedSessions({ ...foundation, store });
+  onFailure(async () => endedSessions.close());
   const sceneMaps = sceneMapPool(foundation);
   onFailure(() => sceneMaps.close());
   const shutdown = newShutdown();
@@ -199,6 +204,7 @@ export async function openDaemon(
     weather,
     streams,
     sceneMaps,
+    endedSessions,
     readiness,
     shutdown,
     reloader,

@@ -73,6 +73,7 @@ async function stop(daemon: Daemon): Promise<{ unfinished: string[] }> {
   await server.close();
   await coordinator.close(shutdownTimeoutMs);
   await daemon.sceneMaps.close();
+  daemon.endedSessions.close();
   await daemon.partialUploads.close();
   await daemon.content.close();
   await daemon.stagingDisk.close(shutdownTimeoutMs);

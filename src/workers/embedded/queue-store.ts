@@ -8,6 +8,7 @@ import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook, type KeptFor } from '../../core/notify/undelivered-book.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import { syncDirectories } from '../../core/storage/local/sync.ts';
+import { endedSessionsBook, type EndedSessions } from '../ended-sessions.ts';
 import type { Journal, KeptRun } from '../memory/journal.ts';
 import type { Pause } from '../queue.ts';
 import { lockDirectory, type DirectoryLock } from './directory-lock.ts';
@@ -36,6 +37,7 @@ export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
   readonly undelivered: UndeliveredEvents;
+  readonly endedSessions: EndedSessions;
   /** Throws why nothing can be kept at the moment: `insufficient_storage` or `queue_unavailable`. */
   check(): void;
   /**
@@ -52,6 +54,7 @@ const ownerKey = 'meta/owner';
 const pausePrefix = 'pause/';
 const triggerPrefix = 'trigger/';
 const undeliveredPrefix = 'undelivered/';
+const sessionPrefix = 'ended-session/';
 const patienceMs = 10_000;
 
 /**
@@ -136,6 +139,7 @@ function storeOn(
     journal: journalOn(writes, values, { staging, newKey }),
     outbox: outboxOn(writes, values, newKey),
     undelivered: undeliveredOn(writes, values, onDropped),
+    endedSessions: endedSessionsOn(writes, values, clock),
     check() {
       if (writes.failure !== null) throw writes.failure;
     },
@@ -238,6 +242,25 @@ function undeliveredOn(
       writes.set(key, kept === null ? null : () => framed(key, JSON.stringify(kept)));
     },
     ...(onDropped === undefined ? {} : { onDropped }),
+  });
+}
+
+function endedSessionsOn(
+  writes: GroupCommit,
+  values: ReadonlyMap<string, string>,
+  clock: Clock,
+): EndedSessions {
+  const left = [...values].filter(([key]) => key.startsWith(sessionPrefix));
+  return endedSessionsBook({
+    clock,
+    left: left.map(([key, expiresAt]) => [key.slice(sessionPrefix.length), new Date(expiresAt)]),
+    write: (id, expiresAt) => {
+      const key = sessionPrefix + id;
+      if (expiresAt !== null)
+        return writes.add({ key, value: () => framed(key, expiresAt.toISOString()), directory: null });
+      writes.set(key, null);
+      return Promise.resolve();
+    },
   });
 }
 

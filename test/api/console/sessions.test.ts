@@ -5,6 +5,9 @@ import { consoleRoutes } from '../../../src/api/console/console.ts';
 import { afterLogin } from '../../../src/api/console/paths.ts';
 import { createLoginLimit } from '../../../src/api/console/session/login-limit.ts';
 import { sessionSeal } from '../../../src/api/console/session/session-seal.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { WaybillError } from '../../../src/core/errors.ts';
+import { endedSessionsBook } from '../../../src/workers/ended-sessions.ts';
 import type { LookRequest } from '../../../src/workers/look-request.ts';
 import { startApi, tokens, type Api } from '../harness.ts';
 
@@ -177,6 +180,34 @@ t.test('a session ends with its token, and with the logout', async (t) => {
   t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 303);
   t.equal(await status(), 303, 'a copy of the cookie is of no use');
 });
+
+t.test('a logout ends the session on other hosts and after a restart, and its open pages', async (t) => {
+  const endedSessions = endedSessionsBook({ clock: systemClock });
+  const [one, other] = await Promise.all([1, 2].map(() => startApi(t, { ports: { endedSessions } })));
+  if (one === undefined || other === undefined) throw new TypeError('there are two');
+  const { cookie, csrf } = await logIn(one, tokens.maps);
+  const page = await fetch(`${other.origin}/console/events`, { headers: { cookie } });
+  t.equal(page.status, 200);
+  t.equal((await post(one, 'console/logout', { csrf }, { cookie })).status, 303);
+  for (const api of [one, other, await startApi(t, { ports: { endedSessions } })])
+    t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 303);
+  t.match(await page.text(), /event: end\n[^]*"reason":"token_revoked"/);
+});
+
+t.test(
+  'a logout that cannot be kept is 503, and a cookie is not believed while logouts are unknown',
+  async (t) => {
+    const away = async (): Promise<never> => {
+      throw new WaybillError('queue_unavailable', 'away by the will of the test');
+    };
+    const endedSessions = { add: away, has: async () => false };
+    const api = await startApi(t, { ports: { endedSessions } });
+    const { cookie, csrf } = await logIn(api, tokens.maps);
+    t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 503);
+    Object.assign(endedSessions, { has: away });
+    t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 503);
+  },
+);
 
 t.test('a token sees its pipelines alone, on every page, by every action and in the events', async (t) => {
   const api = await startApi(t);

@@ -38,20 +38,12 @@ export const eventsPage: PageRoute<ConsoleParts> = {
         isLast: () => false,
         isOver: false,
         refusal: () => {
-          const refusal = parts.sessions.refusalOf(visitor);
-          if (refusal !== null) return refusal;
-          const seen = new Set(
-            seenBy(currentOf(visitor), parts.configured.get()).map(({ pipeline_id: id }) => id),
-          );
+          const current = parts.sessions.current(visitor);
+          if (current === null) return parts.sessions.refusalOf(visitor) ?? 'token_revoked';
+          const seen = new Set(seenBy(current, parts.configured.get()).map(({ pipeline_id: id }) => id));
           return [...wanted].every((id) => seen.has(id)) ? null : 'token_revoked';
         },
       };
       await streamRuns(req, res, followed, parts);
-
-      /** The token with the pipelines that a reload has given it. */
-      function currentOf(before: typeof visitor): typeof visitor {
-        const token = parts.configured.get().tokens.find(({ hash }) => hash.equals(before.token.hash));
-        return token === undefined ? before : { ...before, token };
-      }
     }) as Handler,
 };

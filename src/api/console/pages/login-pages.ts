@@ -53,7 +53,7 @@ export const logoutAction: PageRoute<ConsoleParts> = {
   path: `/${paths.logout()}`,
   handle: (parts) =>
     action(parts, async ({ req, res, visitor }) => {
-      parts.sessions.end(req, res, visitor);
+      await parts.sessions.end(req, res, visitor);
       res.redirect(303, withFlash(`${parts.http.basePath}${paths.login()}`, 'logged_out'));
     }),
 };

@@ -2,12 +2,15 @@ import type { Request, RequestHandler, Response } from 'express';
 import { asWaybillError, WaybillError } from '../../../core/errors.ts';
 import { sendAccepted } from '../../runs/accepted-response.ts';
 import { prefersPage } from '../../http/answer/negotiate.ts';
+import type { Token } from '../../http/auth.ts';
 import { problemOf } from '../../http/problem.ts';
+import { keepAuthorized } from '../../http/request/authority.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { formArchive } from '../../upload/form-archive.ts';
 import { sendPlan } from '../../upload/plan-upload.ts';
+import type { UploadPipeline } from '../../upload/ports.ts';
 import { takeUpload } from '../../upload/take-upload.ts';
 import { withFlash } from '../flash.ts';
 import { requireCsrf, requireOwnSite } from '../form.ts';
@@ -15,7 +18,7 @@ import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { page, requireVisitor, type Visit } from '../visit.ts';
+import { page, requireCurrent, requireVisitor, type Visit } from '../visit.ts';
 import { permit } from '../visitor.ts';
 import { plural, sizeText } from '../words.ts';
 
@@ -54,13 +57,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
             names: ['csrf'],
             check: (fields) => requireCsrf(visitor, fields.get('csrf')),
           }),
-        authorize: () => {
-          const id = req.params.pipelineId;
-          const { pipeline_id: pipelineId } = permit(res, visitor, 'upload', id, access);
-          const pipeline = access.uploadPipelines.get(pipelineId);
-          if (pipeline !== undefined) return { token: visitor.token, pipeline };
-          throw takesNone();
-        },
+        authorize: () => keepAuthorized(req, () => authorizeVisitor(visit)),
         ...(isPage
           ? {
               sendAccepted: (_req, _res, basePath, { record, replayed }) => {
@@ -84,6 +81,19 @@ export const uploadAction: PageRoute<ConsoleParts> = {
       }
     }) as RequestHandler<PipelineParams> as Handler,
 };
+
+/** Throws what the upload of this visitor is refused with, by the configuration of now. */
+function authorizeVisitor({ req, res, visitor, parts }: Visit<PipelineParams>): {
+  token: Token;
+  pipeline: UploadPipeline;
+} {
+  const current = requireCurrent(visitor, parts);
+  const access = parts.configured.get();
+  const { pipeline_id: id } = permit(res, current, 'upload', req.params.pipelineId, access);
+  const pipeline = access.uploadPipelines.get(id);
+  if (pipeline === undefined) throw takesNone();
+  return { token: current.token, pipeline };
+}
 
 function showUpload(
   visit: Visit<PipelineParams>,

@@ -3,9 +3,9 @@ import { parseCookie } from 'cookie';
 import type { Request, Response } from 'express';
 import type { Clock } from '../../../core/clock.ts';
 import type { Current } from '../../../core/current.ts';
+import type { EndedSessions } from '../../../workers/ended-sessions.ts';
 import { isExpired, type Token } from '../../http/auth.ts';
 import type { OperatorAccess } from '../../runs/pipeline-access.ts';
-import { forgottenSessions } from './forgotten-sessions.ts';
 import type { Session, SessionSeal } from './session-seal.ts';
 
 /** Somebody who is logged in. */
@@ -21,6 +21,7 @@ export interface SessionPorts {
   http: { basePath: string };
   clock: Clock;
   configured: Current<OperatorAccess>;
+  endedSessions: Pick<EndedSessions, 'add' | 'has'>;
 }
 
 export interface SessionOptions {
@@ -32,19 +33,31 @@ export interface SessionOptions {
 /** Who is logged in, by the cookie of the request. */
 export interface Sessions {
   begin(req: Pick<Request, 'secure'>, res: Response, token: Token): Promise<void>;
-  /** Null for whoever is not logged in, or not any more: the token is gone, another one, or has expired. */
+  /**
+   * null if the request has no session, or one that has ended: by a logout, or because the token is gone, has
+   * another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
+   */
   find(req: Pick<Request, 'headers'>): Promise<Visitor | null>;
-  /** Of this browser, and of whoever has a copy of its cookie on this host. */
-  end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): void;
+  /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
+  end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): Promise<void>;
+  /** The visitor with its token as it is configured now; null if it is no longer logged in. */
+  current(visitor: Visitor): Visitor | null;
   /** Why a visitor of before is none any more; null if it still is one. */
   refusalOf(visitor: Visitor): 'token_expired' | 'token_revoked' | null;
 }
 
 export const cookieName = 'waybill_session';
+const mostSeen = 10_000;
 
 export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions): Sessions {
-  const { http, clock, configured } = ports;
-  const forgotten = forgottenSessions(clock);
+  const { http, clock, configured, endedSessions } = ports;
+  /** The ended sessions that this process has seen lately; `endedSessions` has all of them. */
+  const ended = new Set<string>();
+  const look = async ({ id }: Session): Promise<void> => {
+    if (!(await endedSessions.has(id))) return;
+    if (ended.size >= mostSeen) ended.clear();
+    ended.add(id);
+  };
   // Express knows by the trusted proxies whether the browser speaks TLS.
   const attributes = ({ secure }: Pick<Request, 'secure'>): object => ({
     httpOnly: true,
@@ -59,8 +72,16 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
   };
   const refusalOf = ({ session }: Visitor): 'token_expired' | 'token_revoked' | null => {
     const token = holderOf(session.tokenId, session.fingerprint);
-    if (token === undefined || forgotten.has(session.id)) return 'token_revoked';
+    // A logout on another host is seen at the next check.
+    void look(session).catch(() => undefined);
+    if (token === undefined || ended.has(session.id)) return 'token_revoked';
     return isExpired(token, clock) || clock.now() >= session.expiresAt ? 'token_expired' : null;
+  };
+  const current = ({ session }: Pick<Visitor, 'session'>): Visitor | null => {
+    const token = holderOf(session.tokenId, session.fingerprint);
+    if (token === undefined) return null;
+    const visitor = { token, isAdmin: token === configured.get().adminToken, session };
+    return refusalOf(visitor) === null ? visitor : null;
   };
   return {
     begin: async (req, res, token) => {
@@ -82,15 +103,15 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
       if (sealed === undefined) return null;
       const session = await seal.open(sealed, clock.now());
       if (session === null) return null;
-      const token = holderOf(session.tokenId, session.fingerprint);
-      if (token === undefined) return null;
-      const visitor = { token, isAdmin: token === configured.get().adminToken, session };
-      return refusalOf(visitor) === null ? visitor : null;
+      await look(session);
+      return current({ session });
     },
-    end: (req, res, { session }) => {
-      forgotten.add(session);
+    end: async (req, res, { session }) => {
       res.clearCookie(cookieName, attributes(req));
+      ended.add(session.id);
+      await endedSessions.add(session.id, session.expiresAt);
     },
+    current,
     refusalOf,
   };
 }

@@ -2,11 +2,13 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock } from '../../../core/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/errors.ts';
 import { onAbort } from '../../../core/on-abort.ts';
+import { requireAuthorized, watchAuthority } from './authority.ts';
 import { requestContext } from './request-context.ts';
 
 /*
  * The one rule for bodies, whatever a route does with them: a body may pause for `idle_timeout`, has to be
- * whole after a total time, and ends when the daemon stops. Nothing else reads a request.
+ * whole after a total time, and ends when the daemon stops or the token of the request is gone. Nothing
+ * else reads a request.
  */
 
 /** What reading a body takes. */
@@ -20,14 +22,15 @@ export interface BodyPorts {
 export interface RequestBody {
   /** The bytes; can be read once. Stopping early leaves the connection usable for an answer. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Aborts when the body has taken too long, and when the daemon stops. */
+  /** Aborts when the body has taken too long, when the daemon stops, and when the token is gone. */
   signal: AbortSignal;
 }
 
 /**
  * Hands `read` the body. Throws what `read` throws, unless the body ended early: then `upload_timeout` after
  * `idle_timeout` without a byte from the client (time that the reader takes does not count) or if it was not
- * whole after `mostMs`, `aborted` if the client left, and the reason of `stopping`.
+ * whole after `mostMs`, `aborted` if the client left, the reason of `stopping`, and the refusal if the
+ * request is no longer allowed. That is checked again after `read`.
  */
 export async function withBody<T>(
   req: IncomingMessage,
@@ -38,16 +41,20 @@ export async function withBody<T>(
   const abort = new AbortController();
   const release = onAbort(stopping, () => abort.abort(stopping.reason));
   const timer = clock.timeout(mostMs, () => abort.abort(tooSlow(mostMs)));
+  const watch = watchAuthority(req, clock, (refusal) => abort.abort(refusal));
   const { signal } = abort;
   const idleTimeoutMs = Math.min(http.idleTimeoutMs, mostMs);
   const body = openBody(req, { idleTimeoutMs, signal, clock });
   try {
-    return await read({ chunks: body.chunks, signal });
+    const result = await read({ chunks: body.chunks, signal });
+    requireAuthorized(req);
+    return result;
   } catch (error) {
     // What ends early because the client stalled is not malformed.
     throw body.failure() ?? (signal.aborted ? signal.reason : error);
   } finally {
     timer.cancel();
+    watch.cancel();
     release();
   }
 }

@@ -11,6 +11,8 @@ export interface RequestContext {
   id: string;
   /** The address of the client; null if it is unknown. */
   client?: string | null;
+  /** Throws if the request is no longer allowed; undefined if it needs no token. */
+  authorize?: () => unknown;
   /** What handlers add to the request's log line: token id, pipeline id, run id; never a secret. */
   fields: Record<string, string | number | boolean>;
   /**

@@ -1,0 +1,66 @@
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../src/core/clock.ts';
+import { silentLog } from '../../src/core/log.ts';
+import { bullmqEndedSessions } from '../../src/workers/bullmq/ended-sessions.ts';
+import { openQueueStore } from '../../src/workers/embedded/queue-store.ts';
+import { endedSessionsBook, type EndedSessions } from '../../src/workers/ended-sessions.ts';
+import { freePort } from '../services/free-port.ts';
+import { startRedis } from '../services/redis.ts';
+import { manualClock } from './manual-clock.ts';
+
+const later = (): Date => new Date(Date.now() + 3_600_000);
+
+async function keeps(t: Test, sessions: EndedSessions): Promise<void> {
+  t.equal(await sessions.has('a'), false);
+  await sessions.add('a', later());
+  t.equal(await sessions.has('a'), true);
+  t.equal(await sessions.has('b'), false);
+}
+
+t.test('a process keeps ended sessions until they would have expired', async (t) => {
+  const clock = manualClock();
+  const written: [string, boolean][] = [];
+  const write = async (id: string, expiresAt: Date | null): Promise<void> =>
+    void written.push([id, expiresAt !== null]);
+  const sessions = endedSessionsBook({ clock, write });
+  await sessions.add('a', new Date(clock.now().getTime() + 1_000));
+  t.equal(await sessions.has('a'), true);
+  await clock.advance(1_000);
+  await sessions.add('b', later());
+  t.equal(await sessions.has('a'), false);
+  t.same(written, [
+    ['a', true],
+    ['a', false],
+    ['b', true],
+  ]);
+});
+
+t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
+  const directory = path.join(t.testdir(), 'queue');
+  const open = () =>
+    openQueueStore({ directory, staging: t.testdirName, clock: systemClock, log: silentLog });
+  const before = await open();
+  await keeps(t, before.endedSessions);
+  await before.close();
+  const after = await open();
+  t.teardown(() => after.close());
+  t.equal(await after.endedSessions.has('a'), true);
+});
+
+t.test('Redis keeps ended sessions for all hosts, also while one of several is away', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.close());
+  const servers = [
+    { url: `redis://127.0.0.1:${await freePort()}`, urlEnv: 'AWAY' },
+    { url: redis.url, urlEnv: 'REDIS_URL' },
+  ];
+  const open = (some: typeof servers): EndedSessions => {
+    const sessions = bullmqEndedSessions({ clock: systemClock, servers: some, prefix: 'waybill' });
+    t.teardown(() => sessions.close());
+    return sessions;
+  };
+  await keeps(t, open(servers));
+  t.equal(await open(servers.slice(1)).has('a'), true, 'another host');
+  await t.rejects(open(servers.slice(0, 1)).has('a'), { code: 'queue_unavailable' });
+});
