@@ -39,6 +39,7 @@ export interface UploadPipeline {
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
+  autoManifest?: PipelineConfig['autoManifest'];
   /** The channels that some destination has. */
   channels: readonly string[];
   destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
@@ -52,6 +53,7 @@ export type StageUpload = (request: {
   signal: AbortSignal;
   pipelineId: string;
   sceneMaps: PipelineConfig['sceneMaps'];
+  autoManifest: PipelineConfig['autoManifest'];
   /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
   partial: Digest | null;
   /** Whether its files are kept for later uploads. */

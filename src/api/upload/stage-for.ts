@@ -2,7 +2,7 @@ import { chooseOutputs, namesTaken } from '../../core/generate/generated-names.t
 import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 type StageRequest = Parameters<StageUpload>[0];
-type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps';
+type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';
 
 /**
  * Stages an upload for the destinations that will get it. Throws what `stage` throws, and `invalid_bundle` if
@@ -10,13 +10,13 @@ type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps';
  */
 export async function stageFor(
   { stage }: Pick<UploadPorts, 'stage'>,
-  { id, maxUploadSize, maxFiles, sceneMaps, destinations }: UploadPipeline,
+  { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, destinations }: UploadPipeline,
   channel: string | null,
   request: Omit<StageRequest, OfPipeline>,
 ): Promise<StagedUpload> {
   const staged = await stage({
     ...request,
-    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps },
+    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps, autoManifest },
   });
   const bundle = { ...staged.manifest, path: staged.bundlePath };
   const taken = destinations

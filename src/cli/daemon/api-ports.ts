@@ -140,11 +140,12 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
 export function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {
-    const { id, source, sceneMaps, destinations } = pipeline;
+    const { id, source, sceneMaps, autoManifest, destinations } = pipeline;
     if (source.backend !== 'http_upload') continue;
     const { maxUploadSize, maxFiles } = source;
     const channels = channelsOf(pipeline);
-    pipelines.set(id, { id, maxUploadSize, maxFiles, sceneMaps, channels, destinations });
+    const limits = { maxUploadSize, maxFiles };
+    pipelines.set(id, { id, ...limits, sceneMaps, autoManifest, channels, destinations });
   }
   return pipelines;
 }

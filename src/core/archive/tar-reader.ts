@@ -12,6 +12,8 @@ export interface TarEntry {
   name: string;
   /** Bytes. */
   size: number;
+  /** In whole seconds; null if the archive has none. */
+  modifiedAt: Date | null;
   /** The bytes, once, before the next entry is asked for; what is left unread is passed over. */
   read(): AsyncGenerator<Buffer>;
 }
@@ -51,7 +53,8 @@ export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
           yield piece;
         }
       };
-      yield { type: header.type === 'Directory' ? 'directory' : 'file', name, size, read };
+      const type = header.type === 'Directory' ? 'directory' : 'file';
+      yield { type, name, size, modifiedAt: header.mtime ?? null, read };
       while (unread > 0) unread -= await source.skip(unread);
       await skipPadding(source, size);
     }

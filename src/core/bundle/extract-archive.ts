@@ -26,6 +26,8 @@ export interface ExtractRequest {
   /** Absolute; exists and is empty. */
   directory: string;
   limits: ArchiveLimits;
+  /** Whether an archive without a root `manifest.json` is refused; by default it is. */
+  needsManifest?: boolean;
   /** Asked before each file; by default nobody else needs the event loop. */
   breathe?: Breathe;
   disk?: Disk;
@@ -34,6 +36,8 @@ export interface ExtractRequest {
 /** What is on disk below the directory, hashed while it was written. */
 export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
+  /** When the files were modified, in milliseconds since 1970, if the archive says so. */
+  modified: Map<RelativePath, number>;
   /** Of all files. */
   bytes: number;
   /**
@@ -54,7 +58,14 @@ const smallFileBytes = 1 << 16;
  * until then stays: the caller owns the directory.
  */
 export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
-  const { input, directory, limits, breathe = breathless, disk = waitingDisk } = request;
+  const {
+    input,
+    directory,
+    limits,
+    needsManifest = true,
+    breathe = breathless,
+    disk = waitingDisk,
+  } = request;
   const tree = pathTree(limits);
   const made = new Set<string>();
   const writes = writeBehind();
@@ -67,7 +78,7 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     await makeParents(file);
     await writes.done();
   };
-  const extraction: Extraction = { files: new Map(), bytes: 0, take };
+  const extraction: Extraction = { files: new Map(), modified: new Map(), bytes: 0, take };
   for await (const entry of readTar(decompress(limited(input, limits.maxUploadSize)))) {
     const entryPath = judgePath(entry);
     if (entryPath === null) continue;
@@ -83,9 +94,11 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
     await breathe();
     const digest = await writeEntry(entry, path.join(directory, entryPath), { disk, writes });
     extraction.files.set(entryPath, { size: entry.size, digest });
+    if (entry.modifiedAt !== null) extraction.modified.set(entryPath, entry.modifiedAt.getTime());
   }
   await writes.done();
-  if (!extraction.files.has(manifestName as RelativePath)) throw manifestMissing(extraction.files.keys());
+  if (needsManifest && !extraction.files.has(manifestName as RelativePath))
+    throw manifestMissing(extraction.files.keys());
   return extraction;
 }
 

@@ -58,6 +58,11 @@ export interface StageRequest {
    * null: it has all of them.
    */
   partial?: Digest | null;
+  /**
+   * Makes the manifest of an archive that has none, from its extracted files in `directory`. Without it, such
+   * an archive is refused.
+   */
+  makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
   /** Where files that it leaves out come from, and where those of the bundle are kept. */
   content?: BundleContent;
   /** Asked between two pieces of work; by default nobody else needs the event loop. */
@@ -132,14 +137,20 @@ export function stagingFailure(error: unknown): unknown {
 }
 
 async function stage(request: StageRequest): Promise<StagedBundle> {
-  const { directory, limits, signal, sceneMaps, partial = null, content } = request;
+  const { directory, limits, signal, sceneMaps, partial = null, makeManifest, content } = request;
   const { breathe = breathless, disk = waitingDisk } = request;
   await breathe();
   signal.throwIfAborted();
   const files = path.join(directory, filesName);
   await disk.makeDirectory(files);
   const input = abortable(request.input, signal);
-  const extraction = await extractArchive({ input, directory: files, limits, breathe, disk });
+  // The manifest of a partial archive lists the files that it leaves out.
+  const needsManifest = makeManifest === undefined || partial !== null;
+  const extraction = await extractArchive({ input, directory: files, limits, needsManifest, breathe, disk });
+  if (!extraction.files.has(manifestName as RelativePath)) {
+    const made = await makeManifest?.(extraction, files);
+    if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
+  }
   await breathe();
   // Synchronous: what is done with these bytes takes far longer than reading what was just written.
   const manifestBytes = readFileSync(path.join(files, manifestName));

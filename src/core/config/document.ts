@@ -93,6 +93,9 @@ export interface UploadDocument {
   backend: 'http_upload';
   max_upload_size: string | number;
   max_files: number;
+  manifest: 'required' | 'auto';
+  include: string[];
+  exclude: string[];
 }
 
 export type SourceDocument = (LocationDocument & SourceSettings) | UploadDocument;

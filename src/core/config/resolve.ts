@@ -187,8 +187,10 @@ function identityOf({ id, source }: PipelineDocument, resolved: SourceConfig): s
 }
 
 function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'autoManifest'> {
-  if (source.backend === 'http_upload' || source.manifest === 'required') return {};
-  const { include, exclude, links } = source;
+  if (source.manifest === 'required') return {};
+  const { include, exclude } = source;
+  // An archive with a link is refused before it is extracted.
+  const links = 'links' in source ? source.links : 'refuse';
   return { autoManifest: { include, exclude, links } };
 }
 
@@ -251,13 +253,14 @@ function resolveReleases({ layout, releases }: DestinationDocument): Destination
 
 /**
  * Uploads may arrive in any order, and where only the newest bundle is wanted, an older one is a late retry.
- * Sources that are read are asked again which bundle is the newest.
+ * Sources that are read are asked again which bundle is the newest. The time of a bundle without a manifest
+ * is that of its newest file, which goes back when this file is removed.
  */
 function usualStale(
   { mapping }: DestinationDocument,
-  { backend }: SourceDocument,
+  { backend, manifest }: SourceDocument,
 ): DestinationConfig['stale'] {
-  return mapping === 'fixed' && backend === 'http_upload' ? 'refuse' : 'publish';
+  return mapping === 'fixed' && backend === 'http_upload' && manifest === 'required' ? 'refuse' : 'publish';
 }
 
 function resolveNotifier(notifier: NotifierDocument, base: PathBase): NotifierConfig {

@@ -144,7 +144,7 @@ const destination = {
       'What happens to published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
     ),
   stale: choice('publish', 'refuse').description(
-    'What becomes of a bundle whose "created" is older than that of the bundle that this pipeline published there last: it is published all the same, or fails as stale_bundle. Left out, refuse where mapping is fixed and the source is http_upload, else publish.',
+    'What becomes of a bundle whose "created" is older than that of the bundle that this pipeline published there last: it is published all the same, or fails as stale_bundle. Left out, refuse where mapping is fixed and the source is http_upload with manifest: required, else publish.',
   ),
   orphans: choice('keep', 'report', 'remove')
     .default('keep')
@@ -207,6 +207,14 @@ const httpUpload = map({
   max_files: integer(1, maxListedFiles)
     .default(10_000)
     .description('Most files that an uploaded bundle may hold.'),
+  manifest: choice('required', 'auto')
+    .default('required')
+    .description(
+      'Whether an archive needs a manifest.json. With auto, one without it is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
+    )
+    .example('auto'),
+  include: sourceSettings.include,
+  exclude: sourceSettings.exclude,
 });
 
 export const sourceSchema = variants<SourceDocument>('backend', 'a source', {

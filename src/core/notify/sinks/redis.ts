@@ -103,9 +103,10 @@ export function redisSink({
 
 /** Throws the first error of the connection; later ones go to `onError`. */
 async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
-  const { Redis: Client } = await import('ioredis');
+  // A bundle has the default export of a CommonJS package only.
+  const { default: ioredis } = await import('ioredis');
   // Trying again is the delivery's affair.
-  const client = new Client(url, {
+  const client = new ioredis.Redis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,

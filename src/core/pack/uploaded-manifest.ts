@@ -1,0 +1,36 @@
+import type { Extraction } from '../bundle/extract-archive.ts';
+import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import type { Clock } from '../clock.ts';
+import { finding } from '../finding.ts';
+import type { Instant } from '../instant.ts';
+import { localStorage } from '../storage/local/driver.ts';
+import { manifestText } from './make-manifest.ts';
+import { selectFiles, type Patterns } from './select-files.ts';
+
+/**
+ * The manifest of an upload without one, whose files are in `directory`: those that the patterns and its
+ * `.waybillignore` select. `created` is the time of the newest of them, so that the same archive makes the
+ * same bundle; times in the future count as now. Throws `invalid_bundle` with everything that no bundle may
+ * hold, or if there is no file.
+ */
+export async function uploadedManifest(
+  { files, modified }: Extraction,
+  directory: string,
+  patterns: Patterns,
+  clock: Clock,
+): Promise<Buffer> {
+  const storage = await localStorage(directory, { readOnly: true });
+  const selected = await selectFiles(storage, patterns);
+  const findings = [...selected.findings];
+  if (selected.files.length === 0 && findings.length === 0)
+    findings.push(finding('error', 'no_files', 'holds no file to publish', { file: '.' }));
+  if (hasErrors(findings)) throw invalidBundle('the upload', findings);
+  const now = clock.now().getTime();
+  let newest = 0;
+  const listed = selected.files.flatMap(({ path }) => {
+    newest = Math.max(newest, Math.min(modified.get(path) ?? 0, now));
+    const facts = files.get(path);
+    return facts === undefined ? [] : [{ path, ...facts }];
+  });
+  return Buffer.from(manifestText(listed, { created: new Date(newest).toISOString() as Instant }));
+}
