@@ -116,7 +116,7 @@ const nws = map({
     zones: list(state, { min: 0, expected: 'a list of states or marine areas' })
       .default([])
       .description(
-        'States and marine areas whose forecast zones and counties are loaded, with their outlines.',
+        'States and marine areas whose forecast zones, counties and fire-weather zones are loaded, with their outlines.',
       ),
     offices: list(office, { min: 0, expected: 'a list of offices' })
       .default([])

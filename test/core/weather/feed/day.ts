@@ -36,6 +36,7 @@ export const paths = {
   stations3: '/stations?state=NY&limit=500&cursor=eyJzIjoxMDAwfQ%3D%3D',
   zones: '/zones/forecast?area=NY&include_geometry=true',
   counties: '/zones/county?area=NY&include_geometry=true',
+  fireZones: '/zones/fire?area=NY&include_geometry=true',
   office: '/offices/OKX',
 } as const;
 
@@ -161,6 +162,7 @@ function morning(): [string, string][] {
     [paths.stations3, places([], 'eyJzIjoxNTAwfQ==')],
     [paths.zones, places([zone('NYZ072', 0), zone('NYZ075', 0.01)])],
     [paths.counties, places([zone('NYC061', 0)])],
+    [paths.fireZones, places([zone('NYZ072', 0.03, 'fire')])],
     [paths.office, office('New York')],
   ];
 }
@@ -247,7 +249,7 @@ function station(stationIdentifier: string, name: string, longitude: number, lat
 }
 
 /** An outline that is so much larger than it was. */
-function zone(id: string, larger: number): object {
+function zone(id: string, larger: number, type = 'public'): object {
   const [west, east] = [-74.05 - larger, -73.9 + larger];
   const ring = [
     [west, 40.68],
@@ -259,7 +261,7 @@ function zone(id: string, larger: number): object {
   return {
     type: 'Feature',
     geometry: { type: 'Polygon', coordinates: [ring] },
-    properties: { '@type': 'wx:Zone', id, type: 'public', name: `Zone ${id}`, state: 'NY' },
+    properties: { '@type': 'wx:Zone', id, type, name: `Zone ${id}`, state: 'NY' },
   };
 }
 

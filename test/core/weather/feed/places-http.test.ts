@@ -66,7 +66,7 @@ t.test('a page behind one that has not changed is asked for by itself', async (t
   await feed(nws);
   t.same(
     Object.keys(statuses(nws)).sort(),
-    [paths.zones, paths.counties, paths.stations, paths.stations2, paths.stations3].sort(),
+    [paths.zones, paths.counties, paths.fireZones, paths.stations, paths.stations2, paths.stations3].sort(),
   );
   nws.show(later);
   const fed = await feed(nws);
@@ -163,14 +163,14 @@ t.test('a table of requests that an earlier version made goes on, and learns of 
   await createRequestTable(target);
   await feed(nws);
   await feed(nws);
-  t.ok(nws.asked.length === 5 && nws.asked.every(({ status }) => status === 304));
+  t.ok(nws.asked.length === 6 && nws.asked.every(({ status }) => status === 304));
 });
 
-t.test('seas have no counties', (t) => {
+t.test('seas have neither counties nor fire-weather zones', (t) => {
   const config = { ...placesOnly('http://nws'), places: { stations: [], zones: ['AN', 'NJ'], offices: [] } };
   t.same(
     sourcesOf(config).map(({ url }) => url),
-    ['forecast?area=AN', 'forecast?area=NJ', 'county?area=NJ'].map(
+    ['forecast?area=AN', 'forecast?area=NJ', 'county?area=NJ', 'fire?area=NJ'].map(
       (path) => `http://nws/zones/${path}&include_geometry=true`,
     ),
   );

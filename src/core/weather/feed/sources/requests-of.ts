@@ -80,7 +80,7 @@ export function sourcesOf(config: NwsConfig): Source[] {
   ];
 }
 
-/** Areas of zones that lie at sea, where no counties are. */
+/** Areas of zones that lie at sea, which have neither counties nor fire-weather zones. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)$/;
 
 function placeSources({ stations, zones, offices }: NwsConfig['places']): {
@@ -95,7 +95,7 @@ function placeSources({ stations, zones, offices }: NwsConfig['places']): {
       hasPages: true,
     })),
     ...zones.flatMap((area) =>
-      ['forecast', ...(marineAreas.test(area) ? [] : ['county'])].map((type) => ({
+      ['forecast', ...(marineAreas.test(area) ? [] : ['county', 'fire'])].map((type) => ({
         path: `/zones/${type}?area=${area}&include_geometry=true`,
         file: `zones_${area}_${type}.json`,
         hasPages: true,

@@ -14,12 +14,20 @@ const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_z
 export async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): Promise<number> {
   if (table === 'offices' && rows.some((row) => !('latitude_deg' in row)))
     return nameOffices(statements, rows);
+  if (table === 'fire_zones' && !(await hasFireZones(statements)))
+    throw new BrokenDocument('the table fire_zones is missing: --create-tables adds it');
   const to = { table, key: [placeKeys[table]], onConflict: 'replace' } as const;
   const batch = batches[table];
   let changed = 0;
   for (let from = 0; from < rows.length; from += batch)
     changed += await upsert(statements, to, rows.slice(from, from + batch));
   return changed;
+}
+
+/** Databases of an earlier version have no such table; everything else of theirs is fed. */
+async function hasFireZones(statements: Statements): Promise<boolean> {
+  const [found] = await statements.query("select to_regclass('fire_zones') is not null as present", []);
+  return found?.['present'] === true;
 }
 
 async function nameOffices(statements: Statements, rows: readonly Row[]): Promise<number> {
