@@ -50,8 +50,8 @@ export async function createBullmqCoordinator(
   // A failure of an interrupted run is no news: another worker does it again.
   const news = new RunNews((occurrence, trace) => {
     const { type, data } = occurrence;
-    const isAgain = type === 'bundle.publish_failed' && isInterrupted(data.run_id ?? '');
-    if (!isAgain) options.notify(occurrence, trace);
+    const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
+    if (!isFailure || !isInterrupted(data.run_id ?? '')) options.notify(occurrence, trace);
   });
   const { queue, check } = await openBullmq(urls, {
     prefix: settings.prefix,

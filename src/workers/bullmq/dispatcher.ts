@@ -1,32 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import type { Job } from 'bullmq';
 import type { Clock, Timer } from '../../core/clock.ts';
-import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/errors.ts';
+import { hasCode, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { onAbort } from '../../core/on-abort.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
-import { attempt, type Outcome } from './attempt.ts';
+import { attempt } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
+import { recordAfter, runOutcomes } from './run-outcomes.ts';
 import type { RunSlots } from './run-slots.ts';
 import type { RunStore } from './store.ts';
 import { newerOf } from './superseding.ts';
 import type { PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
-import { isKept, isRerunnable, stagedBytes } from '../kept-bundles.ts';
 import { cancelled } from '../refusals.ts';
 import { waitedSeconds, type RunObserver } from '../run-observer.ts';
 import type { RunRecord } from '../run-record.ts';
-import { afterFailure, nextTryOf, pauseOf, supersededRun, type RetriesOf } from '../run-retry.ts';
-import {
-  cancelledRun,
-  failedRun,
-  finishedRun,
-  isCancelled,
-  queuedRun,
-  startedRun,
-} from '../run-transitions.ts';
+import { nextTryOf, supersededRun, type RetriesOf } from '../run-retry.ts';
+import { cancelledRun, isCancelled, queuedRun, startedRun } from '../run-transitions.ts';
 
 export interface DispatcherOptions {
   link: RedisLink;
@@ -97,7 +90,7 @@ const longestRetryMs = 2_000;
  * two apart.
  */
 export function dispatcher(options: DispatcherOptions): Dispatcher {
-  const { store, pipelines, clock, log, observer, slots, retries } = options;
+  const { store, pipelines, clock, log, observer, slots } = options;
   const candidates = new Set<string>();
   const running = new Map<string, Running>();
   const interrupted: string[] = [];
@@ -196,13 +189,13 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
     // A worker died before it had postponed the job.
     if ('pauseMs' in taken) return insist(() => pipelines.postpone(job, token, taken));
-    const newer =
-      taken.record.attempt > 1 ? await insist(() => newerOf(store, taken.job, retries)) : undefined;
+    const isLater = taken.record.attempt > 1 && !taken.isCancelled;
+    const newer = isLater ? await insist(() => newerOf(store, taken.job, options.retries)) : undefined;
     if (newer !== undefined) {
       const superseded = supersededRun(taken.record, newer, clock.now());
       options.onOutcome(taken.job, superseded);
       await tellAll();
-      await end(job, token, taken.job, superseded);
+      await outcomes.end(job, token, taken.job, superseded);
       return;
     }
     const { pipelineId } = taken.job;
@@ -224,7 +217,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     const seconds = (clock.monotonic() - since) / 1000;
     await progress.stop();
     const hasBeenCancelled = taken.isCancelled || hasCode(abort.signal.reason, 'cancelled');
-    const ended = recordOf(progress.record(), outcome, hasBeenCancelled, clock.now());
+    const ended = recordAfter(progress.record(), outcome, hasBeenCancelled, clock.now());
     if (closing.signal.aborted && ended.status !== 'succeeded' && !hasBeenCancelled) {
       await tellAll();
       interrupted.push(runId);
@@ -232,17 +225,17 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       await insist(() => store.giveBack(token, queuedRun({ ...taken.record }, clock.now())));
       return insist(() => pipelines.giveBack(job, token));
     }
-    const next = await afterTry(taken.job, ended);
+    const next = await outcomes.afterTry(taken.job, ended);
     options.onOutcome(taken.job, next);
     await tellAll();
     const result = 'result' in outcome ? outcome.result : null;
-    if (next.status === 'queued' && (await isPostponed(job, token, next))) {
+    if (next.status === 'queued' && (await outcomes.postpone(job, token, next))) {
       observer.retried({ job: taken.job, record: next, seconds, result });
       log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it is tried again');
       return;
     }
     const last = next.status === 'queued' ? cancelledRun(ended, null, clock.now()) : next;
-    if (!(await end(job, token, taken.job, last))) return;
+    if (!(await outcomes.end(job, token, taken.job, last))) return;
     const { status } = last;
     observer.finished({
       ...{ pipelineId, seconds, succeeded: status === 'succeeded', cancelled: isCancelled(last), result },
@@ -257,40 +250,6 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
    */
   const tellAll = (): Promise<void> => insist(() => promised(options.told(), abandoned.signal));
 
-  /** The record of a run after its try: final, or queued for the next one. */
-  async function afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
-    if (ended.status !== 'failed') return ended;
-    const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
-    if (next === ended) return ended;
-    const newer = await insist(() => newerOf(store, job, retries));
-    return newer === undefined ? next : supersededRun(ended, newer, clock.now());
-  }
-
-  /** False if the run is not to wait for its next try: it was cancelled, or another worker has it. */
-  async function isPostponed(job: Job<Ticket>, token: string, next: RunRecord): Promise<boolean> {
-    const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
-    const wait = { pauseMs: pauseOf(next, clock.now()), blocks };
-    const outcome = await insist(() => store.retry(token, next, wait));
-    if (outcome === 'ok') await insist(() => pipelines.postpone(job, token, wait));
-    return outcome === 'ok';
-  }
-
-  /** Records the end of a run and ends its job; false if another worker has taken the run over. */
-  async function end(job: Job<Ticket>, token: string, of: PublishJob, last: RunRecord): Promise<boolean> {
-    const record = { ...last, rerunnable: isRerunnable(of, last) };
-    const keeps = isKept(of, record);
-    const { retentionMs } = options;
-    const bytes = keeps ? stagedBytes(of) : null;
-    if (!(await insist(() => store.finish(token, record, { retentionMs, bytes })))) {
-      const { runId } = of;
-      log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
-      return false;
-    }
-    await insist(() => pipelines.end(job, token, record));
-    if (!keeps) await options.discard(of);
-    return true;
-  }
-
   /** Repeats the call until Redis answers or this process gives up. */
   async function insist<T>(work: () => Promise<T>): Promise<T> {
     for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, longestRetryMs)) {
@@ -304,6 +263,7 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     }
   }
 
+  const outcomes = runOutcomes({ ...options, insist });
   const find = (runId: string): Running | undefined =>
     [...running.values()].find((one) => one.runId === runId);
   const allDone = async (): Promise<void> => {
@@ -347,13 +307,6 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
       return interrupted;
     },
   };
-}
-
-function recordOf(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
-  if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
-  return 'result' in outcome
-    ? finishedRun(record, outcome.result.run, now)
-    : failedRun(record, errorRecord(asWaybillError(outcome.error)), now);
 }
 
 /** Rejects with `queue_unavailable` if `signal` aborts first. */

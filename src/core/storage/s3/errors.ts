@@ -193,8 +193,14 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
   return null;
 }
 
-function byStatus({ status }: S3Failure): Meaning {
-  if (status === null) return { code: 'storage_permanent' };
+/** Error codes of the operating system: sockets and the lookup of names. */
+const systemCode = /^E(?:AI_)?[A-Z]+$/;
+
+function byStatus({ name, status }: S3Failure): Meaning {
+  if (status === null)
+    return systemCode.test(name)
+      ? { code: 'storage_transient', hint: 'check endpoint, and that the server runs' }
+      : { code: 'storage_permanent' };
   if (status === 401 || status === 403) return meanings['AccessDenied'] as Meaning;
   // Only "NoSuchKey" means that the object does not exist: a 404 page of some other server must never pass
   // for an empty destination.

@@ -20,7 +20,14 @@ t.test('error codes and statuses map to codes of the storage', async (t) => {
     ['Other', 501, 'storage_permanent'],
     ['Other', 200, 'storage_permanent'],
     ['ECONNRESET', null, 'storage_transient'],
+    ['ECONNREFUSED', null, 'storage_transient'],
+    ['ENOTFOUND', null, 'storage_transient'],
+    ['EAI_AGAIN', null, 'storage_transient'],
+    ['EAI_FAIL', null, 'storage_transient'],
+    ['ECONNABORTED', null, 'storage_transient'],
     ['EPROTO', null, 'storage_permanent'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', null, 'storage_permanent'],
+    ['SyntaxError', null, 'storage_permanent'],
   ];
   for (const [name, status, code] of expected) t.equal(mapped(name, status).code, code, `${name} ${status}`);
 });
