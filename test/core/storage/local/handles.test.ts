@@ -28,7 +28,7 @@ t.test('a listed file that another one has replaced is not read', async (t) => {
   const to = await localStorage(path.join(root, 'to'));
   const [entry] = await entriesOf(from);
   if (entry === undefined) throw new Error('nothing was listed');
-  t.equal(`${await readAll(from, entry.key, 16, entry.identity)}`, 'listed');
+  t.equal((await readAll(from, entry.key, 16, entry.identity)).toString(), 'listed');
   const replaced = path.join(root, 'from/file');
   const replacements = [
     () => renameSync(path.join(root, 'other'), replaced),
@@ -68,7 +68,7 @@ t.test('a directory that was removed and made again by another process is found 
   mkdirSync(path.join(root, 'd'));
   writeFileSync(path.join(root, 'd/new'), 'new');
   t.equal(await storage.stat(key('d/old')), undefined);
-  t.equal(`${await readAll(storage, key('d/new'), 16)}`, 'new');
+  t.equal((await readAll(storage, key('d/new'), 16)).toString(), 'new');
   await storage.write(key('d/more'), bytesBody('more'), { mode: 'scratch' });
   t.same(readdirSync(path.join(root, 'd')).sort(), ['more', 'new']);
 });
