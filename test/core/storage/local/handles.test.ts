@@ -5,6 +5,7 @@ import {
   readFileSync,
   readlinkSync,
   renameSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -95,4 +96,22 @@ t.test('500 directories are used with few descriptors, and closing leaves none',
   await storage.removeTree(key('d7'));
   await storage.close();
   t.equal(open(), 0);
+});
+
+t.test('directories are not writable by all, whatever the umask', async (t) => {
+  const root = path.join(t.testdir(), 'made');
+  const umask = process.umask(0);
+  t.teardown(() => process.umask(umask));
+  const storage = await localStorage(root);
+  await storage.write(key('a/b/c'), bytesBody('c'), { mode: 'replace' });
+  for (const [name, mode] of [
+    ['', 0o775],
+    ['a', 0o775],
+    ['a/b', 0o775],
+    ['a/b/c', 0o644],
+  ] as const)
+    t.equal(statSync(path.join(root, name)).mode & 0o7777, mode, name);
+  process.umask(0o022);
+  await storage.write(key('d/e'), bytesBody('e'), { mode: 'replace' });
+  t.equal(statSync(path.join(root, 'd')).mode & 0o7777, 0o755);
 });
