@@ -7,6 +7,7 @@ import { inParallel } from '../parallel.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
+import { distrusted, maxDepth } from '../storage/untrusted.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
@@ -48,7 +49,9 @@ const concurrency = 16;
  */
 export async function discoverBundles(storage: Storage): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
-  for (let level: (Key | '')[] = ['']; level.length > 0;) {
+  let depth = 0;
+  for (let level: (Key | '')[] = ['']; level.length > 0; depth += 1) {
+    if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
     const next: Key[] = [];
     await inParallel(level, concurrency, async (directory) => {
       const entries: Entry[] = [];

@@ -44,8 +44,16 @@ class StoredBody implements Body {
     return localFiles === null ? undefined : { open: () => localFiles.open(this.#key, this.#identity) };
   }
 
-  open(): AsyncIterable<Uint8Array> {
-    return this.#storage.read(this.#key, this.#identity);
+  /**
+   * Ends after more than `size` bytes, which the reader notices by counting: a server may send without end.
+   */
+  async *open(): AsyncIterable<Uint8Array> {
+    let size = 0;
+    for await (const chunk of this.#storage.read(this.#key, this.#identity)) {
+      yield chunk;
+      size += chunk.byteLength;
+      if (size > this.size) return;
+    }
   }
 }
 

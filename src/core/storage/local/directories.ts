@@ -4,7 +4,7 @@ import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
 import { cannotMakeDirectory, errnoOf, isAbsent } from './errors.ts';
 import type { DirectoryHandles } from './handles.ts';
-import { makeRoot } from './root.ts';
+import { makeRoot, publishedDirectoryMode } from './root.ts';
 
 /**
  * The directories that keys imply: created when a file is written below them, removed with their last file.
@@ -100,7 +100,7 @@ export function localDirectories(
 
   function makeOne(directory: Key): void {
     try {
-      mkdirSync(handles.at(directory));
+      mkdirSync(handles.at(directory), { mode: publishedDirectoryMode });
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process removed the parent meanwhile, `withParent` makes both again.

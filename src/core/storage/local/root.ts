@@ -27,6 +27,9 @@ const kernelViews = new Map([
 ]);
 const mostAttempts = 5;
 
+/** Of directories that are made, less what the umask takes away: others never get the right to write. */
+export const publishedDirectoryMode = 0o775;
+
 /** The root with its links resolved, as far as it exists; else made absolute. */
 export function realOrResolved(root: string): string {
   try {
@@ -81,7 +84,7 @@ export function requireMakeableRoot(
  * `storage_permanent` if a file or a dangling link is in the way, `storage_denied` or the code of the
  * system's error if a directory cannot be made; the message names the first component at fault.
  */
-export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode = 0o777): void {
+export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode = publishedDirectoryMode): void {
   let attempt = 1;
   for (let missing = firstMissing(storage, root); missing !== null; missing = firstMissing(storage, root))
     try {

@@ -88,7 +88,7 @@ export function conditionalWrites(
   async function removeAbandonedProbes(): Promise<void> {
     const before = clock.now().getTime() + (wire.clockOffsetMs() ?? 0) - probeAbandonedAfterMs;
     const probes = `${prefix}${stagingName}/probe-`;
-    for await (const { objects } of pagesBelow(wire, probes, { oneLevel: false, pageSize: null }))
+    for await (const { objects } of pagesBelow({ label }, wire, probes, { oneLevel: false, pageSize: null }))
       for (const { key, modifiedAt } of objects)
         if (modifiedAt !== null && modifiedAt.getTime() < before) await wire.remove(key);
   }

@@ -220,7 +220,7 @@ export async function s3Storage(location: S3Location, options: S3StorageOptions)
   }
 
   function pages(below: string, { oneLevel }: { oneLevel: boolean }): AsyncIterable<ListPage> {
-    return pagesBelow(wire, below, { oneLevel, pageSize });
+    return pagesBelow({ label }, wire, below, { oneLevel, pageSize });
   }
 
   /** Consoles create empty objects whose names end with "/" to represent directories. They are left out. */

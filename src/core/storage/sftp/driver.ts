@@ -3,6 +3,7 @@ import type { Clock } from '../../clock.ts';
 import type { Secrets } from '../../secrets.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Log } from '../../log.ts';
+import { distrusted, maxDepth } from '../untrusted.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside } from '../scratch-key.ts';
@@ -109,7 +110,8 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
 
     async *list(directory, { recursive }): AsyncIterable<Entry> {
       let level: (Key | '')[] = [directory];
-      while (level.length > 0) {
+      for (let depth = 0; level.length > 0; depth += 1) {
+        if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
         const listings = await pMap(level, async (each) => mapErrors(each, async () => root.entries(each)), {
           concurrency: directoriesAtOnce,
         });

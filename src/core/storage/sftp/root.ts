@@ -3,6 +3,7 @@ import type { FileEntryWithStats, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import { isAbsent } from './errors.ts';
+import { readDirectory } from './read-directory.ts';
 import type { SftpSession } from './session.ts';
 import type { Entry, EntryType } from '../storage.ts';
 
@@ -63,21 +64,19 @@ export async function openRoot(
 
     async entries(directory) {
       const found = await unlessMissing(async () =>
-        ask<FileEntryWithStats[]>((sftp, done) => sftp.readdir(at(directory), done)),
+        ask<FileEntryWithStats[]>((sftp, done) => readDirectory({ label }, sftp, at(directory), done)),
       );
-      return (found ?? [])
-        .filter(({ filename }) => filename !== '.' && filename !== '..')
-        .map(({ filename, attrs }) => {
-          const type = typeOf(attrs);
-          const key = joinKey(directory, filename);
-          if (type !== 'file') return { key, type, size: 0 };
-          // SFTP has whole seconds, and no time of the inode.
-          const stamp = {
-            ...{ id: `${attrs.size}-${attrs.mtime}`, modifiedAt: new Date(attrs.mtime * 1000) },
-            isExact: false,
-          };
-          return { key, type, size: attrs.size, stamp };
-        });
+      return (found ?? []).map(({ filename, attrs }) => {
+        const type = typeOf(attrs);
+        const key = joinKey(directory, filename);
+        if (type !== 'file') return { key, type, size: 0 };
+        // SFTP has whole seconds, and no time of the inode.
+        const stamp = {
+          ...{ id: `${attrs.size}-${attrs.mtime}`, modifiedAt: new Date(attrs.mtime * 1000) },
+          isExact: false,
+        };
+        return { key, type, size: attrs.size, stamp };
+      });
     },
 
     async close() {

@@ -76,7 +76,7 @@ t.test('a process ends though it has a shell, and the shell ends with it', onLin
     { stdio: ['pipe', 'pipe', 'inherit'] },
   );
   const [answer] = (await once(program.stdout, 'data')) as [Buffer];
-  t.equal(`${answer}`, 'true\n');
+  t.equal(answer.toString(), 'true\n');
   const [shell] = shells(program.pid);
   if (shell === undefined) throw new Error('no shell was found');
   program.stdin.write('end');

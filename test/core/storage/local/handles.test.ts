@@ -5,6 +5,7 @@ import {
   readFileSync,
   readlinkSync,
   renameSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -28,7 +29,7 @@ t.test('a listed file that another one has replaced is not read', async (t) => {
   const to = await localStorage(path.join(root, 'to'));
   const [entry] = await entriesOf(from);
   if (entry === undefined) throw new Error('nothing was listed');
-  t.equal(`${await readAll(from, entry.key, 16, entry.identity)}`, 'listed');
+  t.equal((await readAll(from, entry.key, 16, entry.identity)).toString(), 'listed');
   const replaced = path.join(root, 'from/file');
   const replacements = [
     () => renameSync(path.join(root, 'other'), replaced),
@@ -68,7 +69,7 @@ t.test('a directory that was removed and made again by another process is found 
   mkdirSync(path.join(root, 'd'));
   writeFileSync(path.join(root, 'd/new'), 'new');
   t.equal(await storage.stat(key('d/old')), undefined);
-  t.equal(`${await readAll(storage, key('d/new'), 16)}`, 'new');
+  t.equal((await readAll(storage, key('d/new'), 16)).toString(), 'new');
   await storage.write(key('d/more'), bytesBody('more'), { mode: 'scratch' });
   t.same(readdirSync(path.join(root, 'd')).sort(), ['more', 'new']);
 });
@@ -95,4 +96,22 @@ t.test('500 directories are used with few descriptors, and closing leaves none',
   await storage.removeTree(key('d7'));
   await storage.close();
   t.equal(open(), 0);
+});
+
+t.test('directories are not writable by all, whatever the umask', async (t) => {
+  const root = path.join(t.testdir(), 'made');
+  const umask = process.umask(0);
+  t.teardown(() => process.umask(umask));
+  const storage = await localStorage(root);
+  await storage.write(key('a/b/c'), bytesBody('c'), { mode: 'replace' });
+  for (const [name, mode] of [
+    ['', 0o775],
+    ['a', 0o775],
+    ['a/b', 0o775],
+    ['a/b/c', 0o644],
+  ] as const)
+    t.equal(statSync(path.join(root, name)).mode & 0o7777, mode, name);
+  process.umask(0o022);
+  await storage.write(key('d/e'), bytesBody('e'), { mode: 'replace' });
+  t.equal(statSync(path.join(root, 'd')).mode & 0o7777, 0o755);
 });

@@ -1,0 +1,126 @@
+import type { FileEntryWithStats, SFTPWrapper } from 'ssh2';
+import t from 'tap';
+import { discoverBundles } from '../../../src/core/bundle/discover.ts';
+import { measure, storedBody } from '../../../src/core/storage/body.ts';
+import { listedKey as key } from '../../../src/core/storage/key.ts';
+import { pagesBelow } from '../../../src/core/storage/s3/listing.ts';
+import type { ListPage } from '../../../src/core/storage/s3/wire.ts';
+import { readDirectory } from '../../../src/core/storage/sftp/read-directory.ts';
+import { maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
+
+/** Storage servers are not trusted: none of their answers leads elsewhere or lasts for ever. */
+
+const storage = { label: 'the server' };
+
+/**
+ * What a reader of a directory gets from a server that answers READDIR with these names, and then with the
+ * end.
+ */
+async function namesFrom(answers: (request: number) => string[] | null, max?: number): Promise<string[]> {
+  let requests = 0;
+  const handle = Buffer.from('handle');
+  const server = {
+    opendir: (_path: string, done: (error: undefined, opened: Buffer) => void) => done(undefined, handle),
+    readdir: (_handle: Buffer, done: (error: Error | undefined, list: FileEntryWithStats[]) => void) => {
+      const names = answers((requests += 1));
+      const end = Object.assign(new Error('end of file'), { code: 1 });
+      setImmediate(() =>
+        done(
+          names === null ? end : undefined,
+          (names ?? []).map((filename) => ({ filename }) as FileEntryWithStats),
+        ),
+      );
+    },
+    close: (_handle: Buffer, done: () => void) => done(),
+  } as unknown as SFTPWrapper;
+  return new Promise((resolve, reject) => {
+    const done = (error?: Error | null, entries: FileEntryWithStats[] = []): void =>
+      error instanceof Error ? reject(error) : resolve(entries.map(({ filename }) => filename));
+    readDirectory(storage, server, '/root', done, max);
+  });
+}
+
+t.test('names of an SFTP server that lead elsewhere are refused', async (t) => {
+  t.same(await namesFrom((request) => (request === 1 ? ['.', '..', 'a', '...'] : null)), ['a', '...']);
+  for (const name of ['', 'a/b', '/etc/passwd', '../up', 'a\0b'])
+    await t.rejects(
+      namesFrom((request) => (request === 1 ? ['fine', name] : null)),
+      { code: 'storage_permanent', message: JSON.stringify(name) },
+    );
+});
+
+t.test('a directory of an SFTP server ends', async (t) => {
+  await t.rejects(
+    namesFrom((request) => [`${request}`], 1000),
+    { code: 'storage_permanent', message: 'more than' },
+  );
+  await t.rejects(
+    namesFrom(() => []),
+    { code: 'storage_permanent', message: 'without an end' },
+  );
+});
+
+async function pagesFrom(answer: (page: number) => Partial<ListPage>): Promise<number> {
+  let pages = 0;
+  const wire = {
+    list: async () => ({ objects: [], prefixes: [], next: null, ...answer((pages += 1)) }),
+  };
+  const listing = pagesBelow(storage, wire, 'site/', { oneLevel: true, pageSize: null });
+  for await (const page of listing) if (page.next === null) break;
+  return pages;
+}
+
+t.test('a listing of an S3 server stays below its prefix and ends', async (t) => {
+  const object = (name: string): ListPage['objects'][number] => ({
+    key: name,
+    size: 1,
+    version: null,
+    modifiedAt: null,
+  });
+  t.equal(await pagesFrom((page) => ({ objects: [object('site/a')], next: page < 3 ? `${page}` : null })), 3);
+  for (const answer of [
+    { objects: [object('other/a')] },
+    { prefixes: ['other/'] },
+    { objects: [object('site/a\0')] },
+  ])
+    await t.rejects(
+      pagesFrom(() => answer),
+      { code: 'storage_permanent', message: 'is not below' },
+    );
+  await t.rejects(
+    pagesFrom(() => ({ objects: [object('site/a')], next: 'same' })),
+    { message: 'repeats' },
+  );
+  let asked = 0;
+  await t.rejects(
+    pagesFrom((page) => ({ next: `${(asked = page)}` })),
+    { message: 'without naming' },
+  );
+  t.equal(asked, maxEmptyPages + 1);
+});
+
+t.test('a body ends after more bytes than were listed', async (t) => {
+  let sent = 0;
+  const endless = {
+    ...memoryStorage({ flavour: 'objects' }),
+    async *read() {
+      for (;;) {
+        sent += 1;
+        yield Buffer.alloc(10);
+      }
+    },
+  };
+  t.match(await measure(storedBody(endless, { key: key('a'), size: 25 }).open()), { size: 30 });
+  t.equal(sent, 3);
+});
+
+t.test('directories without an end are not followed', async (t) => {
+  const endless = {
+    ...memoryStorage({ flavour: 'files' }),
+    async *list(directory: string) {
+      yield { key: key(directory === '' ? 'd' : `${directory}/d`), type: 'directory' as const, size: 0 };
+    },
+  };
+  await t.rejects(discoverBundles(endless), { code: 'storage_permanent', message: 'nested deeper' });
+});
