@@ -103,6 +103,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   idempotency_conflict: 1,
   server_busy: 1,
   too_many_streams: 1,
+  quota_exceeded: 1,
   upload_timeout: 1,
   insufficient_storage: 1,
   staging_unavailable: 1,

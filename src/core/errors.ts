@@ -355,6 +355,11 @@ export const errorTable = {
     retryable: true,
     about: 'As many clients follow runs by streams of events as may at once.',
   },
+  quota_exceeded: {
+    retryable: true,
+    about:
+      'The token, or the client, has as many bodies, partial uploads or streams as it may have at a time.',
+  },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: {
     retryable: false,

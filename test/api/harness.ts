@@ -10,6 +10,7 @@ import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
 import { endedSessionsBook } from '../../src/workers/ended-sessions.ts';
 import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';
+import { createShares } from '../../src/api/http/request/shares.ts';
 import { createStreams } from '../../src/api/live/streams.ts';
 import { measuredStage } from '../../src/api/upload/measured-stage.ts';
 import { listen } from '../../src/api/http/listen.ts';
@@ -142,6 +143,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     idleTimeoutMs: 600_000,
     maxConnections: 1_000,
     maxStreams: 1_000,
+    maxStreamsPerClient: 1_000,
+    maxUploadsPerToken: 1_000,
     maxBodyMemory: 64 * 1024 * 1024,
     shutdownTimeoutMs: 0,
     protectRuns: false,
@@ -274,6 +277,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     notifier,
     nextRunOf: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null),
     queue,
+    archives: createShares({ total: Infinity, perOwner: http.maxUploadsPerToken }),
     onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
     metrics,
     weather: createWeatherService({
@@ -303,7 +307,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     sceneMaps,
     endedSessions: endedSessionsBook({ clock }),
     bodyMemory: createBodyMemory(http.maxBodyMemory),
-    streams: createStreams(http.maxStreams),
+    streams: createStreams(http.maxStreams, http.maxStreamsPerClient),
     draining: draining.signal,
     readiness: newReadiness({
       clock,

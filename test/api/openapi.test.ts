@@ -132,6 +132,8 @@ const ofAFinishedRun =
     await api.ports.queue.close(0);
     return call(path)(api);
   };
+const noStreamOfOwn: ApiSettings = { http: { maxStreamsPerClient: 0 } };
+const noUploads: ApiSettings = { http: { maxUploadsPerToken: 0 } };
 const noStreams: ApiSettings = { http: { maxStreams: 0 } };
 /** Follows a run whose last event the client has. */
 const followedAgain =
@@ -272,6 +274,7 @@ const ofUploads = (send: typeof upload, head: string): Record<string, Provocatio
     unsupported_media_type: ({ origin }) => send(origin, { headers: { 'content-type': 'text/plain' } }),
     shutting_down: drained(({ origin }) => send(origin)),
     queue_full: [full, occupied(({ origin }) => send(origin), { pipelineId: 'docs' })],
+    quota_exceeded: [noUploads, ({ origin }) => send(origin)],
     pipeline_full: [{ maxWaiting: 1 }, occupied(({ origin }) => send(origin), { pipelineId: 'maps' })],
     queue_unavailable: away(({ origin }) => send(origin)),
     upload_too_large: ({ origin }) => send(origin, { body: 'x'.repeat(70_000) }),
@@ -364,6 +367,7 @@ const ofSending = (): Record<string, Provocation> => {
     upload_offset_conflict: sending({ headers: { 'upload-offset': '1' }, body: 'bc' }),
     upload_too_large: sending({ body: 'abcd' }),
     queue_full: [full, whole((api) => void api.ports.queue.reserve({ pipelineId: 'docs' }))],
+    quota_exceeded: [noUploads, whole()],
     pipeline_full: [{ maxWaiting: 1 }, whole((api) => void api.ports.queue.reserve({ pipelineId: 'maps' }))],
     queue_unavailable: whole((api) => {
       const gone = new WaybillError('queue_unavailable', 'away by the will of the test');
@@ -459,6 +463,10 @@ const ofResumables: Record<string, Record<string, Provocation>> = {
     pipeline_full: [{ maxWaiting: 1 }, occupied(begun(), { pipelineId: 'maps' })],
     upload_too_large: begun({ headers: { 'upload-length': '1001' } }),
     idempotency_in_progress: occupied(begun({ headers: key }), keyInUse('ci', 'maps')),
+    quota_exceeded: [
+      { resumable: { maxUploadsPerToken: 1 } },
+      async (api) => (await begin(api.origin, 3), begun()(api)),
+    ],
     partial_uploads_full: [
       { resumable: { maxBytes: 5 } },
       async (api) => (await begin(api.origin, 3), begun()(api)),
@@ -690,6 +698,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     forbidden: [protectRuns, ofAnUpload((path) => get(`${path}/events`, authorized(tokens.docs)))],
     token_expired: [protectRuns, get('/runs/none/events', authorized(tokens.expired))],
     insufficient_scope: [protectRuns, get('/runs/none/events', authorized(tokens.writer))],
+    quota_exceeded: [noStreamOfOwn, ofAnUpload((path) => get(`${path}/events`))],
     too_many_streams: [noStreams, ofAnUpload((path) => get(`${path}/events`))],
     queue_unavailable: away(get('/runs/none/events')),
     internal_error: broken(get('/runs/none/events')),
@@ -702,6 +711,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
     token_expired: get('/v1/events', authorized(tokens.expired)),
     insufficient_scope: get('/v1/events', authorized(tokens.writer)),
     invalid_request: get('/v1/events?limit=501', authorized(tokens.maps)),
+    quota_exceeded: [noStreamOfOwn, get('/v1/events', authorized(tokens.maps))],
     too_many_streams: [noStreams, get('/v1/events', authorized(tokens.maps))],
     queue_unavailable: away(get('/v1/events', authorized(tokens.maps))),
     internal_error: broken(get('/v1/events', authorized(tokens.maps))),

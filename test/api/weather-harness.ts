@@ -57,6 +57,8 @@ export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts
     idleTimeoutMs: 1,
     maxConnections: 100,
     maxStreams: 100,
+    maxStreamsPerClient: 1_000,
+    maxUploadsPerToken: 1_000,
     maxBodyMemory: 1,
     shutdownTimeoutMs: 1,
     protectRuns: false,

@@ -8,6 +8,7 @@ import type { ChangePage } from '../../workers/records/run-changes.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
 import type { RunWatch } from '../../workers/records/run-watch.ts';
 import { recheckMs } from '../http/request/authority.ts';
+import { callerOf } from '../http/request/caller.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { newBell, type Bell } from './bell.ts';
 import { frameOf, openEventStream, type EventStream } from './event-stream.ts';
@@ -46,8 +47,8 @@ const retryMs = 3_000;
  * reads on from there as fast as it takes the events. So one that was away, or is slow, misses records in
  * between and never the newest one of a run.
  *
- * What fails before the head is sent is thrown: `too_many_streams`, `queue_unavailable`, and what
- * `followed.snapshot` throws. Later the stream goes on as soon as the queue is back.
+ * What fails before the head is sent is thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`,
+ * and what `followed.snapshot` throws. Later the stream goes on as soon as the queue is back.
  */
 export async function streamRuns(
   req: IncomingMessage,
@@ -55,7 +56,7 @@ export async function streamRuns(
   followed: Followed,
   ports: StreamPorts,
 ): Promise<void> {
-  const close = ports.streams.open();
+  const close = ports.streams.open(callerOf(req).owner);
   const bell = newBell();
   const watch = ports.queue.watch(bell.ring);
   let end: StreamEnd | null = null;

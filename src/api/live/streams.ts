@@ -1,5 +1,6 @@
 import { WaybillError } from '../../core/errors.ts';
 import type { RunChange } from '../../workers/records/run-changes.ts';
+import { createShares } from '../http/request/shares.ts';
 import { frameOf } from './event-stream.ts';
 
 /** Why a stream ended. A client is told the first five. */
@@ -23,10 +24,11 @@ export interface StreamStats {
 /** Counts the streams of events of this process, and bounds how many are open at once. */
 export interface Streams {
   /**
-   * Opens one. The answer is to be called once, with why it ended, or with null if it never began. Throws
-   * `too_many_streams` if as many are open as may be.
+   * Opens one for this caller. The function returned is to be called once, with why the stream ended, or with
+   * null if it never began. Throws `quota_exceeded` if the caller has as many as it may have, and
+   * `too_many_streams` if all callers together have.
    */
-  open(): (end: StreamEnd | null) => void;
+  open(owner: string): (end: StreamEnd | null) => void;
   /** The change as an event. Made once for all streams, since many of them send it at the same time. */
   frameOf(change: RunChange): string;
   stats: () => StreamStats;
@@ -35,19 +37,23 @@ export interface Streams {
 /** Events that are kept for the next stream to send. */
 const mostFrames = 100;
 
-export function createStreams(most: number): Streams {
+export function createStreams(most: number, perOwner: number): Streams {
   const ended = Object.fromEntries(streamEnds.map((end) => [end, 0])) as Record<StreamEnd, number>;
   const frames = new Map<string, string>();
-  let open = 0;
+  const shares = createShares({ total: most, perOwner });
   return {
-    open: () => {
-      if (open >= most)
+    open: (owner) => {
+      const refusedBy = shares.take(owner, 1);
+      if (refusedBy === 'owner')
+        throw new WaybillError('quota_exceeded', `this client has ${perOwner} streams of events open`, {
+          hint: 'close one, or ask for the record with `?wait=30`',
+        });
+      if (refusedBy === 'total')
         throw new WaybillError('too_many_streams', `all ${most} streams of events are taken`, {
           hint: 'try again later, or ask for the record with `?wait=30`',
         });
-      open += 1;
       return (end) => {
-        open -= 1;
+        shares.give(owner, 1);
         if (end !== null) ended[end] += 1;
       };
     },
@@ -60,6 +66,6 @@ export function createStreams(most: number): Streams {
       if (oldest !== undefined && frames.size > mostFrames) frames.delete(oldest);
       return frame;
     },
-    stats: () => ({ open, ended: { ...ended } }),
+    stats: () => ({ open: shares.taken(), ended: { ...ended } }),
   };
 }

@@ -5,6 +5,7 @@ import type { Hold } from '../../workers/partial/holds.ts';
 import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
+import { takeShare } from '../http/request/caller.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Route } from '../http/route.ts';
@@ -75,6 +76,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'upload_offset_conflict',
     'upload_too_large',
     'queue_unavailable',
+    'quota_exceeded',
     'queue_full',
     'pipeline_full',
     'idempotency_in_progress',
@@ -98,6 +100,7 @@ function send(ports: ResumablePorts): RequestHandler<UploadParams> {
     requireVersion(req, res);
     requireChunk(req, res);
     refuseNothing(req);
+    takeShare(req, res, ports.archives, 'uploads');
     await holding(ports, upload, async (hold) => {
       if (req.headers.expect !== undefined) res.writeContinue();
       const answer = await receive(ports, pipeline, { req, upload, hold });

@@ -105,6 +105,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
     'pipeline_full',
     'upload_too_large',
     'idempotency_in_progress',
+    'quota_exceeded',
     'partial_uploads_full',
     'insufficient_storage',
     'staging_unavailable',

@@ -10,6 +10,7 @@ import type { JobQueue } from '../../workers/queue.ts';
 import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
+import type { Shares } from '../http/request/shares.ts';
 
 /** Who may upload, and what; a reload replaces it. */
 export interface UploadAccess {
@@ -23,6 +24,8 @@ export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
   queue: JobQueue;
+  /** The archives that are being received, by token. */
+  archives: Shares;
   staging: StagingArea;
   /** Throws `insufficient_storage` if the disk of staging has hardly any room for another upload. */
   room: () => Promise<void>;

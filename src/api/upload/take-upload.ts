@@ -12,6 +12,7 @@ import { accept, withStagingDirectory, type Accepted } from './accept-staged.ts'
 import { authorizeUpload } from './authorize-upload.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import { queryParameters } from '../http/query-parameters.ts';
+import { takeShare } from '../http/request/caller.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { channelQuery, requireChannel } from '../runs/channel-query.ts';
@@ -57,6 +58,7 @@ export const uploadProblems: readonly ErrorCode[] = [
   'invalid_request',
   'invalid_idempotency_key',
   'unsupported_media_type',
+  'quota_exceeded',
   'queue_full',
   'pipeline_full',
   'queue_unavailable',
@@ -125,6 +127,7 @@ async function admit(
   const partial = partialOf(req);
   const archive = openArchive(form, req, res);
   try {
+    takeShare(req, res, ports.archives, 'uploads');
     const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
     try {
       checkLength(form, req, pipeline);

@@ -16,6 +16,7 @@ import type { Current } from '../../core/current.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { resolveToken, resolveTokens, type KnownToken } from '../../api/http/auth.ts';
 import { createBodyMemory } from '../../api/http/request/body-in-memory.ts';
+import { createShares } from '../../api/http/request/shares.ts';
 import type { Streams } from '../../api/live/streams.ts';
 import type { ConsoleSettings } from '../../api/console/ports.ts';
 import type { Readiness } from '../../api/health/readiness.ts';
@@ -93,6 +94,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     notifier,
     nextRunOf: (pipelineId) => parts.scheduler.nextRun(pipelineId),
     queue: coordinator.queue,
+    archives: createShares({ total: Infinity, perOwner: config.server.http.maxUploadsPerToken }),
     onCancelled: ({ pipelineId, runId }) => {
       metrics?.runs.cancelled(pipelineId);
       notifier.notify(runFailure(pipelineId, runId, errorRecord(cancelled())));

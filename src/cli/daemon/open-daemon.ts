@@ -161,7 +161,8 @@ export async function openDaemon(
   const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
   onFailure(async () => lag.cancel());
   const { driver } = config.server.queue;
-  const streams = createStreams(config.server.http.maxStreams);
+  const { maxStreams, maxStreamsPerClient } = config.server.http;
+  const streams = createStreams(maxStreams, maxStreamsPerClient);
   const endedSessions = await openEndedSessions({ ...foundation, store });
   onFailure(async () => endedSessions.close());
   const sceneMaps = sceneMapPool(foundation);

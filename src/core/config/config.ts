@@ -61,6 +61,9 @@ export interface ServerConfig {
     idleTimeoutMs: number;
     maxConnections: number;
     maxStreams: number;
+    /** Of one token, or of one client address without a token. */
+    maxStreamsPerClient: number;
+    maxUploadsPerToken: number;
     /** Bytes that the bodies of requests with a token may take in memory together. */
     maxBodyMemory: number;
     shutdownTimeoutMs: number;
@@ -81,7 +84,13 @@ export interface ServerConfig {
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; mostBundles: number; mostBytes: number };
   /** Partial uploads: how many, with how many bytes together, and how long after the last of them. */
-  resumable: { maxUploads: number; maxBytes: number; retentionMs: number };
+  resumable: {
+    maxUploads: number;
+    maxBytes: number;
+    maxUploadsPerToken: number;
+    maxBytesPerToken: number;
+    retentionMs: number;
+  };
   worker: {
     /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
     listen: { host: string; port: number } | null;

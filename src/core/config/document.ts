@@ -25,6 +25,8 @@ export interface ConfigDocument {
       idle_timeout: string;
       max_connections: number;
       max_streams: number;
+      max_streams_per_client: number;
+      max_uploads_per_token: number;
       max_body_memory: string | number;
       protect_scene_maps: boolean;
       shutdown_timeout: string;
@@ -33,7 +35,13 @@ export interface ConfigDocument {
     };
     metrics: { enabled: boolean; token_env?: string };
     console: { enabled: boolean; session: string; session_key_env?: string };
-    resumable: { max_uploads: number; max_bytes?: string | number; retention: string };
+    resumable: {
+      max_uploads: number;
+      max_bytes?: string | number;
+      max_uploads_per_token: number;
+      max_bytes_per_token?: string | number;
+      retention: string;
+    };
     retry_for: string;
     rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };

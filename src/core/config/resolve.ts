@@ -82,6 +82,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       idleTimeoutMs: resolveDuration(http.idle_timeout),
       maxConnections: http.max_connections,
       maxStreams: http.max_streams,
+      maxStreamsPerClient: http.max_streams_per_client,
+      maxUploadsPerToken: http.max_uploads_per_token,
       maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
@@ -97,15 +99,23 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
-    resumable: {
-      maxUploads: resumable.max_uploads,
-      maxBytes:
-        resumable.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(resumable.max_bytes),
-      retentionMs: resolveDuration(resumable.retention),
-    },
+    resumable: resolveResumable(resumable),
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, staging, base),
+  };
+}
+
+function resolveResumable(resumable: ConfigDocument['server']['resumable']): ServerConfig['resumable'] {
+  const { max_bytes, max_bytes_per_token } = resumable;
+  const maxBytes = max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(max_bytes);
+  return {
+    maxUploads: resumable.max_uploads,
+    maxBytes,
+    maxUploadsPerToken: resumable.max_uploads_per_token,
+    maxBytesPerToken:
+      max_bytes_per_token === undefined ? Math.ceil(maxBytes / 2) : resolveSize(max_bytes_per_token),
+    retentionMs: resolveDuration(resumable.retention),
   };
 }
 

@@ -50,12 +50,21 @@ export interface PartialUploads {
   close(): Promise<void>;
 }
 
+export interface PartialSettings {
+  maxUploads: number;
+  maxBytes: number;
+  retentionMs: number;
+  /** The maximum of one token, by default that of all. */
+  maxUploadsPerToken?: number;
+  maxBytesPerToken?: number;
+}
+
 export interface PartialOptions {
   /** Where uploads are staged on this machine. */
   staging: string;
   clock: Clock;
   log: Log;
-  settings: { maxUploads: number; maxBytes: number; retentionMs: number };
+  settings: PartialSettings;
   /** How long a request waits for another that has the upload; 10 s by default. */
   holdWaitMs?: number;
 }
@@ -78,6 +87,7 @@ function partialUploads(
   known: Map<string, PartialUpload>,
 ): PartialUploads {
   const { maxUploads, maxBytes, retentionMs } = settings;
+  const { maxUploadsPerToken = maxUploads, maxBytesPerToken = maxBytes } = settings;
   const holds = createHolds(clock, holdWaitMs);
   // Their files are being made: whoever removed them now would leave files that nobody knows.
   const inTheMaking = new Set<string>();
@@ -104,10 +114,21 @@ function partialUploads(
       throw failureOf(id, error);
     }
   }
-  const refuseIfFull = (bytes: number, others: readonly PartialUpload[]): void => {
+  const isFull = (
+    uploads: readonly PartialUpload[],
+    bytes: number,
+    most: { uploads: number; bytes: number },
+  ): boolean => {
+    const taken = uploads.reduce((sum, upload) => sum + reservedBytes(upload), 0);
+    return uploads.length >= most.uploads || taken + bytes > most.bytes;
+  };
+  const refuseIfFull = (caller: string, bytes: number, others: readonly PartialUpload[]): void => {
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
-    const taken = others.reduce((sum, upload) => sum + reservedBytes(upload), 0);
-    if (others.length >= maxUploads || taken + bytes > maxBytes) throw full();
+    const own = others.filter((upload) => upload.caller === caller);
+    if (isFull(others, bytes, { uploads: maxUploads, bytes: maxBytes })) throw full();
+    // A single upload may be as large as all together.
+    if (own.length > 0 && isFull(own, bytes, { uploads: maxUploadsPerToken, bytes: maxBytesPerToken }))
+      throw tokenFull();
   };
   const sweep = async (): Promise<void> => {
     const oldest = clock.now().getTime() - retentionMs;
@@ -140,6 +161,7 @@ function partialUploads(
         (['caller', 'pipelineId', 'key'] as const).every((name) => upload[name] === wanted[name]);
       const replaced = open().filter(isTheSame);
       refuseIfFull(
+        wanted.caller,
         wanted.length ?? wanted.mostBytes,
         open().filter((upload) => !replaced.includes(upload)),
       );
@@ -222,6 +244,12 @@ export function unknownUpload(): WaybillError {
 function full(): WaybillError {
   return new WaybillError('partial_uploads_full', 'there are as many partial uploads as there may be', {
     hint: 'try again later; server.resumable says how many there may be, and for how long',
+  });
+}
+
+function tokenFull(): WaybillError {
+  return new WaybillError('quota_exceeded', 'this token has as many partial uploads as it may have', {
+    hint: 'finish or remove one; server.resumable says how many a token may have',
   });
 }
 

@@ -75,7 +75,7 @@ const pipeline = map({
     ),
   max_waiting: amount()
     .description(
-      'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, queue_size alone bounds them.',
+      'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, it is three quarters of queue_size where there are several pipelines, and queue_size for a single one.',
     )
     .example('50%'),
   retry_for: duration({ atLeast: '0s', atMost: '7d' })

@@ -72,6 +72,16 @@ const http = map({
     .description(
       'Streams of events that may be open at once; one more is answered with 503 too_many_streams. Each takes one of max_connections.',
     ),
+  max_streams_per_client: integer(1, 1_000_000)
+    .default(250)
+    .description(
+      'Streams of events that one token, or one client address without a token, may have open at once; one more is answered with 429 quota_exceeded.',
+    ),
+  max_uploads_per_token: integer(1, 100_000)
+    .default(16)
+    .description(
+      'Archives that one token may be sending at once, to all its pipelines; one more is answered with 429 quota_exceeded.',
+    ),
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
@@ -126,6 +136,16 @@ const resumable = map({
       'What they may have together, each counted with the whole of its archive. Without it, as much as there is room for.',
     )
     .example('20GiB'),
+  max_uploads_per_token: integer(1, 100_000)
+    .default(16)
+    .description(
+      'Partial uploads that one token may have at once; one more is answered with 429 quota_exceeded.',
+    ),
+  max_bytes_per_token: size({ atLeast: 1 })
+    .description(
+      'Bytes that those of one token may have together; a single one may have more. Without it, half of max_bytes.',
+    )
+    .example('10GiB'),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
     .description('How long a partial upload is kept after its last byte, also over a restart.'),
