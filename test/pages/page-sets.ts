@@ -3,7 +3,7 @@ import type { Test } from 'tap';
 import type { Page } from 'playwright-core';
 import { kitPages } from './kit-pages.ts';
 import { publishedPages } from './published-pages.ts';
-import { weatherPages } from './weather-pages.ts';
+import { badDayPages, weatherPages } from './weather-pages.ts';
 
 /** What a set of pages is served by lives as long as the test, or the script that makes pictures. */
 export type Lifetime = Pick<Test, 'teardown'>;
@@ -38,7 +38,7 @@ export interface ShownPage {
 /** Every page that a person sees, by the file of tests that looks at it (`every-console-page.test.ts`). */
 export const pagesOf = {
   published: [kitPages, publishedPages],
-  weather: [weatherPages],
+  weather: [weatherPages, badDayPages],
   console: [consolePages, adminPages, loginPages, oddPages],
 } as const satisfies Record<string, readonly PageSet[]>;
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startChromium } from '../services/chromium.ts';
 import { startWeatherPages } from './weather-pages.ts';
-import { hostile } from './weather-world.ts';
+import { badDay, hostile } from './weather-world.ts';
 
 const base = await startWeatherPages(t);
 
@@ -81,6 +81,42 @@ t.test(
     t.notMatch(await pageAt('weather/?state=NY'), /Tornado Warning/, 'a state has its own');
   },
 );
+
+t.test('the units that were chosen are remembered, and caches keep both pages apart', async (t) => {
+  const temperature = async (path: string, cookie = ''): Promise<string> => {
+    const response = await fetch(base + path, { headers: { accept: 'text/html', cookie } });
+    t.match(response.headers.get('vary'), /Cookie/);
+    return /class="temperature">([^<]*)</.exec(await response.text())?.[1] ?? '';
+  };
+  const chosen = await fetch(`${base}weather/stations/KNYC?units=si`);
+  const [cookie = ''] = chosen.headers.getSetCookie();
+  t.match(cookie, /^waybill_units=si; Max-Age=31536000; Path=\/weather\/; HttpOnly; SameSite=Lax$/);
+  const kept = cookie.split(';', 1)[0];
+  t.match(await temperature('weather/stations/KNYC', kept), /°C$/);
+  t.match(await temperature('weather/stations/KNYC'), /°F$/);
+  t.match(await temperature('weather/stations/KNYC?units=us', kept), /°F$/, 'the URL comes first');
+  const map = await (await fetch(`${base}weather/`, { headers: { cookie: kept ?? '' } })).text();
+  t.match(map, /href="\/weather\/\?units=us"/, 'a link changes them back');
+  t.equal((await fetch(`${base}weather/`)).headers.getSetCookie().length, 0, 'none without a choice');
+});
+
+t.test('a bad day is shown as it is: in part, across 180°, without a place, as a test', async (t) => {
+  const bad = await startWeatherPages(t, undefined, badDay);
+  const page = async (path: string): Promise<string> => (await fetch(bad + path)).text();
+  const meridian = await page('weather/stations/KMEI');
+  t.match(meridian, /High Risk.*tornado not known, wind not known, hail not known/s);
+  t.match(
+    meridian,
+    /1 more alert may hold here, since the area is not known: Flood Watch \(Lauderdale; Clarke\)/,
+  );
+  t.match(meridian, /<use href="#icon-thunder"\/><\/svg> <span class="sky">Thunderstorm and Rain/);
+  const shemya = await page('weather/stations/PASY');
+  t.match(shemya, /<strong>Where:<\/strong> Western Aleutians\./);
+  t.match(shemya, /until <time [^>]*>Tue 20 Jan 20:00 HAST</);
+  t.match(shemya, /Test, not a warning: Tsunami Warning/);
+  t.match(await page('weather/'), /Not on the map, since their areas are not known: Flood Watch/);
+  t.match(await page('weather/?day=1&state=AK'), /issued Tue 20 Jan 07:30 AKST/, 'the time of the state');
+});
 
 t.test('stale data is said to be stale, and never that there is no alert', async (t) => {
   t.match(await pageAt('weather/stations/KOLD'), /stale: the station reported last 3 days ago/);

@@ -1,20 +1,21 @@
+import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
 import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
 import { startWeather } from '../api/weather-harness.ts';
 import { sharedPglite } from '../core/weather/shared-pglite.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import type { Lifetime, PageSet } from './page-sets.ts';
-import { weatherWorld, worldNow } from './weather-world.ts';
+import { badDay, weatherWorld, worldNow } from './weather-world.ts';
 
 const hourMs = 60 * 60_000;
 
 /** The reader alone over a made-up afternoon; returns its URL, with a slash at its end. */
-export async function startWeatherPages(t: Lifetime, now = worldNow): Promise<string> {
+export async function startWeatherPages(t: Lifetime, now = worldNow, more = ''): Promise<string> {
   const shared = await sharedPglite();
   t.teardown(() => shared.close());
   const target = await shared.openTarget();
   await createTables(target);
-  await target.run(weatherWorld);
+  await target.run(weatherWorld + more);
   const clock = clockAt(now);
   const reader = await shared.openReader(clock);
   return `${await startWeather(t as Test, { reader, clock, staleAfterMs: 6 * hourMs })}/`;
@@ -40,3 +41,19 @@ export const weatherPages: PageSet = {
     { name: 'weather-unknown-station', path: 'weather/stations/KZZZ', status: 404 },
   ],
 };
+
+/** A day on which much of the data is missing or hard to place. */
+export const badDayPages: PageSet = {
+  name: 'weather on a bad day',
+  start: (t) => startWeatherPages(t, worldNow, badDay),
+  pages: [
+    { name: 'weather-high-risk-station', path: 'weather/stations/KMEI', inDocs: true, prepare: openFirst },
+    { name: 'weather-high-risk-map', path: 'weather/?day=1', inDocs: true },
+    { name: 'weather-antimeridian-station', path: 'weather/stations/PASY', inDocs: true, prepare: openFirst },
+    { name: 'weather-antimeridian-state', path: 'weather/?state=AK', inDocs: true },
+  ],
+};
+
+async function openFirst(page: Page): Promise<void> {
+  await page.evaluate("document.querySelector('details').open = true");
+}

@@ -29,6 +29,9 @@ interface Alert {
   /** Null: by its zone. */
   geometry: string | null;
   zone: string;
+  status?: string;
+  area?: string;
+  description?: string;
 }
 
 const alerts: readonly Alert[] = [
@@ -38,18 +41,30 @@ const alerts: readonly Alert[] = [
   { event: hostile, severity: 'Minor', geometry: polygon(-120, 36, -116, 40), zone: 'NVZ001' },
 ];
 
-function alertRows(): string {
+/** @param name of their identifiers */
+function alertRows(alerts: readonly Alert[], name = 'urn'): string {
   return alerts
     .map(
-      ({ event, severity, geometry, zone }, index) => `
+      (
+        {
+          event,
+          severity,
+          geometry,
+          zone,
+          status = 'Actual',
+          area = `New York; ${hostile}`,
+          description = `* WHAT...${event}.\n\n* WHERE...Here and ${hostile}.`,
+        },
+        index,
+      ) => `
       insert into alerts (alert_id, sent_at, effective_at, expires_at, ends_at, status, message_type, category, severity,
         certainty, urgency, event, office, sender_name, headline, description, instruction, area_desc, geometry)
-      values ('urn:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '2026-01-21T03:00Z', '2026-01-21T06:00Z', 'Actual', 'Alert',
+      values ('${name}:${index}', '2026-01-20T17:00Z', '2026-01-20T17:00Z', '2026-01-21T03:00Z', '2026-01-21T06:00Z', '${status}', 'Alert',
         'Met', '${severity}', 'Likely', 'Expected', ${text(event)}, 'OKX', 'NWS Upton NY',
-        ${text(`${event} until 1 AM`)}, ${text(`* WHAT...${event}.\n\n* WHERE...Here and ${hostile}.`)}, 'Stay at home.',
-        ${text(`New York; ${hostile}`)}, ${geometry === null ? 'null' : text(geometry)});
-      insert into alert_areas (alert_id, ugc) values ('urn:${index}', '${zone}');
-      insert into alert_run_members select max(run_id), 'urn:${index}' from alert_runs;`,
+        ${text(`${event} until 1 AM`)}, ${text(description)}, 'Stay at home.',
+        ${text(area)}, ${geometry === null ? 'null' : text(geometry)});
+      insert into alert_areas (alert_id, ugc) values ('${name}:${index}', '${zone}');
+      insert into alert_run_members select max(run_id), '${name}:${index}' from alert_runs;`,
     )
     .join('\n');
 }
@@ -99,7 +114,7 @@ export const weatherWorld = `
     select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id = 'KNYC';
   insert into zones (ugc, name, geometry) values ('NYZ072', 'New York', '${polygon(-75.2, 40.4, -73.2, 42.4)}');
   insert into alert_runs (fetched_at) values ('2026-01-20T18:19Z');
-  ${alertRows()}
+  ${alertRows(alerts)}
   ${outlookRows()}
   insert into locations values ('OKX/33,35', 'Manhattan', 40.77, -73.98, 'America/New_York', 'NY');
   insert into forecast_runs (kind, location_id, office, grid_x, grid_y, time_zone, generated_at, updated_at, valid_from, valid_until)
@@ -120,4 +135,49 @@ export const weatherWorld = `
   insert into weather_story_runs (office, fetched_at) values ('OKX', '2026-01-20T17:00Z');
   insert into weather_stories (run_id, position, title, description, starts_at, ends_at)
     select run_id, 1, 'Snow tonight', 'Two to four inches. ' || ${text(hostile)}, '2026-01-20T12:00Z', '2026-01-21T12:00Z' from weather_story_runs;
+`;
+
+const badAlerts: readonly Alert[] = [
+  {
+    event: 'Flood Watch',
+    severity: 'Severe',
+    geometry: null,
+    zone: 'MSZ099',
+    area: 'Lauderdale; Clarke',
+    description:
+      '* WHAT...Flooding caused by excessive rainfall is possible, with\ntwo to four inches of rain.\n\n* WHERE...Portions of east central Mississippi.\n\n* WHEN...Through late tonight.',
+  },
+  {
+    event: 'Winter Storm Warning',
+    severity: 'Severe',
+    geometry: polygon(172, 51, -176, 54),
+    zone: 'AKZ787',
+    area: 'Western Aleutians',
+    description:
+      '* WHAT...Heavy snow and blowing snow expected, with winds that\ngust as high as 65 mph.\n\n* WHERE...Western Aleutians.\n\n* WHEN...From this afternoon to 9 PM.',
+  },
+  {
+    event: 'Tsunami Warning',
+    severity: 'Extreme',
+    geometry: polygon(172, 51, -176, 54),
+    zone: 'AKZ787',
+    status: 'Test',
+    area: 'Western Aleutians',
+  },
+];
+
+/** More of that afternoon: a HIGH risk whose hazards have not arrived, and alerts that are hard to place. */
+export const badDay = `
+  insert into stations values
+    ('KMEI', 'Meridian, Mississippi', 32.33, -88.75, 90, 'America/Chicago', 'MS'),
+    ('PASY', 'Shemya Island', 52.71, 174.11, 30, 'America/Adak', 'AK');
+  insert into observations (${observation}, wind_chill_c)
+    select station_id, '2026-01-20T17:51Z', '2026-01-20T18:00Z', case when station_id = 'KMEI' then 'Thunderstorm and Rain' else 'Heavy Snow' end,
+      null, case when station_id = 'KMEI' then 21 else -4 end, case when station_id = 'KMEI' then 18 else -5 end, 93, 200, 35, 60, 100100, 4000,
+      case when station_id = 'KMEI' then null else -12 end from stations where station_id in ('KMEI', 'PASY');
+  insert into observation_clouds (station_id, observed_at, position, amount, base_m)
+    select station_id, observed_at, 1, 'BKN', 914.4 from observations where station_id in ('KMEI', 'PASY');
+  ${alertRows(badAlerts, 'bad')}
+  insert into outlooks (run_id, hazard, label, kind, rank, label_text, stroke, fill, geometry)
+    select max(run_id), 'categorical', 'HIGH', 'category', 6, 'High Risk', '#333333', '#EE99EE', '${polygon(-92, 31, -86, 34.5)}' from outlook_runs;
 `;

@@ -19,11 +19,18 @@ export function sendPage(res: ServerResponse, site: Site, page: Page, { status =
   res.end(body);
 }
 
-/** A page that is the same for everybody, and that clients may keep and ask again whether it has changed. */
-export function publicPage(site: Site, page: Page): TaggedAnswer {
+/**
+ * A page that clients may keep and ask again whether it has changed. It is the same for every client that
+ * sends the same value of the request header `vary`, if one is given.
+ */
+export function publicPage(
+  site: Site,
+  page: Page,
+  { vary, headers = {} }: { vary?: string; headers?: Readonly<Record<string, string>> } = {},
+): TaggedAnswer {
   return taggedAnswer('text/html; charset=utf-8', renderPage(site, page), {
-    headers: { ...pageHeaders, 'Cache-Control': 'no-cache' },
-    vary: 'Accept, Accept-Encoding',
+    headers: { ...pageHeaders, 'Cache-Control': 'no-cache', ...headers },
+    vary: ['Accept', 'Accept-Encoding', ...(vary === undefined ? [] : [vary])].join(', '),
   });
 }
 

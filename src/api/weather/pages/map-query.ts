@@ -26,20 +26,38 @@ const own = {
   state: orEmpty(stateParameter),
   q: orEmpty(searchParameter),
   day: { ...day, absent: null } as Parameter<number | null>,
-  // Most of who looks at this map thinks in these.
-  units: { ...unitsParameter, absent: 'us' } as Parameter<UnitSystem>,
+  units: { ...unitsParameter, absent: null } as Parameter<UnitSystem | null>,
 };
 const map = queryParameters(own, { code: 'invalid_parameter' });
 const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
 
-/** Throws `invalid_parameter`. */
-export function mapQuery(url: string): MapQuery {
-  return map.read(url);
+/** The units of a page: those of its URL, else those chosen before, else those of most readers. */
+export interface ChosenUnits {
+  units: UnitSystem;
+  /** Whether the URL names them, so that they are remembered. */
+  isChosen: boolean;
 }
 
 /** Throws `invalid_parameter`. */
-export function stationQuery(url: string): { units: UnitSystem } {
-  return station.read(url);
+export function mapQuery(url: string, remembered: UnitSystem | null): MapQuery & ChosenUnits {
+  const { units, ...query } = map.read(url);
+  return { ...query, ...chosen(units, remembered) };
+}
+
+/** Throws `invalid_parameter`. */
+export function stationQuery(url: string, remembered: UnitSystem | null): ChosenUnits {
+  return chosen(station.read(url).units, remembered);
+}
+
+function chosen(units: UnitSystem | null, remembered: UnitSystem | null): ChosenUnits {
+  return { units: units ?? remembered ?? 'us', isChosen: units !== null };
+}
+
+/** The query of a link that changes the units: it names them, so that they are remembered. Pure. */
+export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
+  const parameters = new URLSearchParams(queryText(query));
+  parameters.set('units', query.units);
+  return `?${parameters.toString()}`;
 }
 
 /** The map's query, changed, as it goes into a link: `?state=NY`; empty for the plain map. Pure. */

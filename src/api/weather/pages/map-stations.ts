@@ -36,6 +36,18 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
   return [...chosen.values()];
 }
 
+/**
+ * Stations that are at least `share` of the width of the map apart, so that their figures do not cover each
+ * other: the best known first. Pure.
+ */
+export function apart(shown: readonly MapStation[], { width }: MapFrame, share: number): MapStation[] {
+  const kept: MapStation[] = [];
+  for (const each of [...shown].sort((a, b) => weight(b.place) - weight(a.place)))
+    if (kept.every(({ at }) => Math.hypot(at[0] - each.at[0], at[1] - each.at[1]) >= share * width))
+      kept.push(each);
+  return kept;
+}
+
 /** Airports, which have four letters, report most; then what is newer. */
 function weight({ id, newestAge }: PlaceData): number {
   return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? mostAge);

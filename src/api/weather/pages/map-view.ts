@@ -5,8 +5,9 @@ import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
 import { alertColour, alertRank, temperatureColour } from './colours.ts';
 import type { MapContent } from './map-content.ts';
-import { queryText, type MapQuery } from './map-query.ts';
-import type { MapStation } from './map-stations.ts';
+import { queryText, unitsText, type MapQuery } from './map-query.ts';
+import { apart, type MapStation } from './map-stations.ts';
+import { paragraphsOf, type Paragraph } from './paragraphs.ts';
 import { dataOf } from './section.ts';
 import { overlaps, states, wholeCountry } from './states.ts';
 import { ageOf, moment, quantity, skyOf, temperatureUnit, unknown } from './words.ts';
@@ -47,6 +48,11 @@ export function mapView(content: MapContent, base: string): Page {
       scale,
       fontSize: Number((11.5 * scale).toFixed(2)),
       lift: Number((4 * scale).toFixed(2)),
+      phone: {
+        fontSize: Number((10.5 * scale * phoneScale).toFixed(2)),
+        lift: Number((3.7 * scale * phoneScale).toFixed(2)),
+        dots: apart(content.shown, frame, phoneShare).map((each) => dotOf(each, query, here)),
+      },
       land: states()
         .filter(({ box }) => state === null || overlaps(frame, box))
         .map(({ code, name, coarse, fine }) => ({
@@ -57,7 +63,7 @@ export function mapView(content: MapContent, base: string): Page {
         })),
       areas: areas.filter(({ shape }) => shape !== ''),
       legend: [...areas].reverse(),
-      dots: content.shown.map((each) => dotOf(each, query, here)),
+      dots: apart(content.shown, frame, wideShare).map((each) => dotOf(each, query, here)),
       total: stations.length,
       found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
       listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
@@ -66,6 +72,12 @@ export function mapView(content: MapContent, base: string): Page {
     },
   };
 }
+
+/** How much narrower than its full width a phone shows the map. */
+const phoneScale = 3;
+/** The width of a figure, as a share of that of the map. */
+const phoneShare = 0.11;
+const wideShare = 0.026;
 
 function tabsOf(query: MapQuery, here: string): { label: string; href: string; isCurrent: boolean }[] {
   const tab = (label: string, day: number | null) => ({
@@ -78,7 +90,7 @@ function tabsOf(query: MapQuery, here: string): { label: string; href: string; i
 
 function otherUnits(query: MapQuery, here: string): { label: string; href: string } {
   const units = query.units === 'us' ? 'si' : 'us';
-  return { label: `Show ${temperatureUnit(units)}`, href: `${here}${queryText({ ...query, units })}` };
+  return { label: `Show ${temperatureUnit(units)}`, href: `${here}${unitsText({ ...query, units })}` };
 }
 
 interface Notice {
@@ -210,18 +222,27 @@ export function alertLine(
     colour: alertColour(event),
     headline,
     area: areaDescription,
-    description,
-    instruction,
+    paragraphs: [...paragraphsOf(description), ...paragraphsOf(instruction).map(asInstruction)],
     until: alert.endsAt ?? alert.expiresAt,
     untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
     sender: alert.senderName,
   };
 }
 
+function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boolean } {
+  return { ...paragraph, isInstruction: true };
+}
+
+/** The time zone of most of a state; of the country, that of the Storm Prediction Center. */
+function zoneOfState(state: string | null): string {
+  return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
+}
+
 function outlookOf({ outlook, query }: MapContent): { text: string } | null {
   const data = outlook === null ? null : dataOf(outlook);
   if (data === null) return null;
+  const zone = zoneOfState(query.state);
   return {
-    text: `Convective outlook of the Storm Prediction Center for day ${query.day}, issued ${moment(data.issuedAt, 'UTC')}, from ${moment(data.validFrom, 'UTC')} to ${moment(data.validUntil, 'UTC')}.`,
+    text: `Convective outlook of the Storm Prediction Center for day ${query.day}, issued ${moment(data.issuedAt, zone)}, from ${moment(data.validFrom, zone)} to ${moment(data.validUntil, zone)}.`,
   };
 }

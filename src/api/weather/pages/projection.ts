@@ -1,5 +1,6 @@
 import { geoAlbersUsa } from 'd3-geo';
 import type { Geometry } from '../../../core/weather/geometry.ts';
+import { polygonsOf, type Ring } from '../../../core/weather/shape.ts';
 
 /** A point of the map, in pixels of a picture that is 975 wide and 610 high. */
 export type Point = readonly [x: number, y: number];
@@ -16,26 +17,23 @@ export function projected(longitude: number, latitude: number): Point | null {
 
 /**
  * The outline of a polygon or multipolygon as the data of an SVG path, without points that are nearer than
- * `least` pixels to the one before; empty where nothing of it is on the map. Corners are joined by straight
- * lines, which is what counties and warnings are drawn with. Pure.
+ * `least` pixels to the one before; empty where nothing of it is on the map. Long edges follow the sphere; a
+ * part beyond the edge of the map is cut off. Pure.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */
 export function outlinePath(geometry: Geometry, least: number): string {
-  const { type, coordinates } = geometry as { type: string; coordinates: unknown };
-  if (type === 'Polygon') return ringsPath(coordinates as Rings, least);
-  if (type !== 'MultiPolygon') return '';
-  return (coordinates as Rings[]).map((rings) => ringsPath(rings, least)).join('');
+  return polygonsOf(geometry)
+    .map(({ rings }) => ringsPath(rings, least))
+    .join('');
 }
 
-type Rings = readonly (readonly (readonly number[])[])[];
-
-function ringsPath(rings: Rings, least: number): string {
+function ringsPath(rings: readonly Ring[], least: number): string {
   const digits = least < 0.5 ? 2 : 1;
   let path = '';
   for (const ring of rings) {
     const kept: Point[] = [];
-    for (const [longitude = 0, latitude = 0] of ring) {
+    for (const [longitude, latitude] of withSteps(ring)) {
       const point = projected(longitude, latitude);
       const last = kept.at(-1);
       if (point === null) continue;
@@ -45,4 +43,21 @@ function ringsPath(rings: Rings, least: number): string {
       path += `M${kept.map(([x, y]) => `${Number(x.toFixed(digits))},${Number(y.toFixed(digits))}`).join('L')}Z`;
   }
   return path;
+}
+
+const longestStepDeg = 0.5;
+
+/** The corners of a ring, and points between those that are far apart. */
+function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
+  let before: Ring[number] | undefined;
+  for (const corner of ring) {
+    if (before !== undefined) {
+      const [east, north] = [corner[0] - before[0], corner[1] - before[1]];
+      const steps = Math.ceil(Math.max(Math.abs(east), Math.abs(north)) / longestStepDeg);
+      for (let step = 1; step < steps; step++)
+        yield [before[0] + (east * step) / steps, before[1] + (north * step) / steps];
+    }
+    yield corner;
+    before = corner;
+  }
 }

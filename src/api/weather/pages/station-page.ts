@@ -5,6 +5,7 @@ import type { Page } from '../../pages/render-page.ts';
 import type { WeatherService } from '../service.ts';
 import { dataOf, sectionOf } from './section.ts';
 import { stationView } from './station-view.ts';
+import { unplacedAlerts } from './unplaced-alerts.ts';
 
 const mostAlerts = 50;
 const hours = 48;
@@ -27,6 +28,7 @@ export async function stationPage(
       sectionOf(weather, 'convectiveOutlooks', { day, point, select: 'effective', geometry: false }),
     ),
   ]);
+  const unplaced = await unplacedAlerts(weather, alerts, place);
   const office = dataOf(narrative)?.office ?? dataOf(hourly)?.office ?? null;
   const [discussion, stories] =
     office === null
@@ -36,7 +38,20 @@ export async function stationPage(
           sectionOf(weather, 'weatherStories', { office, limit: 7 }),
         ]);
   return stationView(
-    { place, now, units, conditions, newest, alerts, hourly, narrative, outlooks, discussion, stories },
+    {
+      place,
+      now,
+      units,
+      conditions,
+      newest,
+      alerts,
+      unplaced,
+      hourly,
+      narrative,
+      outlooks,
+      discussion,
+      stories,
+    },
     base,
   );
 }

@@ -13,9 +13,11 @@ import type { UnitSystem } from '../../../core/weather/units.ts';
 import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
 import { outlookColour } from './colours.ts';
-import { queryText } from './map-query.ts';
+import { iconOf } from './icons.ts';
+import { queryText, unitsText } from './map-query.ts';
 import { alertLine } from './map-view.ts';
 import { meteogram } from './meteogram.ts';
+import type { UnplacedAlert } from './unplaced-alerts.ts';
 import { dataOf, type Section } from './section.ts';
 import { states } from './states.ts';
 import {
@@ -37,6 +39,8 @@ export interface StationContent {
   conditions: Section<CurrentConditionsData>;
   newest: Section<ObservationData | ObservationsData>;
   alerts: Section<AlertsData>;
+  /** Some of the alerts that may hold here. */
+  unplaced: readonly UnplacedAlert[];
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
@@ -75,10 +79,10 @@ export function stationView(content: StationContent, base: string): Page {
       ].filter((part) => part !== null),
       otherUnits: {
         label: `Show ${temperatureUnit(other)}`,
-        href: `${here}stations/${encodeURIComponent(place.id)}${queryText({ units: other })}`,
+        href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
       },
       present: presentOf(content),
-      alerts: alertsOf(alerts, place, now),
+      alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
       risks: risksOf(content.outlooks),
       hourly: {
         notice: noticeOf(hourly, 'hourly forecast', now),
@@ -92,7 +96,8 @@ export function stationView(content: StationContent, base: string): Page {
       narrative: {
         notice: noticeOf(narrative, 'forecast', now),
         periods: (dataOf(narrative)?.periods ?? []).map(
-          ({ name, startsAt, detailedForecast, shortForecast }) => ({
+          ({ name, startsAt, isDaytime, detailedForecast, shortForecast }) => ({
+            icon: iconOf(shortForecast ?? detailedForecast, isDaytime),
             name: name ?? moment(startsAt, dataOf(narrative)?.timeZone ?? null),
             text: detailedForecast ?? shortForecast ?? '',
           }),
@@ -119,7 +124,7 @@ function noticeOf(section: Section<object>, what: string, now: Date): Notice | n
 }
 
 /** The present if there is one, else the newest that the station has reported, which is said to be that. */
-function presentOf({ conditions, newest, place, now }: StationContent) {
+function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const current = dataOf(conditions);
   const found = dataOf(newest);
   const last = found === null || 'observations' in found ? null : found;
@@ -147,6 +152,7 @@ function presentOf({ conditions, newest, place, now }: StationContent) {
     values: {
       temperature: quantity(shown.temperature, units.temperature),
       sky: skyOf(shown),
+      icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
       observedAt: shown.observedAt,
       observedText: moment(shown.observedAt, place.timeZone),
       age: ageOf(observedAt, now),
@@ -166,26 +172,30 @@ function presentOf({ conditions, newest, place, now }: StationContent) {
 
 function alertsOf(
   section: Section<AlertsData>,
-  place: PlaceData,
-  now: Date,
+  { place, now, unplaced }: Pick<StationContent, 'place' | 'now' | 'unplaced'>,
 ): { notices: Notice[]; list: object[]; tests: string[] } {
   const data = dataOf(section);
   const notice = noticeOf(section, 'list of alerts', now);
   const list = (data?.alerts ?? []).map((alert) => alertLine(alert, place.timeZone));
   const tests = (data?.tests ?? []).map(({ event, areaDescription }) => `${event}: ${areaDescription}`);
-  const notices = [notice, unplacedNotice(section)].filter((one) => one !== null);
+  const notices = [notice, unplacedNotice(section, unplaced)].filter((one) => one !== null);
   if (data !== null && notices.length === 0 && list.length === 0)
     notices.push({ status: 'neutral', text: 'No alert is in force here.' });
   return { notices, list, tests };
 }
 
 /** Alerts that may hold here: never hidden by those that are known to. */
-function unplacedNotice(section: Section<AlertsData>): Notice | null {
+function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
+  const others = unplaced - named.length;
+  const names = [
+    ...named.map(({ event, areaDescription }) => `${event} (${areaDescription})`),
+    ...(named.length > 0 && others > 0 ? [`${others} more`] : []),
+  ];
   if (unplaced > 0)
     return {
       status: 'warning',
-      text: `${plural(unplaced, 'more alert')} may hold here: the area is not known.`,
+      text: `${plural(unplaced, 'more alert')} may hold here, since the area is not known${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
     };
   const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
   return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
@@ -231,6 +241,12 @@ function categoryText(category: OutlookRiskData | undefined): string {
   }
 }
 
+/** By the hour of the forecast; day if there is none. */
+function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
+  const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
+  return near?.isDaytime ?? true;
+}
+
 function zoneOf({ periods, timeZone }: HourlyForecastData): string {
   return (
     moment(periods[0]?.startsAt ?? null, timeZone)
@@ -247,6 +263,7 @@ function hourOf(period: HourlyForecastData['periods'][number], data: HourlyForec
     precipitation: quantity(period.precipitationProbability, '%'),
     wind: forecastWindOf(period, units?.windSpeed ?? ''),
     sky: period.shortForecast ?? '',
+    icon: iconOf(period.shortForecast, period.isDaytime),
   };
 }
 

@@ -9,7 +9,8 @@ import { newKeptAnswers } from '../kept-answers.ts';
 import type { WeatherPorts } from '../ports.ts';
 import type { WeatherService } from '../service.ts';
 import { mapPage } from './map-page.ts';
-import { mapQuery, stationQuery } from './map-query.ts';
+import { mapQuery, stationQuery, type ChosenUnits } from './map-query.ts';
+import { rememberedUnits, unitsHeaders } from './remembered-units.ts';
 import { stationPage } from './station-page.ts';
 import { openZoneShapes } from './zone-shapes.ts';
 
@@ -38,10 +39,10 @@ export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
         const { weather, clock, site, kept } = partsOf(ports, siteOf);
         const zoneShapes = openZoneShapes(weather, clock);
         return async (req, res) => {
-          const query = mapQuery(req.originalUrl);
+          const { isChosen, ...query } = mapQuery(req.originalUrl, rememberedUnits(req));
           const page = (): Promise<Page> =>
             mapPage({ weather, zoneShapes, base: site.basePath }, query, clock.now());
-          await sendPublic(req, res, await kept(JSON.stringify(query), page));
+          await sendPublic(req, res, await kept([query], { units: query.units, isChosen }, page));
         };
       },
     },
@@ -52,11 +53,11 @@ export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
       handle: (ports) => {
         const { weather, clock, site, kept } = partsOf(ports, siteOf);
         return async (req: Parameters<typeof sendPublic>[0] & StationRequest, res) => {
-          const { units } = stationQuery(req.originalUrl);
+          const { isChosen, units } = stationQuery(req.originalUrl, rememberedUnits(req));
           const id = req.params.station;
           const page = (): Promise<Page> =>
             stationPage({ weather, base: site.basePath }, { id, units, now: clock.now() });
-          await sendPublic(req, res, await kept(JSON.stringify([id, units]), page));
+          await sendPublic(req, res, await kept([id], { units, isChosen }, page));
         };
       },
     },
@@ -72,8 +73,8 @@ interface PageParts {
   weather: WeatherService;
   clock: Clock;
   site: Site;
-  /** The page of this key that is kept or under way, or else a new one. */
-  kept: (key: string, make: () => Promise<Page>) => Promise<TaggedAnswer>;
+  /** The page that is kept or under way for these parts of its URL and these units, or else a new one. */
+  kept: (parts: readonly unknown[], units: ChosenUnits, make: () => Promise<Page>) => Promise<TaggedAnswer>;
 }
 
 function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
@@ -85,8 +86,10 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
     weather,
     clock,
     site,
-    kept: async (key, make) => {
-      const answer = async () => ({ ...publicPage(site, await make()), goodForMs: 0 });
+    kept: async (parts, units, make) => {
+      const key = JSON.stringify([...parts, units]);
+      const options = { vary: 'Cookie', headers: unitsHeaders(units, site.basePath) };
+      const answer = async () => ({ ...publicPage(site, await make(), options), goodForMs: 0 });
       return (await answers.of(key, answer, () => undefined)).answer;
     },
   };
