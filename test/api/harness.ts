@@ -29,6 +29,7 @@ import { createNotifier } from '../../src/core/notify/notifier.ts';
 import { undeliveredBook } from '../../src/core/notify/undelivered-book.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import { errorRecord } from '../../src/core/errors.ts';
+import type { RetriesOf } from '../../src/workers/run-retry.ts';
 import { cancelled } from '../../src/workers/refusals.ts';
 import { logControl, type LogControl } from '../../src/core/log-control.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
@@ -94,6 +95,8 @@ export interface ApiSettings {
   maxUploadSize?: number;
   /** Of each pipeline. */
   maxWaiting?: number;
+  /** How failed runs are tried again; by default not at all. */
+  retries?: RetriesOf;
   /** Destinations of each pipeline, for the names of generated outputs; none by default. */
   destinations?: UploadPipeline['destinations'];
   /** Whether there is room for an upload; by default there is. */
@@ -161,6 +164,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     log,
     maxWaitingOf: () => settings.maxWaiting ?? null,
     onExpire: async () => undefined,
+    ...(settings.retries === undefined ? {} : { retries: settings.retries }),
   });
   const metrics = createMetrics({
     version: '1.2.3',

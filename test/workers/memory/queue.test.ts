@@ -1,4 +1,5 @@
 import t from 'tap';
+import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/queue.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
@@ -117,4 +118,29 @@ t.test('for one page of a list at most two thousand runs are looked at', async (
     runs: [{ run_id: 'b.50' }],
     next: null,
   });
+});
+
+t.test('a queue that closes tries each waiting run once more, and no more after that', async (t) => {
+  const pauses = { baseMs: 3_600_000, capMs: 3_600_000, random: () => 0.5 };
+  const queue = memoryQueue({
+    ...{ clock: manualClock(), log: silentLog, queueSize: 10, maxConcurrency: 1, retentionMs: 60_000 },
+    onExpire: async () => undefined,
+    retries: () => ({ forMs: 3_600_000, whileRetrying: 'pass', hasOnePlace: false, pauses }),
+  });
+  const begun: string[] = [];
+  await queue.start(async ({ runId }) => {
+    begun.push(runId);
+    if (runId === 'maps.2' && begun.length > 2) return runResult('ok');
+    throw new WaybillError('storage_transient', 'the server is away');
+  });
+  for (const runId of ['maps.1', 'maps.2']) {
+    const admission = await queue.reserve({ pipelineId: 'maps' });
+    const job = { runId, pipelineId: 'maps', staged: '/staging/x', bundlePath: runId };
+    await admission.accept(job, digestOf(runId));
+    while ((await queue.find(runId))?.attempt !== 2) await new Promise((resolve) => setImmediate(resolve));
+  }
+  t.same(await queue.close(60_000), { unfinished: [] });
+  t.same(begun, ['maps.1', 'maps.2', 'maps.1', 'maps.2']);
+  t.match(await queue.find('maps.1'), { status: 'failed', error: { code: 'storage_transient' } });
+  t.match(await queue.find('maps.2'), { status: 'succeeded' });
 });
