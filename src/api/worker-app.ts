@@ -18,5 +18,5 @@ export function createWorkerApp(ports: WorkerAppPorts): Express {
 
 /** The settings of the HTTP API as they hold for a worker's listener: at the root, and without a proxy. */
 export function workerHttp({ server }: Config, listen: { host: string; port: number }): HttpPorts['http'] {
-  return { ...server.http, ...listen, basePath: '/', trustedProxies: [], cors: null };
+  return { ...server.http, ...listen, basePath: '/', trustedProxies: [], allowedHosts: null, cors: null };
 }

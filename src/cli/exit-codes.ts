@@ -104,6 +104,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   server_busy: 1,
   too_many_streams: 1,
   quota_exceeded: 1,
+  host_not_allowed: 1,
   upload_timeout: 1,
   insufficient_storage: 1,
   staging_unavailable: 1,

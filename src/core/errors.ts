@@ -355,6 +355,10 @@ export const errorTable = {
     retryable: true,
     about: 'As many clients follow runs by streams of events as may at once.',
   },
+  host_not_allowed: {
+    retryable: false,
+    about: 'The `Host` header names a host that server.http.allowed_hosts does not list.',
+  },
   quota_exceeded: {
     retryable: true,
     about:

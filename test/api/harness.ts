@@ -139,6 +139,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     port: 0,
     basePath: '/',
     trustedProxies: [],
+    allowedHosts: null,
     retentionMs: 60_000,
     queueSize: 10,
     maxConcurrency: 1,

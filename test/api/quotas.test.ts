@@ -87,3 +87,19 @@ t.test('by default a pipeline leaves a quarter of queue_size to the others', asy
   const single = configOf(['maps']);
   t.equal(maxWaitingOf({ get: () => single })('maps'), null, 'a single pipeline has all of it');
 });
+
+t.test('a producer does not learn by pausing or resuming which pipelines exist', async (t) => {
+  const { origin } = await startApi(t);
+  for (const verb of ['pause', 'resume']) {
+    const refusalOf = async (pipeline: string): Promise<unknown> => {
+      const headers = { authorization: `Bearer ${tokens.maps}` };
+      const path = `${origin}/v1/pipelines/${pipeline}/${verb}`;
+      const response = await fetch(path, { method: 'POST', headers });
+      const { code, detail } = (await response.json()) as { code: string; detail: string };
+      return { status: response.status, code, detail };
+    };
+    const ofUnknown = await refusalOf('none');
+    t.match(ofUnknown, { status: 403, code: 'forbidden' });
+    t.same(await refusalOf('docs'), ofUnknown, verb);
+  }
+});

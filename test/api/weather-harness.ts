@@ -50,6 +50,7 @@ export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts
     port: 0,
     basePath: settings.basePath ?? '/',
     trustedProxies: [],
+    allowedHosts: null,
     retentionMs: 1,
     queueSize: 1,
     maxConcurrency: 1,

@@ -84,8 +84,10 @@ async function tellRefusal<Params>(
   context.fields['code'] = refusal.code;
 }
 
-/** Throws `unauthorized` for whoever is not logged in. */
-export async function requireVisitor(req: IncomingMessage, parts: ConsoleParts): Promise<Visitor> {
+type ConsoleRequest = IncomingMessage & Pick<Request, 'secure'>;
+
+/** Throws `unauthorized` if the request has no session. */
+export async function requireVisitor(req: ConsoleRequest, parts: ConsoleParts): Promise<Visitor> {
   const visitor = await visitorOf(req, parts);
   if (visitor === null) throw loggedOut();
   return keepAuthorized(req, () => requireCurrent(visitor, parts));
@@ -102,7 +104,7 @@ function loggedOut(): WaybillError {
   return new WaybillError('unauthorized', 'the session has ended', { hint: 'log in, and do it again' });
 }
 
-async function visitorOf(req: IncomingMessage, { sessions }: ConsoleParts): Promise<Visitor | null> {
+async function visitorOf(req: ConsoleRequest, { sessions }: ConsoleParts): Promise<Visitor | null> {
   const visitor = await sessions.find(req);
   if (visitor !== null) requestContext(req).fields['token_id'] = visitor.token.id;
   return visitor;

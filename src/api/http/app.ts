@@ -43,7 +43,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.use(closeUnread(ports.clock));
   // Pages are an operator's own: no page of another origin reads them.
   const cors = crossOrigin(ports.http.cors);
-  for (const handler of [...observers, checkHead, ...pages, ...(cors === null ? [] : [cors])])
+  for (const handler of [...observers, checkHead(ports.http), ...pages, ...(cors === null ? [] : [cors])])
     app.use(handler);
   app.use(ports.http.basePath, createRouter(routes, ports));
   app.use(noSuchRoute);
@@ -58,16 +58,18 @@ function closeUnread(clock: Clock): RequestHandler {
   };
 }
 
-const checkHead: RequestHandler = (req, res, next) => {
-  const refused = refusedHead(req);
-  if (refused === null) {
-    next();
-    return;
-  }
-  // Where the next request begins is not to be relied on.
-  res.setHeader('Connection', 'close');
-  throw refused;
-};
+function checkHead({ allowedHosts }: HttpPorts['http']): RequestHandler {
+  return (req, res, next) => {
+    const refused = refusedHead(req, allowedHosts);
+    if (refused === null) {
+      next();
+      return;
+    }
+    // Where the next request begins is not to be relied on.
+    res.setHeader('Connection', 'close');
+    throw refused;
+  };
+}
 
 const noSuchRoute: RequestHandler = () => {
   throw new WaybillError('not_found', 'there is nothing under this path', {

@@ -118,6 +118,7 @@ export const statusOf: Record<ErrorCode, number> = {
   server_busy: 503,
   too_many_streams: 503,
   quota_exceeded: 429,
+  host_not_allowed: 421,
   idempotency_in_progress: 409,
   idempotency_conflict: 409,
   upload_timeout: 408,

@@ -110,6 +110,7 @@ function answerOnSocket(error: WaybillError, socket: Socket, ports: RefusalPorts
     `X-Request-Id: ${id}`,
     'Cache-Control: no-store',
     'X-Content-Type-Options: nosniff',
+    'Cross-Origin-Resource-Policy: same-origin',
     'Content-Type: application/problem+json',
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',

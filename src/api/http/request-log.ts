@@ -28,6 +28,8 @@ export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): voi
   res.setHeader('X-Request-Id', requestContext(req).id);
   res.setHeader('Cache-Control', 'no-store');
   res.setHeader('X-Content-Type-Options', 'nosniff');
+  // Pages of other origins read answers by CORS alone, and embed none.
+  res.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
 }
 
 /** What is logged of a request beside its context. */

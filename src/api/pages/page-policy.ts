@@ -10,10 +10,16 @@ const policy = [
   "base-uri 'none'",
 ].join('; ');
 
+/** Features of browsers that no page uses. */
+const permissions = ['camera', 'display-capture', 'geolocation', 'microphone', 'payment', 'serial', 'usb']
+  .map((feature) => `${feature}=()`)
+  .join(', ');
+
 /** The headers of every page beside those that its caching needs. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
   'Cross-Origin-Opener-Policy': 'same-origin',
+  'Permissions-Policy': permissions,
   // Where a run or a bundle is called something private, no other host is told of it.
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',

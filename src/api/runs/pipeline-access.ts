@@ -88,19 +88,19 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 
 /**
  * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
- * line. Throws `unauthorized`, `pipeline_not_found` or `forbidden`, checked in this order.
+ * line. Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order: the token of a
+ * producer does not learn which pipelines exist.
  */
 export function authorizeAdmin(
   req: IncomingMessage,
   res: ServerResponse,
   access: OperatorAccess & { pipelineIds: ReadonlySet<string>; id: string },
 ): void {
-  const token = callerOf(req, res, access);
+  requireAdminToken(callerOf(req, res, access), access);
   if (!access.pipelineIds.has(access.id))
     throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {
       hint: 'check the pipeline id in the path',
     });
-  requireAdminToken(token, access);
   requestContext(req).fields['pipeline_id'] = access.id;
 }
 

@@ -52,7 +52,8 @@ export function withDirectReads(
   };
 
   return (req, res) => {
-    if ((req.method !== 'GET' && req.method !== 'HEAD') || hasPendingBody(req) || refusedHead(req) !== null) {
+    const isRead = req.method === 'GET' || req.method === 'HEAD';
+    if (!isRead || hasPendingBody(req) || refusedHead(req, http.allowedHosts) !== null) {
       app(req, res);
       return;
     }

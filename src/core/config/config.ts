@@ -54,6 +54,8 @@ export interface ServerConfig {
      * X-Forwarded-* is believed.
      */
     trustedProxies: string[];
+    /** Names that requests may have in `Host`; null: any. */
+    allowedHosts: string[] | null;
     retentionMs: number;
     queueSize: number;
     maxConcurrency: number;

@@ -18,6 +18,7 @@ export interface ConfigDocument {
       listen: string;
       base_path: string;
       trusted_proxies: string[];
+      allowed_hosts?: string[];
       retention: string;
       queue_size: number;
       max_concurrency: number;

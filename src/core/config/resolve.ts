@@ -75,6 +75,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       ...accepted(parseListen(http.listen)),
       basePath: accepted(parseBasePath(http.base_path)),
       trustedProxies: http.trusted_proxies,
+      allowedHosts: http.allowed_hosts ?? null,
       retentionMs: resolveDuration(http.retention),
       queueSize: http.queue_size,
       maxConcurrency: http.max_concurrency,

@@ -50,6 +50,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         port: 8080,
         basePath: '/',
         trustedProxies: ['loopback'],
+        allowedHosts: null,
         retentionMs: 86_400_000,
         queueSize: 32,
         maxConcurrency: 2,

@@ -37,7 +37,7 @@ export interface Sessions {
    * null if the request has no session, or one that has ended: by a logout, or because the token is gone, has
    * another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
    */
-  find(req: Pick<Request, 'headers'>): Promise<Visitor | null>;
+  find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null>;
   /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
   end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): Promise<void>;
   /** The visitor with its token as it is configured now; null if it is no longer logged in. */
@@ -46,7 +46,7 @@ export interface Sessions {
   refusalOf(visitor: Visitor): 'token_expired' | 'token_revoked' | null;
 }
 
-export const cookieName = 'waybill_session';
+const cookieName = 'waybill_session';
 const mostSeen = 10_000;
 
 export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions): Sessions {
@@ -57,6 +57,14 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
     if (!(await endedSessions.has(id))) return;
     if (ended.size >= mostSeen) ended.clear();
     ended.add(id);
+  };
+  /**
+   * Over TLS the name has a prefix: browsers then take the cookie from this host alone and never over plain
+   * HTTP. `__Host-` also needs the path `/`.
+   */
+  const nameFor = ({ secure }: Pick<Request, 'secure'>): string => {
+    if (!secure) return cookieName;
+    return `${http.basePath === '/' ? '__Host-' : '__Secure-'}${cookieName}`;
   };
   // Express knows by the trusted proxies whether the browser speaks TLS.
   const attributes = ({ secure }: Pick<Request, 'secure'>): object => ({
@@ -96,10 +104,10 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
         expiresAt,
       };
       const maxAge = expiresAt.getTime() - clock.now().getTime();
-      res.cookie(cookieName, await seal.seal(session), { ...attributes(req), maxAge });
+      res.cookie(nameFor(req), await seal.seal(session), { ...attributes(req), maxAge });
     },
     find: async (req) => {
-      const sealed = parseCookie(req.headers.cookie ?? '')[cookieName];
+      const sealed = parseCookie(req.headers.cookie ?? '')[nameFor(req)];
       if (sealed === undefined) return null;
       const session = await seal.open(sealed, clock.now());
       if (session === null) return null;
@@ -107,7 +115,7 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
       return current({ session });
     },
     end: async (req, res, { session }) => {
-      res.clearCookie(cookieName, attributes(req));
+      res.clearCookie(nameFor(req), attributes(req));
       ended.add(session.id);
       await endedSessions.add(session.id, session.expiresAt);
     },

@@ -84,9 +84,12 @@ function rawHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   return making;
 }
 
+/** The headers that every answer has, also one that no handler of express sees. */
+const everyAnswer = ['X-Content-Type-Options', 'nosniff', 'Cross-Origin-Resource-Policy', 'same-origin'];
+
 function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   const { etag, lastModified, mediaType, bytes, coding, headers } = answer;
-  const validators = ['X-Content-Type-Options', 'nosniff', 'ETag', etag, ...Object.entries(headers).flat()];
+  const validators = [...everyAnswer, 'ETag', etag, ...Object.entries(headers).flat()];
   const names = [answer.vary, vary].filter((each) => each !== null);
   if (names.length > 0) validators.push('Vary', names.join(', '));
   if (lastModified !== null) validators.push('Last-Modified', lastModified.toUTCString());

@@ -1,18 +1,27 @@
 import type { IncomingMessage } from 'node:http';
 import { WaybillError } from '../../../core/errors.ts';
+import { isAllowedHost } from './allowed-host.ts';
 
 /**
  * What HTTP itself asks of the head of a request, whatever its route: one Host (RFC 9112, 3.2), no transfer
  * coding but `chunked` (6.1), no expectation but `100-continue` (RFC 9110, 10.1.1). Node.js would answer some
- * of it without a body and let the rest pass. Null if the head is all right. Pure.
+ * of it without a body and let the rest pass. Also refuses a host that is not in `allowedHosts`, if there is
+ * such a list. null if the head is all right. Pure.
  */
-export function refusedHead(req: Pick<IncomingMessage, HeadParts>): WaybillError | null {
+export function refusedHead(
+  req: Pick<IncomingMessage, HeadParts>,
+  allowedHosts: readonly string[] | null,
+): WaybillError | null {
   const hosts = countHosts(req.rawHeaders);
   if (hosts > 1 || (hosts === 0 && req.httpVersion !== '1.0'))
     return malformed(
       hosts === 0 ? 'the request has no Host header' : `the request has ${hosts} Host headers`,
     );
-  const { 'transfer-encoding': coding, expect } = req.headers;
+  const { 'transfer-encoding': coding, expect, host } = req.headers;
+  if (allowedHosts !== null && host !== undefined && !isAllowedHost(host, allowedHosts))
+    return new WaybillError('host_not_allowed', 'this daemon does not answer for the host of the request', {
+      hint: 'add the name to server.http.allowed_hosts',
+    });
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return unsupportedCoding();
   if (expect !== undefined && req.httpVersion !== '1.0' && expect.trim().toLowerCase() !== '100-continue')
     return new WaybillError('expectation_failed', 'this Expect header cannot be met', {

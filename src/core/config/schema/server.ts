@@ -7,6 +7,7 @@ import {
   boolean,
   duration,
   environmentName,
+  host,
   integer,
   list,
   listen,
@@ -45,6 +46,11 @@ const http = map({
     .description(
       'Proxies whose X-Forwarded-* headers are believed: addresses, CIDR ranges, or loopback, linklocal, uniquelocal. An empty list believes none.',
     ),
+  allowed_hosts: list(host(), { min: 1, expected: 'a list of host names, at least one' })
+    .description(
+      'Names under which clients reach the API, as they send them in Host; any other name is answered with 421 host_not_allowed. Addresses and localhost always pass. Without it, every name passes. Set it where browsers can reach the daemon without a proxy that checks the name: it keeps pages of other sites from reading the API by DNS rebinding.',
+    )
+    .example(['publish.example.org']),
   retention: duration({ atLeast: '1s', atMost: '366d' })
     .default('24h')
     .description(
