@@ -1,6 +1,5 @@
-import type { EventEmitter } from 'node:events';
 import type { Argument, Command, Option } from 'commander';
-import { makeProgram } from '../src/cli/program.ts';
+import { makeProgram, textAfterHelp } from '../src/cli/program.ts';
 
 /** The manual pages, made from the help of the commands: `waybill.1`, and one for each command below it. */
 export function manPages(): { name: string; text: string }[] {
@@ -59,7 +58,7 @@ function details(command: Command, heading: '.SH' | '.SS'): string[] {
     ...listed.visibleArguments(command).map(argument),
     ...listed.visibleOptions(command).map((each) => option(each)),
   ];
-  const after = textAfter(command);
+  const after = textAfterHelp(command);
   return [
     ...(items.length === 0 ? [] : [`${heading} OPTIONS`, ...items]),
     ...(after === '' ? [] : [`${heading} DETAILS`, '.nf', plain(after), '.fi']),
@@ -97,18 +96,6 @@ function takesArguments(command: Command): boolean {
   return (
     below(command).length === 0 || command.registeredArguments.length > 0 || command.name() === 'weather'
   );
-}
-
-/** What `--help` says after the list of options. */
-function textAfter(command: Command): string {
-  let text = '';
-  // It is an emitter, which its types do not say: this is how it collects what was added to its help.
-  (command as unknown as EventEmitter).emit('afterHelp', {
-    error: false,
-    command,
-    write: (more: string) => void (text += more),
-  });
-  return text.trim();
 }
 
 function below(command: Command): Command[] {

@@ -3,7 +3,7 @@ import './refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/errors.ts';
 import { exitCodes } from './exit-codes.ts';
-import { asksForJson, makeProgram, takesColour } from './program.ts';
+import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
 import { singleDashConfig } from './single-dash-config.ts';
 import { tolerateBrokenPipes } from './standard-streams.ts';
 
@@ -48,7 +48,9 @@ async function reportUsage({ exitCode, message }: CommanderError): Promise<void>
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
   tolerateBrokenPipes();
   const { printErrorDocument } = await import('./output.ts');
-  const [what = '', guess] = message.slice('error: '.length).split('\n');
-  const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? 'waybill <command> --help shows what it takes';
+  const argv = process.argv.slice(2);
+  const explained = withChoices(message, program, argv);
+  const [what = '', guess] = explained.slice('error: '.length).split('\n');
+  const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? howToAsk(program, argv);
   printErrorDocument({ code: 'usage', message: what, hint, retryable: false, findings: [] });
 }

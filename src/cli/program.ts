@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { completionCommand } from './commands/completion/command.ts';
@@ -24,30 +25,37 @@ import { weatherCommand } from './commands/weather/command.ts';
 import { workerCommand } from './commands/worker/command.ts';
 import { columnsOf, tolerateBrokenPipes, writeNow } from './standard-streams.ts';
 
-/** By name, in the order of the help. Each loads what it needs when it runs. */
-const commands: Readonly<Record<string, () => Command>> = {
-  publish: publishCommand,
-  init: initCommand,
-  run: runCommand,
-  validate: validateCommand,
-  inspect: inspectCommand,
-  verify: verifyCommand,
-  'reconcile-state': reconcileStateCommand,
-  prune: pruneCommand,
-  unpublish: unpublishCommand,
-  releases: releasesCommand,
-  pack: packCommand,
-  push: pushCommand,
-  runs: runsCommand,
-  pipelines: pipelinesCommand,
-  serve: serveCommand,
-  weather: weatherCommand,
-  worker: workerCommand,
-  reload: reloadCommand,
-  notify: notifyCommand,
-  config: configCommand,
-  'scene-map': sceneMapCommand,
+/** By group and name, in the order of the help. Each loads what it needs when it runs. */
+const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {
+  'Publish:': {
+    publish: publishCommand,
+    init: initCommand,
+    run: runCommand,
+    releases: releasesCommand,
+    unpublish: unpublishCommand,
+    pack: packCommand,
+    validate: validateCommand,
+  },
+  'Remote:': { push: pushCommand, runs: runsCommand, pipelines: pipelinesCommand },
+  'Daemon:': {
+    serve: serveCommand,
+    worker: workerCommand,
+    reload: reloadCommand,
+    notify: notifyCommand,
+    config: configCommand,
+  },
+  'Maintain:': {
+    inspect: inspectCommand,
+    verify: verifyCommand,
+    'reconcile-state': reconcileStateCommand,
+    prune: pruneCommand,
+  },
+  'Weather:': { weather: weatherCommand },
+  'Scene maps:': { 'scene-map': sceneMapCommand },
 };
+const commands: Readonly<Record<string, () => Command>> = Object.fromEntries(
+  Object.values(groups).flatMap((members) => Object.entries(members)),
+);
 
 /**
  * The program with all commands, their flags and help.
@@ -68,12 +76,15 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .version(version, '--version', 'print the version')
     .helpOption('-h, --help', 'print help')
     .option('--no-color', 'no colours, whatever the terminal')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, subcommandTerm: termOf })
     .configureOutput({
-      writeOut: (text) => writeNow(1, text),
+      writeOut: (text) => writeNow(1, fitted(text, columnsOf(1))),
       writeErr: (text) => writeNow(2, text),
       // A usage error is then printed as a document (`main.ts`).
-      outputError: (text, write) => (isJson ? undefined : write(restyled(text))),
+      outputError: (text, write) =>
+        isJson
+          ? undefined
+          : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
       getOutHelpWidth: () => columnsOf(1),
       getErrHelpWidth: () => columnsOf(2),
       // The help has none, and to ask a stream makes it.
@@ -89,19 +100,33 @@ export function makeProgram(argv: readonly string[] = []): Command {
           command.setOptionValue(option.attributeName(), false);
     })
     .showSuggestionAfterError()
-    .showHelpAfterError(isJson ? false : 'next   waybill <command> --help shows what it takes')
     .exitOverride()
     .addHelpText(
       'after',
       `
-Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage, configuration or secrets.
+Examples:
+  waybill publish ./site /srv/www     publish a directory
+  waybill init uploads                write a configuration for a daemon
+  waybill serve --config waybill.yml  run it
+  waybill push ./site --to URL        publish through it
+
 Data goes to stdout; diagnostics and progress go to stderr.`,
-    );
+    )
+    .addHelpText('afterAll', ({ command }) => (statesExitCodes(command) ? '' : exitCodesText));
 
   const [name = ''] = argv;
-  const asked = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  for (const make of asked === undefined ? Object.values(commands) : [asked]) program.addCommand(make());
-  if (asked === undefined) program.addCommand(completionCommand(() => program));
+  if (Object.hasOwn(commands, name)) program.addCommand((commands[name] as () => Command)());
+  else {
+    for (const [heading, members] of Object.entries(groups))
+      for (const make of Object.values(members)) program.addCommand(make().helpGroup(heading));
+    program.addCommand(completionCommand(() => program).helpGroup('Other:'));
+    program.addHelpCommand(
+      new Command('help')
+        .description('print the help of a command')
+        .argument('[command]')
+        .helpGroup('Other:'),
+    );
+  }
   for (const group of program.commands)
     for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
   return program;
@@ -122,4 +147,72 @@ export function asksForJson(argv: readonly string[]): boolean {
 /** Gives commander's errors the form of all others. */
 function restyled(text: string): string {
   return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
+}
+
+const exitCodesText = `
+Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
+configuration or secrets.`;
+
+/** Whether the help of a command has exit codes of its own. */
+function statesExitCodes(command: Command): boolean {
+  return /exit codes?\b/i.test(textAfterHelp(command));
+}
+
+/** The text that was added after the help of a command. */
+export function textAfterHelp(command: Command): string {
+  let text = '';
+  const write = (more: string): void => void (text += more);
+  // Commander keeps these texts as listeners, but its types do not say that a command is an emitter.
+  (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
+  return text.trim();
+}
+
+/** Wraps the lines that are wider than the terminal, between words and with their own indentation. Pure. */
+export function fitted(text: string, width: number): string {
+  return text
+    .split('\n')
+    .flatMap((line) => {
+      const indent = /^ */.exec(line)?.[0] ?? '';
+      const lines: string[] = [];
+      let current = line;
+      for (;;) {
+        const at = current.length <= width ? -1 : current.lastIndexOf(' ', width);
+        if (at <= indent.length) return [...lines, current];
+        lines.push(current.slice(0, at).trimEnd());
+        current = indent + current.slice(at).trimStart();
+      }
+    })
+    .join('\n');
+}
+
+/** The command that the arguments name, as words and as the command. */
+function askedCommand(program: Command, argv: readonly string[]): { words: string; command: Command } {
+  let command = program;
+  const words = [program.name()];
+  for (const word of argv) {
+    const below = command.commands.find((each) => each.name() === word);
+    if (below === undefined) break;
+    command = below;
+    words.push(word);
+  }
+  return { words: words.join(' '), command };
+}
+
+/** The help of the command that the arguments name, as a line to paste. */
+export function howToAsk(program: Command, argv: readonly string[]): string {
+  return `${askedCommand(program, argv).words} --help shows what it takes`;
+}
+
+/** Commander's message, with the choices of an argument that is missing. */
+export function withChoices(message: string, program: Command, argv: readonly string[]): string {
+  const [, name] = /^(?:error: )?missing required argument '(.+)'/.exec(message) ?? [];
+  const { command } = askedCommand(program, argv);
+  const { argChoices = [] } = command.registeredArguments.find((each) => each.name() === name) ?? {};
+  if (argChoices.length === 0) return message;
+  return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
+}
+
+/** The list of the program has names alone; those of a group have arguments, too. */
+function termOf(command: Command): string {
+  return command.parent?.parent === null ? command.name() : `${command.name()} ${command.usage()}`;
 }

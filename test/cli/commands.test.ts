@@ -4,7 +4,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import * as tar from 'tar';
+import type { Command } from 'commander';
 import t from 'tap';
+import { fitted, makeProgram } from '../../src/cli/program.ts';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
@@ -17,6 +19,40 @@ t.test('help and version', async (t) => {
   for (const name of [...names, 'config']) t.match(help.stdout, new RegExp(`^ {2}${name}\\b`, 'm'));
   t.match(waybill(['run', '--help']).stdout, /--force/);
   t.match(waybill(['--version']).stdout, /^\d+\.\d+\.\d+\n$/);
+});
+
+t.test('every help fits in 60 columns, names exit codes, and groups the commands', (t) => {
+  const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
+  for (const command of all(makeProgram())) {
+    const lines: string[] = [];
+    command.configureOutput({ writeOut: (text) => void lines.push(...fitted(text, 60).split('\n')) });
+    for (const each of all(command)) each.configureOutput({ getOutHelpWidth: () => 60 });
+    command.outputHelp();
+    const words = command.name();
+    for (const line of lines)
+      // A command line or a list of choices is one word.
+      t.ok(line.length <= 60 || !line.trimEnd().slice(2).includes(' '), `${words}: ${line}`);
+    if (command.name() !== 'words') t.match(lines.join('\n'), /exit codes?/i, words);
+  }
+  const { stdout } = waybill(['--help']);
+  for (const line of stdout.split('\n')) t.ok(line.length <= 80, line);
+  t.match(stdout, /^Publish:\n {2}publish [^]*^Remote:\n {2}push [^]*^Daemon:\n {2}serve [^]*^Scene maps:/m);
+  t.end();
+});
+
+t.test('a missing argument is named with its choices, and the real command with its help', (t) => {
+  const { status, stderr } = waybill(['init']);
+  t.equal(status, 2);
+  t.equal(
+    stderr,
+    'error  missing required argument <situation>: one of directory, uploads, s3, sftp, weather\n' +
+      'next   waybill init --help shows what it takes\n',
+  );
+  const json = waybill(['init', '--format', 'json']).stderr;
+  t.match(json, '<situation>: one of directory');
+  t.match(json, 'waybill init --help');
+  t.match(waybill(['releases', 'show']).stderr, /^next {3}waybill releases show --help/m);
+  t.end();
 });
 
 t.test('wrong usage: exit 2, nothing on stdout, and what would be right', async (t) => {

@@ -25,7 +25,7 @@ t.test('what may stand there', (t) => {
   const all = words(place, '');
   for (const name of ['run', 'init', 'config', 'completion']) t.ok(all.includes(name), name);
   t.notOk(all.includes('words'));
-  t.same(words(place, 're'), ['reconcile-state', 'releases', 'reload']);
+  t.same(words(place, 're'), ['releases', 'reload', 'reconcile-state']);
   t.same(words(place, 'config', ''), ['check', 'schema']);
   t.same(words(place, 'init', 's'), ['s3', 'sftp']);
   t.same(words(place, 'run', '--for'), ['--force', '--format']);

@@ -13,7 +13,8 @@ bash:  echo 'source <(waybill completion bash)' >> ~/.bashrc
 zsh:   echo 'source <(waybill completion zsh)' >> ~/.zshrc    after compinit
 fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish
 
-Ids of pipelines, destinations and notifiers come from the file that --config names on the line that is being completed.`,
+Ids of pipelines, destinations and notifiers come from the file that --config
+names on the line that is being completed.`,
     )
     .action(async (shell: string) => exitWith((await import('./scripts.ts')).printScript(shell)));
   command

@@ -9,7 +9,9 @@ const list = situations.map(({ name, about }) => `  ${name.padEnd(width)}  ${abo
 export function initCommand(): Command {
   return new Command('init')
     .description('write a configuration with comments, to begin with')
-    .addArgument(new Argument('<situation>', 'what it is for').choices(situations.map(({ name }) => name)))
+    .addArgument(
+      new Argument('<situation>', 'the kind of source').choices(situations.map(({ name }) => name)),
+    )
     .option('-o, --out <file>', 'where it is written', 'waybill.yml')
     .option('--systemd <file>', 'also write a systemd unit that runs it, e.g. waybill.service')
     .addOption(formatOption())
@@ -19,8 +21,12 @@ export function initCommand(): Command {
 Situations:
 ${list}
 
-Nothing is overwritten. Paths are beside the file; with --systemd they are below /var/lib/waybill, which the unit makes, and secrets are
-files in /etc/waybill/secrets, which it passes on as credentials. docs/operations.md`,
+Nothing is overwritten. Paths are next to the file. With --systemd they are
+below /var/lib/waybill, which the unit makes, and secrets are files in
+/etc/waybill/secrets, which it passes on as credentials. docs/operations.md
+
+Example:
+  waybill init uploads --out waybill.yml`,
     )
     .action(async (situation: SituationName, options: InitOptions) =>
       exitWith((await import('./init.ts')).init(situation, options)),

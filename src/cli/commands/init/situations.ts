@@ -130,7 +130,7 @@ ${daemon(places)}`,
   },
   {
     name: 'uploads',
-    about: 'bundles uploaded over HTTP, behind a reverse proxy, published to a directory',
+    about: 'bundles uploaded over HTTP, published to a directory',
     program: 'serve',
     secrets: ['WAYBILL_TOKEN'],
     credentials: [],
@@ -155,7 +155,7 @@ ${upload}    destinations:
   },
   {
     name: 's3',
-    about: 'bundles uploaded over HTTP, published to a bucket of S3 or a compatible server',
+    about: 'bundles uploaded over HTTP, published to a bucket',
     program: 'serve',
     secrets: ['WAYBILL_TOKEN', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'],
     credentials: [],

@@ -4,12 +4,17 @@ import type { NotifyTestOptions } from './notify-test.ts';
 import type { UndeliveredOptions } from './undelivered.ts';
 
 const undeliveredHelp = `
-The daemon keeps events that it has given up, at most 1,000 for each notifier. It is asked at server.http.listen, with the token of
-server.admin_token_env. --notifier also takes one that is not configured any more.`;
+The daemon keeps events that could not be delivered, at most 1,000 for each
+notifier. It is asked at server.http.listen, with the token of
+server.admin_token_env. --notifier also takes one that is no longer configured.`;
 
 const redeliverHelp = `
-Asks the daemon at server.http.listen, with the token of server.admin_token_env, to send what it has given up again: in the order in which it
-happened, each event with the id that it had. What is delivered is kept no more. Exit code 1 if anything is left.`;
+Asks the daemon at server.http.listen, with the token of
+server.admin_token_env, to send the undelivered events again: in the order in
+which they happened, each with the id that it had. Delivered events are removed.
+
+Exit codes: 0 all delivered, 1 some are left, 2 usage, configuration or
+secrets.`;
 
 export function notifyCommand(): Command {
   const group = new Command('notify').description('look after notifiers');

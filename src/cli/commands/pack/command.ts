@@ -14,8 +14,13 @@ export function packCommand(): Command {
     .addHelpText(
       'after',
       `
-A manifest.json that is there is checked against every byte, and used as it is; without one, it is made in the archive.
-The same files make the same bytes, on every machine. docs/producers.md`,
+An existing manifest.json is checked against every byte and used as it is.
+Without one, it is made in the archive. The same files make the same bytes, on
+every machine. docs/producers.md
+
+Examples:
+  waybill pack ./site
+  waybill pack ./site --manifest-only`,
     )
     .action(async (directory: string, options: PackFlags) =>
       exitWith((await import('./pack.ts')).pack(directory, options)),

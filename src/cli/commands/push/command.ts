@@ -31,8 +31,15 @@ export function pushCommand(): Command {
     .addHelpText(
       'after',
       `
-The token comes from WAYBILL_TOKEN or --token-file. Whatever may pass is tried again; any number of tries publish once.
-Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline, URL or certificate. docs/producers.md`,
+The token comes from WAYBILL_TOKEN or --token-file. What may pass is tried
+again; any number of tries publish once. docs/producers.md
+
+Examples:
+  waybill push ./site --to https://publish.example.org --pipeline handbook
+  waybill push ./site --to https://publish.example.org --dry-run
+
+Exit codes: 0 the run succeeded, 1 it failed, 2 wrong token, pipeline, URL or
+certificate.`,
     )
     .action(async (bundle: string, options: PushFlags) =>
       exitWith((await import('./push.ts')).push(bundle, options)),

@@ -10,7 +10,7 @@ import type { ReleasesOptions, RollbackOptions, SwitchOptions } from './releases
 
 export function releasesCommand(): Command {
   const group = new Command('releases').description(
-    'the releases of a destination with layout: releases; go back to one, and forward again',
+    'list the releases of a destination, go back to one, and forward again',
   );
   add(
     group,
@@ -34,10 +34,12 @@ export function releasesCommand(): Command {
     .addHelpText(
       'after',
       `
-No byte is moved. Runs report what was rolled back as skip_same (rolled_back) until a bundle with other
-content is published, or until "releases resume" or "releases promote".
-Exit codes: 0 readers have that release, 1 refused (damaged, unfinished, being removed, nothing to go back
-to), 2 usage, configuration or secrets.`,
+No byte is moved. Runs report what was rolled back as skip_same (rolled_back)
+until a bundle with other content is published, or until "releases resume" or
+"releases promote".
+
+Exit codes: 0 readers have that release, 1 refused (damaged, unfinished, being
+removed, nothing to go back to), 2 usage, configuration or secrets.`,
     )
     .action(async (options: RollbackOptions) =>
       exitWith((await import('./switch.ts')).rollBackRelease(options)),

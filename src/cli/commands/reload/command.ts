@@ -3,9 +3,12 @@ import { configOption, exitWith, formatOption } from '../../command-options.ts';
 import type { ReloadOptions } from './reload.ts';
 
 const help = `
-Checks the file here first. Then it asks the daemon at server.http.listen, with the token of server.admin_token_env, to read its own file:
-tokens, pipelines, notifiers, log and the secrets directory hold at once, and settings that need a restart are named. If anything is wrong,
-the daemon goes on as it was, and everything that is wrong is told. Without a token, or for a worker: kill -HUP, or systemctl reload.`;
+Checks the file here first. Then it asks the daemon at server.http.listen, with
+the token of server.admin_token_env, to read its own file. Tokens, pipelines,
+notifiers, log and the secrets directory take effect immediately; settings that
+need a restart are listed. If anything is wrong, the daemon keeps its current
+configuration and every mistake is printed. Without a token, or for a worker:
+kill -HUP, or systemctl reload.`;
 
 export function reloadCommand(): Command {
   return new Command('reload')

@@ -21,12 +21,16 @@ export function runCommand(): Command {
       '--retry-for <duration>',
       'try destinations again that failed for a passing cause, like 30m (default: one try)',
     )
-    .option('--out <file>', 'with --dry-run: write the plan to this file')
+    .option('-o, --out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
+Examples:
+  waybill run --config waybill.yml --dry-run
+  waybill run --config waybill.yml --pipeline site
+
 Exit codes: 0 published or nothing to do, 1 something failed, 2 usage,
 configuration, secrets or a stale plan, 3 readers still have another release,
 because the one that the source holds was rolled back.`,

@@ -3,10 +3,18 @@ import { configOption, exitWith, verboseCommand } from '../../command-options.ts
 import type { ServeOptions } from './serve.ts';
 
 const help = `
-One process does all. With server.queue.driver: bullmq there may be more, on any number of hosts: each runs the API and workers
-(serve), the API alone (serve --no-workers) or workers alone (waybill worker).
+One process does all. With server.queue.driver: bullmq any number of hosts may
+share the work: each runs the API and workers (serve), the API alone (serve
+--no-workers) or workers alone (waybill worker).
 
-SIGTERM or SIGINT: takes no more uploads, finishes what runs within server.http.shutdown_timeout, exit code 0. A second one ends at once.`;
+Example:
+  waybill serve --config waybill.yml
+
+SIGTERM and SIGINT accept no more uploads and finish the current runs within
+server.http.shutdown_timeout. A second signal ends the daemon immediately.
+
+Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
+or secrets.`;
 
 export function serveCommand(): Command {
   return verboseCommand('serve', 'run the daemon: uploads over HTTP, published as they come')

@@ -26,7 +26,7 @@ function feedCommand(): Command {
     .addOption(formatOption())
     .addHelpText(
       'after',
-      '\nRuns until SIGINT or SIGTERM unless there are paths or --once. docs/weather-feeder.md',
+      '\nRuns until SIGINT or SIGTERM unless there are paths or --once.\ndocs/weather-feeder.md',
     )
     .action(async (paths: string[], _: unknown, command: Command) =>
       exitWith((await import('./feed.ts')).feedWeather(paths, command.optsWithGlobals<FeedOptions>())),

@@ -3,11 +3,17 @@ import { configOption, exitWith, verboseCommand } from '../../command-options.ts
 import type { WorkerCommandOptions } from './worker.ts';
 
 const help = `
-Give every daemon and worker the same configuration. server.http.max_concurrency bounds the publications of this process; one pipeline never
-publishes two uploads at once, whatever the number of hosts.
+Give every daemon and worker the same configuration. max_concurrency of
+server.http limits the publications of this process. One pipeline never
+publishes two uploads at once, on any number of hosts.
 
-SIGTERM or SIGINT: takes no more runs, finishes what runs within server.http.shutdown_timeout, gives back the rest for other workers, exit
-code 0. A second one ends at once, and other workers take up its runs after server.queue.worker_timeout.`;
+SIGTERM and SIGINT take no more runs, finish the current ones within
+server.http.shutdown_timeout, and give back the rest for other workers. A
+second signal ends the worker immediately, and other workers take its runs
+after server.queue.worker_timeout.
+
+Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
+or secrets.`;
 
 export function workerCommand(): Command {
   return verboseCommand(
