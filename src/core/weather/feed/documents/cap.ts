@@ -37,6 +37,9 @@ export function capOf(text: string, note: Note): Loadable {
   const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
+  // Only a Cancel says enough without one: which messages it refers to.
+  const isBareCancel = infos.length === 0 && cap['msgType'] === 'Cancel';
+  if (isBareCancel) infos.push({ event: 'Cancel', expires: cap['sent'] });
   if (infos.length === 0) throw new BrokenDocument('info is missing');
   const english = infos.filter((info) => /^en\b/i.test(textOf(info['language']) ?? 'en'));
   const kept = english.length === 0 ? infos.slice(0, 1) : english;
@@ -47,7 +50,10 @@ export function capOf(text: string, note: Note): Loadable {
     fetchedAt: instantOf(cap['sent'], 'sent', note),
     sourceUpdatedAt: null,
     alerts: kept.map((info, index) =>
-      alertOf(cap, info, { alert_id: index === 0 ? identifier : `${identifier}#${index + 1}`, note }),
+      alertOf(cap, info, {
+        alert_id: index === 0 ? identifier : `${identifier}#${index + 1}`,
+        note: isBareCancel ? () => undefined : note,
+      }),
     ),
   };
 }

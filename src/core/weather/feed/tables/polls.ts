@@ -114,13 +114,14 @@ function messageOf(table: string): string {
   return `regexp_replace(${table}.alert_id, '#[0-9]+$', '')`;
 }
 
-/** An Update of the alert `present`, or a Cancel of all its zones. */
+/** An Update of the alert `present`, or a Cancel of all its zones; a Cancel that names no zone is of all. */
 const laterMessage = `select from alert_references reference join alerts later on later.alert_id = reference.alert_id
   where reference.ref_id in (present.alert_id, ${messageOf('present')})
     and ${messageOf('later')} <> ${messageOf('present')} and later.status = present.status
-    and (later.message_type = 'Update' or (later.message_type = 'Cancel' and not exists (
-      select from alert_areas own where own.alert_id = present.alert_id and not exists (
-        select from alert_areas canceled where canceled.alert_id = later.alert_id and canceled.ugc = own.ugc))))`;
+    and (later.message_type = 'Update' or (later.message_type = 'Cancel' and (
+      not exists (select from alert_areas where alert_id = later.alert_id)
+      or not exists (select from alert_areas own where own.alert_id = present.alert_id and not exists (
+        select from alert_areas canceled where canceled.alert_id = later.alert_id and canceled.ugc = own.ugc)))))`;
 
 /** Tables of an earlier version have no kinds of zones. */
 async function hasKinds(statements: Statements): Promise<boolean> {
