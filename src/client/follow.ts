@@ -4,6 +4,7 @@ import type { RunRecord } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
 import type { Answer } from './http/exchange.ts';
 import { connectionFailure } from './http/failures.ts';
+import { parseRunRecord } from './run-record.ts';
 
 /** One run by its id, or all runs of these pipelines (left out: of all that the token is for). */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };
@@ -71,8 +72,9 @@ async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecor
         if (id !== undefined) place.lastId = id;
         if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
         // Oldest first, as they would have come.
-        if (event === 'snapshot') yield* (JSON.parse(data) as { runs: RunRecord[] }).runs.reverse();
-        else if (event === 'run') yield JSON.parse(data) as RunRecord;
+        if (event === 'snapshot')
+          yield* (JSON.parse(data) as { runs: unknown[] }).runs.reverse().map(parseRunRecord);
+        else if (event === 'run') yield parseRunRecord(JSON.parse(data));
       }
     }
   } catch (error) {

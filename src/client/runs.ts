@@ -1,6 +1,7 @@
 import { WaybillError } from '../core/errors.ts';
 import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
+import { parseRunRecord } from './run-record.ts';
 import { acceptedRun, type AcceptedRun } from './upload/accepted-run.ts';
 
 /** Which runs are meant; left out: all of the token's pipelines. */
@@ -33,20 +34,20 @@ export async function* listRuns(
   do {
     const answer = await connection.askJson(next === null ? { path: 'v1/runs', query } : { path: next });
     const body = answer.body as RunSearch;
-    for (const run of body.runs.slice(0, left)) yield run;
+    for (const run of body.runs.slice(0, left)) yield parseRunRecord(run);
     left -= body.runs.length;
     next = body.next;
   } while (next !== null && left > 0);
 }
 
 export async function showRun(connection: Connection, runId: string): Promise<RunRecord> {
-  return (await connection.askJson({ path: runPath(runId) })).body as RunRecord;
+  return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
 /** Cancels a run and returns its record: one that runs is still being stopped then. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
-  return (await connection.askJson({ method: 'POST', path })).body as RunRecord;
+  return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
 }
 
 /**
@@ -95,7 +96,7 @@ export async function waitForRun(
     const asked = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - asked) / 1000)));
     const answer = await connection.askJson({ path: runPath(runId), query: { wait: String(wait) } });
-    const run = answer.body as RunRecord;
+    const run = parseRunRecord(answer.body);
     onRecord?.(run);
     if (run.finished_at !== null) return run;
     const now = clock.monotonic();

@@ -264,8 +264,11 @@ t.test(
   'a run that the daemon forgot is uploaded again; one stream is gone on with where it ended',
   async (t) => {
     const accepted = (id: string): string => JSON.stringify({ run_id: id, status: 'accepted' });
-    const record = (more: object): string =>
-      JSON.stringify({ run_id: 'b', status: 'running', finished_at: null, ...more });
+    const record = (more: object): string => JSON.stringify({ ...running, ...more });
+    const running = {
+      ...{ run_id: 'b', pipeline_id: 'p', status: 'running', accepted_at: '2026-11-20T00:00:00Z' },
+      ...{ finished_at: null, progress: null, error: null, destinations: [] },
+    };
     const { url } = await scripted(t, [
       says('202 Accepted', accepted('a')),
       says('404 Not Found', ...problem('run_not_found', false)),

@@ -65,10 +65,10 @@ interface Place {
 const walked = ['publish_new', 'replace_catalog', 'force_replace of unmanaged content', 'prune', 'unpublish'];
 const actions: Action[] = scenarios
   .filter(({ action }) => walked.includes(action))
-  .map(({ action, prepare, work }) => ({
-    name: action,
-    prepare: async ({ destination }) => prepare(destination),
-    work: async ({ destination }) => work(destination),
+  .map((scenario) => ({
+    name: scenario.action,
+    prepare: async ({ destination }) => scenario.prepare(destination),
+    work: async ({ destination }) => scenario.work(destination),
   }));
 actions.push({
   name: 'publish a directory',

@@ -38,7 +38,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
       // Secrets of this process are no concern of the child's.
-      env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin' },
+      env: {},
     });
     child.on('message', (message: FromReader) => {
       if ('entries' in message) entries.push(...message.entries);

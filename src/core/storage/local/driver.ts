@@ -186,6 +186,7 @@ export async function localStorage(
         if (!removedAsEmpty(directory)) {
           const aside = listedKey(`${directory}.gone-${randomUUID()}`);
           renameSync(at(directory), at(aside));
+          handles.moved(directory);
           await removeTreeAt(handles, aside);
         }
       } catch (error) {

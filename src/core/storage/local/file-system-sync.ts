@@ -39,7 +39,7 @@ async function startShell(): Promise<Shell | null> {
   // Secrets of this process are no concern of the shell's.
   const child = spawn('/bin/sh', ['-c', loop], {
     stdio: ['pipe', 'pipe', 'ignore'],
-    env: { PATH: process.env['PATH'] ?? '/usr/bin:/bin' },
+    env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
   });
   return new Promise((resolve) => {
     child.once('error', () => resolve(null));

@@ -98,6 +98,12 @@ export class DirectoryHandles {
     await makeAllDurable<Key | ''>(paths, files, directories);
   }
 
+  /** Closes a directory that was moved, and those below it: their names stand for others from now on. */
+  moved(directory: Key): void {
+    for (const handle of this.#known.values())
+      if (handle.directory === directory || handle.directory.startsWith(`${directory}/`)) forget(handle);
+  }
+
   close(): void {
     for (const handle of this.#known.values()) forget(handle);
   }

@@ -130,6 +130,7 @@ export function localNames(
     if (lstatIfThere(to) !== undefined) return false;
     try {
       await directories.withParent(to, async () => renameSync(at(source), at(to)));
+      handles.moved(source);
       return true;
     } catch (error) {
       const isTaken = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR'].includes(errnoOf(error) ?? '');
