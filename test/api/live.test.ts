@@ -375,7 +375,12 @@ t.test('nobody loses the newest record of a run, however often they come and go'
       }
       return runResult('ok');
     },
-    { started: () => undefined, retried: () => undefined, superseded: () => undefined, finished: () => void (finishedRuns += 1) },
+    {
+      started: () => undefined,
+      retried: () => undefined,
+      superseded: () => undefined,
+      finished: () => void (finishedRuns += 1),
+    },
   );
   for (let run = 0; run < runs; run++) {
     if (run % 2 === 0) await uploaded(api, { ...asDocs, body: String(run) });
