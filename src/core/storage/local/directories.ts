@@ -27,9 +27,9 @@ export interface LocalDirectories {
   close(): void;
 }
 
-const maxAttempts = 50;
+const maxAttempts = 200;
 /** From this attempt on, a failure despite an existing directory is taken for a missing file. */
-const attemptsBeforeLooking = 10;
+const attemptsBeforeLooking = 100;
 
 export function localDirectories(
   storage: Pick<Storage, 'label'>,
