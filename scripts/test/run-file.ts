@@ -50,8 +50,8 @@ export const quietDomains = new URL('quiet-domains.mjs', import.meta.url).href;
 const processorTime = new URL('processor-time.mjs', import.meta.url).href;
 
 /**
- * A file that prints nothing for this long hangs, in milliseconds. On two cores that others use, too, a single
- * test of several processes takes five minutes.
+ * A file that prints nothing for this long hangs, in milliseconds. A single test of several processes takes
+ * five minutes on two cores that other programs use, too.
  */
 const silenceMs = 900_000;
 

@@ -28,7 +28,8 @@ export async function nameExchanger(directory: string): Promise<NameExchanger> {
   if (number === undefined) throw new Error(`the number of renameat2 is unknown for ${process.arch}`);
   const pipes = [path.join(directory, 'asked'), path.join(directory, 'answers')] as const;
   if (spawnSync('mkfifo', pipes).status !== 0) throw new Error('mkfifo failed');
-  // Opened for both, so that neither open waits for the other end. Kept apart from `fs`, which a test watches.
+  // Opened for both, so that neither open waits for the other end. The test watches `fs`, so these calls are
+  // kept apart from it.
   const [read, write, close] = [readSync, writeSync, closeSync];
   const [asked, answers] = [openSync(pipes[0], 'r+'), openSync(pipes[1], 'r+')];
   const helper = spawn('perl', ['-e', program, `${number}`, ...pipes], { stdio: 'inherit' });

@@ -27,9 +27,8 @@ export interface LocalDirectories {
   close(): void;
 }
 
-const maxAttempts = 200;
-/** From this attempt on, a failure despite an existing directory is taken for a missing file. */
-const attemptsBeforeLooking = 100;
+/** Another process may remove the directory between each making and use of it; it never goes on for long. */
+const maxAttempts = 1000;
 
 export function localDirectories(
   storage: Pick<Storage, 'label'>,
@@ -44,10 +43,8 @@ export function localDirectories(
           if (attempt > 1 || !handles.isOpen(parentOf(key))) create(parentOf(key));
           return await work();
         } catch (error) {
-          if (!isAbsent(error) || attempt === maxAttempts) throw error;
-          // The directory may exist again because other processes create and remove it all the time. If it
-          // still exists after several attempts, it is something else that is missing.
-          if (attempt >= attemptsBeforeLooking && isThere(parentOf(key))) throw error;
+          // If the directory is still the one that was used, something else is missing.
+          if (!isAbsent(error) || attempt === maxAttempts || !handles.isGone(parentOf(key))) throw error;
         }
       }
     },

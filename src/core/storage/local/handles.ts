@@ -88,6 +88,12 @@ export class DirectoryHandles {
     return this.#known.has(directory);
   }
 
+  /** Whether the directory is not open, or was removed or moved since it was opened. */
+  isGone(directory: Key | ''): boolean {
+    const known = this.#known.get(directory);
+    return known === undefined || fstatSync(known.descriptor).nlink === 0 || !this.#isCurrent(known);
+  }
+
   /** Makes the content of files and the names in directories durable. */
   async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
     const paths = {

@@ -20,27 +20,39 @@ export function readDirectory(
 ): void {
   const found: FileEntryWithStats[] = [];
   let emptyAnswers = 0;
+
   sftp.opendir(directory, (failure, handle) => {
-    if (failure instanceof Error) return void done(failure);
-    const finish = (error: Error | null): void =>
+    if (failure instanceof Error) {
+      done(failure);
+      return;
+    }
+    const finish = (error: Error | null): void => {
       sftp.close(handle, () => (error === null ? done(null, found) : done(error)));
-    const next = (): void =>
+    };
+    const next = (): void => {
       sftp.readdir(handle, (error, entries) => {
-        if (error instanceof Error) return void finish(answerOf(error) === endOfFile ? null : error);
-        // ssh2 leaves out `.` and `..`, which may be all that an answer holds.
-        emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
-        if (emptyAnswers > maxEmptyPages)
-          return void finish(distrusted(storage, 'it lists nothing without an end'));
-        for (const entry of entries) {
-          if (entry.filename === '.' || entry.filename === '..') continue;
-          if (!isName(entry.filename))
-            return void finish(distrusted(storage, `${JSON.stringify(entry.filename)} is no name of a file`));
-          found.push(entry);
+        if (error instanceof Error) {
+          finish(answerOf(error) === endOfFile ? null : error);
+          return;
         }
-        if (found.length > max)
-          return void finish(distrusted(storage, `a directory has more than ${max} entries`));
-        next();
+        const fault = take(entries);
+        if (fault === null) next();
+        else finish(distrusted(storage, fault));
       });
+    };
     next();
   });
+
+  /** Returns why the server is not trusted; null if it is. */
+  function take(entries: readonly FileEntryWithStats[]): string | null {
+    // ssh2 leaves out `.` and `..`, which may be all that an answer holds.
+    emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
+    if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
+    for (const entry of entries) {
+      if (entry.filename === '.' || entry.filename === '..') continue;
+      if (!isName(entry.filename)) return `${JSON.stringify(entry.filename)} is not a name of a file`;
+      found.push(entry);
+    }
+    return found.length > max ? `a directory has more than ${max} entries` : null;
+  }
 }
