@@ -821,7 +821,6 @@ const provocations: Record<string, Record<string, Provocation>> = {
     unsupported_media_type: retry('/runs/none', { headers: { 'content-type': 'text/plain' }, body: '{}' }),
     invalid_request: retry('/runs/none', { headers: json, body: '{"why": "so"}' }),
     queue_unavailable: away(retry('/runs/none')),
-    server_busy: memoryTaken(retry('/runs/none', { headers: json, body: '{}' })),
     upload_timeout: stalled(
       uploadHead(
         { 'Content-Type': 'application/json', 'Content-Length': 2 },

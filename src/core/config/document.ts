@@ -27,7 +27,7 @@ export interface ConfigDocument {
       max_connections: number;
       max_streams: number;
       max_streams_per_client: number;
-      max_uploads_per_token: number;
+      max_uploads_per_token?: number;
       max_body_memory: string | number;
       protect_scene_maps: boolean;
       shutdown_timeout: string;
@@ -39,7 +39,7 @@ export interface ConfigDocument {
     resumable: {
       max_uploads: number;
       max_bytes?: string | number;
-      max_uploads_per_token: number;
+      max_uploads_per_token?: number;
       max_bytes_per_token?: string | number;
       retention: string;
     };

@@ -84,10 +84,10 @@ const http = map({
       'Streams of events that one token, or one client address without a token, may have open at once; one more is answered with 429 quota_exceeded.',
     ),
   max_uploads_per_token: integer(1, 100_000)
-    .default(16)
     .description(
-      'Archives that one token may be sending at once, to all its pipelines; one more is answered with 429 quota_exceeded.',
-    ),
+      'Archives that one token may be sending at once, to all its pipelines; one more is answered with 429 quota_exceeded. Without it, half of queue_size if there are several upload_tokens.',
+    )
+    .example(16),
   max_body_memory: size({ atLeast: 16 * 1024 * 1024 })
     .default('64MiB')
     .description(
@@ -143,13 +143,13 @@ const resumable = map({
     )
     .example('20GiB'),
   max_uploads_per_token: integer(1, 100_000)
-    .default(16)
     .description(
-      'Partial uploads that one token may have at once; one more is answered with 429 quota_exceeded.',
-    ),
+      'Partial uploads that one token may have at once; one more is answered with 429 quota_exceeded. Without it, half of max_uploads if there are several upload_tokens.',
+    )
+    .example(16),
   max_bytes_per_token: size({ atLeast: 1 })
     .description(
-      'Bytes that those of one token may have together; a single one may have more. Without it, half of max_bytes.',
+      'Bytes that those of one token may have together; a single one may have more. Without it, half of max_bytes if there are several upload_tokens.',
     )
     .example('10GiB'),
   retention: duration({ atLeast: '1s', atMost: '366d' })

@@ -38,13 +38,16 @@ export function localDirectories(
 
   return {
     async withParent(key, work) {
+      const parent = parentOf(key);
       for (let attempt = 1; ; attempt += 1) {
+        let used: object | undefined;
         try {
-          if (attempt > 1 || !handles.isOpen(parentOf(key))) create(parentOf(key));
+          if (attempt > 1 || !handles.isOpen(parent)) create(parent);
+          used = handles.opened(parent);
           return await work();
         } catch (error) {
           // If the directory is still the one that was used, something else is missing.
-          if (!isAbsent(error) || attempt === maxAttempts || !handles.isGone(parentOf(key))) throw error;
+          if (!isAbsent(error) || attempt === maxAttempts || handles.isStill(parent, used)) throw error;
         }
       }
     },

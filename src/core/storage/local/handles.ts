@@ -88,10 +88,16 @@ export class DirectoryHandles {
     return this.#known.has(directory);
   }
 
-  /** Whether the directory is not open, or was removed or moved since it was opened. */
-  isGone(directory: Key | ''): boolean {
+  /** A token for the open directory of this name, for `isStill`; undefined if none is open. */
+  opened(directory: Key | ''): object | undefined {
+    return this.#known.get(directory);
+  }
+
+  /** Whether the directory that `opened` returned is open, and has been neither removed nor moved since. */
+  isStill(directory: Key | '', opened: object | undefined): boolean {
     const known = this.#known.get(directory);
-    return known === undefined || fstatSync(known.descriptor).nlink === 0 || !this.#isCurrent(known);
+    if (known === undefined || known !== opened) return false;
+    return fstatSync(known.descriptor).nlink > 0 && this.#isCurrent(known);
   }
 
   /** Makes the content of files and the names in directories durable. */

@@ -25,7 +25,13 @@ t.test('a pipeline whose Redis is away, or that is paused, is not told to be wel
 
 t.test('what is most to be known of a pipeline leads to the run that it is about', (t) => {
   const now = new Date('2026-11-20T01:04:03Z');
-  const accepted = { run_id: 'maps.1', accepted_at: '2026-11-20T01:02:03Z', error: null, destinations: [] };
+  const accepted = {
+    run_id: 'maps.1',
+    accepted_at: '2026-11-20T01:02:03Z',
+    error: null,
+    destinations: [],
+    next_try_at: null,
+  };
   const last = (more: object): PipelineState => ({ ...state, last_run: { ...accepted, ...more } as never });
   const failure = { code: 'unmanaged_content', message: 'it is in the way' };
   const failed = last({ status: 'failed', finished_at: '2026-11-20T01:03:03Z', error: failure });
@@ -45,7 +51,7 @@ t.test('pipelines that need attention come first', (t) => {
   const run = (status: string): RunRecord =>
     ({
       ...{ run_id: 'x.1', status, error: null, destinations: [], accepted_at: '2026-11-20T01:02:03Z' },
-      ...{ started_at: null, finished_at: '2026-11-20T01:03:03Z' },
+      ...{ started_at: null, finished_at: '2026-11-20T01:03:03Z', next_try_at: null },
       ...(status === 'failed' ? { error: { code: 'unmanaged_content', message: 'in the way' } } : {}),
     }) as never;
   const pipeline = (id: string, more: Partial<PipelineState>, ...runs: RunRecord[]) => ({
