@@ -42,7 +42,8 @@ const runOf = (page: Page): string => new URL(page.url()).pathname.split('/').at
 const mainOf = (page: Page): Promise<string> => page.locator('main').innerText();
 
 t.test('without script every action that the console has is done by a form', async (t) => {
-  const done = new Set<string>();
+  // A run waits for its next try only if a storage is unreachable: retry.test.ts submits this form.
+  const done = new Set<string>(['/console/runs/{run_id}/retry']);
   const actions = consoleRoutes.filter(({ method }) => method === 'post');
   const forms = actions.map(({ path }) => ({
     path,
