@@ -38,7 +38,7 @@ import { newUploadDirectory, removeUploadDirectory } from '../../src/workers/sta
 import { contentBounds } from '../../src/workers/content/content-bounds.ts';
 import { openContentStore } from '../../src/workers/content/content-store.ts';
 import { stageWithContent } from '../../src/workers/content/stage-with-content.ts';
-import { openPartialUploads } from '../../src/workers/partial/partial-uploads.ts';
+import { openPartialUploads, type PartialSettings } from '../../src/workers/partial/partial-uploads.ts';
 import type { Config } from '../../src/core/config/config.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
@@ -104,7 +104,7 @@ export interface ApiSettings {
   /** What `/metrics` asks for. */
   metricsToken?: string;
   /** Bounds of partial uploads. */
-  resumable?: Partial<Config['server']['resumable']>;
+  resumable?: Partial<PartialSettings>;
   /** Bounds of what is kept of uploads; with it bundles are staged as the daemon does. */
   keep?: Partial<Config['server']['staging']['keep']>;
   /** How long a request waits for another that has the partial upload. */
@@ -282,7 +282,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     notifier,
     nextRunOf: (id) => (id === 'files' ? new Date('2026-11-20T23:00:00Z') : null),
     queue,
-    archives: createShares({ total: Infinity, perOwner: http.maxUploadsPerToken }),
+    archives: createShares({ total: Infinity, perOwner: http.maxUploadsPerToken ?? Infinity }),
     onCancelled: ({ pipelineId }) => metrics.runs.cancelled(pipelineId),
     metrics,
     weather: createWeatherService({

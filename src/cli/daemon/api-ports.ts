@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
+import { quotasOf } from './quotas.ts';
 import { errorRecord, WaybillError } from '../../core/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
@@ -94,7 +95,7 @@ export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
     notifier,
     nextRunOf: (pipelineId) => parts.scheduler.nextRun(pipelineId),
     queue: coordinator.queue,
-    archives: createShares({ total: Infinity, perOwner: config.server.http.maxUploadsPerToken }),
+    archives: createShares({ total: Infinity, perOwner: quotasOf(config).uploads }),
     onCancelled: ({ pipelineId, runId }) => {
       metrics?.runs.cancelled(pipelineId);
       notifier.notify(runFailure(pipelineId, runId, errorRecord(cancelled())));

@@ -1,3 +1,4 @@
+import { quotasOf } from './quotas.ts';
 import type { Timer } from '../../core/clock.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { replaceable, type Replaceable } from '../../core/current.ts';
@@ -134,7 +135,7 @@ export async function openDaemon(
   const partialUploads = await openPartialUploads({
     ...foundation,
     staging: config.server.staging.directory,
-    settings: config.server.resumable,
+    settings: { ...config.server.resumable, ...quotasOf(config).partialUploads },
   });
   onFailure(() => partialUploads.close());
   const content = await openContentStore({

@@ -65,7 +65,8 @@ export interface ServerConfig {
     maxStreams: number;
     /** Of one token, or of one client address without a token. */
     maxStreamsPerClient: number;
-    maxUploadsPerToken: number;
+    /** null: half of the whole if there are several tokens. */
+    maxUploadsPerToken: number | null;
     /** Bytes that the bodies of requests with a token may take in memory together. */
     maxBodyMemory: number;
     shutdownTimeoutMs: number;
@@ -89,8 +90,9 @@ export interface ServerConfig {
   resumable: {
     maxUploads: number;
     maxBytes: number;
-    maxUploadsPerToken: number;
-    maxBytesPerToken: number;
+    /** null: half of the whole if there are several tokens. */
+    maxUploadsPerToken: number | null;
+    maxBytesPerToken: number | null;
     retentionMs: number;
   };
   worker: {

@@ -46,7 +46,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
       scopes,
       expiresAt: expires === undefined ? null : dateOf(accepted(parseInstant(expires))),
     })),
-    server: resolveServer(document.server, base, document.upload_tokens.length),
+    server: resolveServer(document.server, base),
     log: document.log,
     tracing: resolveTracing(document.tracing),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
@@ -68,7 +68,7 @@ function resolveTracing(tracing: ConfigDocument['tracing']): Config['tracing'] {
   };
 }
 
-function resolveServer(server: ConfigDocument['server'], base: PathBase, tokens: number): ServerConfig {
+function resolveServer(server: ConfigDocument['server'], base: PathBase): ServerConfig {
   const { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env } = server;
   return {
     http: {
@@ -84,7 +84,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase, tokens:
       maxConnections: http.max_connections,
       maxStreams: http.max_streams,
       maxStreamsPerClient: http.max_streams_per_client,
-      maxUploadsPerToken: http.max_uploads_per_token ?? shareOf(http.queue_size, tokens),
+      maxUploadsPerToken: http.max_uploads_per_token ?? null,
       maxBodyMemory: resolveSize(http.max_body_memory),
       shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
       protectRuns: http.protect_runs,
@@ -100,30 +100,21 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase, tokens:
       mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
-    resumable: resolveResumable(resumable, tokens),
+    resumable: resolveResumable(resumable),
     worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, staging, base),
   };
 }
 
-/** The part of `total` that one of so many tokens may take: none takes all of it from the others. */
-function shareOf(total: number, tokens: number): number {
-  return tokens > 1 ? Math.ceil(total / 2) : total;
-}
-
-function resolveResumable(
-  resumable: ConfigDocument['server']['resumable'],
-  tokens: number,
-): ServerConfig['resumable'] {
+function resolveResumable(resumable: ConfigDocument['server']['resumable']): ServerConfig['resumable'] {
   const { max_bytes, max_bytes_per_token } = resumable;
   const maxBytes = max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(max_bytes);
   return {
     maxUploads: resumable.max_uploads,
     maxBytes,
-    maxUploadsPerToken: resumable.max_uploads_per_token ?? shareOf(resumable.max_uploads, tokens),
-    maxBytesPerToken:
-      max_bytes_per_token === undefined ? shareOf(maxBytes, tokens) : resolveSize(max_bytes_per_token),
+    maxUploadsPerToken: resumable.max_uploads_per_token ?? null,
+    maxBytesPerToken: max_bytes_per_token === undefined ? null : resolveSize(max_bytes_per_token),
     retentionMs: resolveDuration(resumable.retention),
   };
 }
