@@ -1,4 +1,4 @@
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
@@ -13,6 +13,7 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { logLines } from '../../src/cli/log-lines.ts';
 import { serviceManager } from '../../src/cli/service-manager.ts';
@@ -308,7 +309,7 @@ t.test('systemd hears of reloads, those that are refused included, and that they
 });
 
 t.test('a reload that ends while the process stops tells systemd nothing', async (t) => {
-  const { socket, heard } = await hearing(t);
+  const { socket, heard, until } = await hearing(t);
   const env = { NOTIFY_SOCKET: socket, PATH: process.env['PATH'] };
   const manager = serviceManager({ env, pid: process.pid, clock: manualClock(), log: silentLog });
   manager.reloading();
@@ -318,9 +319,12 @@ t.test('a reload that ends while the process stops tells systemd nothing', async
   manager.stopping('finishing');
   manager.reloaded();
   await manager.close();
+  // The socket keeps the order, so everything the manager sent has been printed before this.
+  await promisify(execFile)('systemd-notify', ['STATUS=end'], { env });
+  await until(/STATUS=end\n/);
   t.match(
     heard(),
-    /^READY=1\nSTATUS=working\nBARRIER=1\nRELOADING=1\n.*\n.*\nBARRIER=1\nSTOPPING=1\nSTATUS=finishing\nBARRIER=1\n$/,
+    /^READY=1\nSTATUS=working\nBARRIER=1\nRELOADING=1\n.*\n.*\nBARRIER=1\nSTOPPING=1\nSTATUS=finishing\nBARRIER=1\nSTATUS=end\n/,
   );
 });
 
