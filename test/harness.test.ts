@@ -140,6 +140,28 @@ t.test('an interrupt ends the tests and all processes that they started, and say
   t.same(pids().map(hasEnded), [true, true], 'both processes are gone');
 });
 
+t.test('a failed file runs again alone, and is reported as flaky if it passes then', async (t) => {
+  const run = (...args: string[]): { status: number | null; stdout: string } =>
+    spawnSync(process.execPath, ['--import=tsx', 'scripts/test.ts', ...args], {
+      encoding: 'utf8',
+      env: { ...process.env, WAYBILL_TEST_JOBS: '2', MARKER_FILE: path.join(t.testdir({}), 'ran') },
+    });
+  const [flaky, failing] = ['test/fixtures/harness/flaky.ts', 'test/fixtures/harness/failing.ts'];
+  const lenient = run(flaky);
+  t.equal(lenient.status, 0);
+  t.match(
+    lenient.stdout,
+    `FLAKY   ${flaky} › only the second run passes > ran before\n\n1 passed, 0 failed, 1 flaky\n`,
+  );
+  const both = run(flaky, failing);
+  t.equal(both.status, 1, 'a file that fails twice fails the run');
+  t.match(both.stdout, `FLAKY   ${flaky}`);
+  t.match(both.stdout, `FAILED  ${failing}`);
+  const strict = run('--strict', flaky);
+  t.equal(strict.status, 1);
+  t.match(strict.stdout, `FAILED  ${flaky}`);
+});
+
 t.test(
   'a run has all tests but the matrix, and CI adds the matrix suite that the commit chooses',
   async (t) => {
@@ -178,7 +200,15 @@ t.test('each commit has its own seed, and always the same one', async (t) => {
 t.test('an exhaustive suite is resumed only if it passed on the same sources', async (t) => {
   const file = path.join(t.testdir({}), 'results.json');
   const result: FileResult = {
-    ...{ file: 'test/faults/a.test.ts', passed: 7, failures: [], skipped: [], stderr: '', exit: '' },
+    ...{
+      file: 'test/faults/a.test.ts',
+      passed: 7,
+      failures: [],
+      skipped: [],
+      flaky: [],
+      stderr: '',
+      exit: '',
+    },
     ...{ ms: 1500, processorMs: 900, told: ['12 points walked', '3 kills'] },
   };
   const results = exhaustiveResults(file, { commit: 'abc', label: 'abc' });

@@ -19,6 +19,8 @@ export interface FileResult {
   file: string;
   passed: number;
   failures: Finding[];
+  /** Failures of a first run, if the file passed when it ran again alone. */
+  flaky: Finding[];
   skipped: Finding[];
   /** What the tests report about themselves, such as their coverage: comments that begin with `told:`. */
   told: string[];
@@ -68,17 +70,16 @@ export async function runFile(
   const [disk, memory] = directories;
   for (const directory of directories) if (directory !== undefined) makeDirectory(directory);
   const result: FileResult = {
-    ...{
-      file,
-      passed: 0,
-      failures: [],
-      skipped: [],
-      told: [],
-      stderr: '',
-      exit: '',
-      ms: 0,
-      processorMs: null,
-    },
+    file,
+    passed: 0,
+    failures: [],
+    flaky: [],
+    skipped: [],
+    told: [],
+    stderr: '',
+    exit: '',
+    ms: 0,
+    processorMs: null,
   };
   const fail = (name: string, detail: string): void => void result.failures.push({ name, detail });
   const started = performance.now();
