@@ -35,11 +35,10 @@ t.test('every relative link leads to a file, and to a heading that is there', as
   t.ok(followed > 30, `${followed} links were followed`);
 });
 
-t.test('every page of docs/ is in both tables of contents', async (t) => {
-  const inReadme = linksOf(readFileSync('README.md', 'utf8'));
+t.test('docs/README.md lists every page of docs/', async (t) => {
+  t.ok(linksOf(readFileSync('README.md', 'utf8')).includes('docs/README.md'));
   const inContents = linksOf(readFileSync('docs/README.md', 'utf8'));
   for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md')) {
-    t.ok(inReadme.includes(page), `README.md leads to ${page}`);
     t.ok(inContents.includes(path.basename(page)), `docs/README.md leads to ${page}`);
   }
 });
