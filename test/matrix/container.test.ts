@@ -146,7 +146,8 @@ cat > /dev/null
   });
   await Promise.race([once(child.stdout, 'data'), ended.then(() => Promise.reject(new Error('no mounts')))]);
   const [first = ''] = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').split(' ');
-  return ['nsenter', '--target', first, '--mount', '--pid', 'chroot', rootOfImage];
+  // Entering a mount namespace leaves a chroot of the test itself; --root returns to it.
+  return ['nsenter', '--target', first, '--mount', '--pid', '--root', 'chroot', rootOfImage];
 }
 
 /** As `waybill init` writes it, at the places of the container. */

@@ -58,7 +58,10 @@ export async function makeCleanRoot(t: Pick<Test, 'teardown'>, release: 'trixie'
   });
   await Promise.race([once(child.stdout, 'data'), ended.then(() => Promise.reject(new Error('no root')))]);
   const [first = ''] = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').split(' ');
-  return { directory, through: ['nsenter', '--target', first, '--mount', '--pid', 'chroot', directory] };
+  return {
+    directory,
+    through: ['nsenter', '--target', first, '--mount', '--pid', '--root', 'chroot', directory],
+  };
 }
 
 /** Its files, as an archive that is made when it is first asked for, in half a minute. */
