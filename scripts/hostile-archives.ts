@@ -7,18 +7,20 @@ import { asWaybillError, type WaybillError } from '../src/core/errors.ts';
 import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archives.ts';
 import { inChunks } from '../test/fixtures/tar.ts';
 
-/** `docs/hostile-archives.md`: what the daemon answers to each archive of the tests that tries something. */
+/** `docs/hostile-archives.md`: the answer to each archive of the fixture, without its hint. */
 export async function hostileArchiveReference(): Promise<string> {
   const rows: string[] = [];
   for (const [name, [, archive]] of Object.entries(hostileArchives)) {
-    const { status, code, detail } = problemOf(await refusalOf(archive), '');
-    rows.push(`| ${cell(name)} | ${status} | \`${code}\` | ${cell(detail)} |`);
+    const error = await refusalOf(archive);
+    const { status, code } = problemOf(error, '');
+    rows.push(`| ${cell(name)} | ${status} | \`${code}\` | ${cell(error.message)} |`);
   }
   return `# Hostile archives
 
-What the daemon answers to archives that try something, or are damaged. Nothing of them is left in staging, no run begins, and the connection is answered. This page is
-made from the archives that the tests build (\`npm run generate\`), and a test sends each of them to a daemon and holds its answer to this table. The limits
-there are ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files.
+The daemon rejects malicious and damaged archives. It answers the request, starts no run and leaves nothing in staging.
+
+A test uploads each archive below and compares the answer. Its limits are ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files. Each answer
+ends with a hint, which this table omits.
 
 | ${rows.length} archives | status | code | answer |
 | --- | --- | --- | --- |
@@ -41,10 +43,10 @@ async function refusalOf(archive: Buffer): Promise<WaybillError> {
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
-  throw new Error('a hostile archive was taken');
+  throw new Error('a hostile archive was accepted');
 }
 
-/** On one line, and as it is. */
+/** `text` on one line, with Markdown escaped. */
 function cell(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/[\\|<>*_`[\]]/g, '\\$&');
 }

@@ -142,7 +142,7 @@ t.test('the plan counts what a load takes', async (t) => {
   const asking = { ...costs, idle: { ...costs.idle, process: { ...nothing, redisMs: 200 } } };
   const tooMany = needsOf({ name: 'any', runsPerSecond: 1000, dashboards: 0 }, asking);
   t.match(tooMany, { shards: Infinity, lookingShare: 1 }, 'four workers ask each Redis for 800 ms');
-  t.match(needsTable(asking), /\| Redis \|.* no number \|/);
+  t.match(needsTable(asking), /\| Redis \|.* not possible \|/);
   let before = 0;
   for (const load of loads.slice(0, 4)) {
     const { hosts } = needsOf(load, costs);

@@ -58,10 +58,10 @@ export function needsOf(load: Load, costs: Costs): Needs {
     ((runsPerSecond * bytes.upload + changes * bytes.event + reads * bytes.weather) * 8) / 1e6;
   const firstLimit = limitOf(
     {
-      'workers, each of which hears of every run': queue.lookingMs / 1000 / busy,
+      'every worker is notified of every run': queue.lookingMs / 1000 / busy,
       'the network of a host': megabitsPerSecond / hostMegabits / hosts,
     },
-    { 'the main thread of an API': api.processes, 'the processors of workers': workers, Redis: shards },
+    { 'main thread of the API': api.processes, 'the processors of workers': workers, Redis: shards },
   );
   return {
     ...{ apis: api.processes, workers, shards, hosts, firstLimit },

@@ -21,13 +21,13 @@ export function costTable(costs: Costs): string {
   return table(
     ['', 'main thread', 'other threads', 'Redis', 'Redis commands', 'network', 'S3 requests'],
     [
-      queueRow('an upload of two small files, until its 202', upload, kib(bytes.upload)),
+      queueRow('an upload of two small files, up to its 202', upload, kib(bytes.upload)),
       queueRow('its run', run, '–', `${s3Requests.created}; ${s3Requests.unchanged} with nothing to do`),
-      queueRow('the same, in each other worker', otherWorker),
+      queueRow('notifying each other worker of it', otherWorker),
       queueRow('a poll of a run', poll, kib(bytes.poll)),
       queueRow('a change of a run, for each subscriber', event, kib(bytes.event)),
-      queueRow('a worker, each second', idle.process),
-      queueRow('a worker, each second, for each pipeline', idle.pipeline),
+      queueRow('an idle worker, per second', idle.process),
+      queueRow('an idle worker, per second and pipeline', idle.pipeline),
       weatherRow('a weather read from memory', weather.kept),
       weatherRow(`a weather read from PostgreSQL (${ms(weather.read.databaseMs)} there)`, weather.read),
     ],
@@ -43,21 +43,21 @@ export function needsTable(costs: Costs): string {
   return table(
     ['', ...needs.map(({ name }) => name)],
     [
-      of('runs a second', ({ runsPerSecond }) => count(runsPerSecond)),
+      of('runs per second', ({ runsPerSecond }) => count(runsPerSecond)),
       of('dashboards', ({ dashboards }) => count(dashboards)),
       of('API processes', ({ apis }) => count(apis)),
       of('worker processes', ({ workers }) => count(workers)),
-      of('hosts of 8 cores for both', ({ hosts }) => count(hosts)),
+      of('hosts of 8 cores', ({ hosts }) => count(hosts)),
       of('Redis', ({ shards }) => count(shards)),
       of(
-        'of their time, for workers that look for work',
+        'Redis time for workers looking for runs',
         ({ lookingShare }) => `${(lookingShare * 100).toFixed(0)} %`,
       ),
       of('pipelines, at least', ({ pipelines }) => count(pipelines)),
       of('weather readers', ({ weatherReaders }) => count(weatherReaders)),
       of('network, Mbit/s', ({ megabitsPerSecond }) => count(megabitsPerSecond)),
-      of('requests to S3 a second, if it is the destination', (one) => count(one.s3RequestsPerSecond)),
-      of('the first limit', ({ firstLimit }) => firstLimit),
+      of('S3 requests per second, if S3 is the destination', (one) => count(one.s3RequestsPerSecond)),
+      of('first limit', ({ firstLimit }) => firstLimit),
     ],
   );
 }
@@ -95,5 +95,5 @@ function kib(bytes: number): string {
 }
 
 function count(value: number): string {
-  return Number.isFinite(value) ? Math.ceil(value).toLocaleString('en') : 'no number';
+  return Number.isFinite(value) ? Math.ceil(value).toLocaleString('en') : 'not possible';
 }
