@@ -1,16 +1,20 @@
 import { isatty } from 'node:tty';
-import { stripVTControlCharacters } from 'node:util';
 import pc from 'picocolors';
 import type { ErrorRecord, WaybillError } from '../core/errors.ts';
 import { describeFinding, type Finding } from '../core/finding.ts';
 import { jsonDocument } from '../core/json-document.ts';
 import { silentLog, type Log } from '../core/log.ts';
+import { formatDuration } from '../core/settings/units.ts';
+import { belowLabel, widthOf, wrapped } from './wrap.ts';
 
 /** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
-  /** Writes one line. Control characters, line breaks included, are escaped: names come from outside. */
+  /**
+   * Writes one line, wrapped to the terminal if it is one. Control characters, line breaks included, are
+   * escaped: names come from outside.
+   */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
   /** Tells people something, on stderr; nothing with `--format json`. */
@@ -100,12 +104,9 @@ export function columns(rows: readonly (readonly string[])[], indent = ''): stri
   );
 }
 
-/**
- * In code points, without colours: close enough for a column. A table of character widths would take longer
- * to load than the rest of the output.
- */
-function widthOf(cell: string): number {
-  return Array.from(stripVTControlCharacters(cell)).length;
+/** `0.03 s`, `0.4 s`, `12.0 s`, `3m 5s`. */
+export function tookText(ms: number): string {
+  return ms < 60_000 ? `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s` : formatDuration(ms);
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {
@@ -119,9 +120,10 @@ function lineWriter(
   const { NO_COLOR, TERM } = process.env;
   // An empty NO_COLOR counts as unset: no-color.org.
   const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && isatty(stream.fd);
+  const width = stream.isTTY && stream.columns > 0 ? stream.columns : Infinity;
   return {
     style: pc.createColors(isColoured),
-    line: (text) => void stream.write(`${printable(text, isColoured)}\n`),
+    line: (text) => void stream.write(`${wrapped(printable(text, isColoured), width, belowLabel(width))}\n`),
   };
 }
 

@@ -24,6 +24,7 @@ import { verifyCommand } from './commands/verify/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { workerCommand } from './commands/worker/command.ts';
 import { columnsOf, tolerateBrokenPipes, writeNow } from './standard-streams.ts';
+import { wrapped } from './wrap.ts';
 
 /** By group and name, in the order of the help. Each loads what it needs when it runs. */
 const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {
@@ -78,7 +79,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .option('--no-color', 'no colours, whatever the terminal')
     .configureHelp({ showGlobalOptions: true, subcommandTerm: termOf })
     .configureOutput({
-      writeOut: (text) => writeNow(1, fitted(text, columnsOf(1))),
+      writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
       writeErr: (text) => writeNow(2, text),
       // A usage error is then printed as a document (`main.ts`).
       outputError: (text, write) =>
@@ -165,24 +166,6 @@ export function textAfterHelp(command: Command): string {
   // Commander keeps these texts as listeners, but its types do not say that a command is an emitter.
   (command as unknown as EventEmitter).emit('afterHelp', { error: false, command, write });
   return text.trim();
-}
-
-/** Wraps the lines that are wider than the terminal, between words and with their own indentation. Pure. */
-export function fitted(text: string, width: number): string {
-  return text
-    .split('\n')
-    .flatMap((line) => {
-      const indent = /^ */.exec(line)?.[0] ?? '';
-      const lines: string[] = [];
-      let current = line;
-      for (;;) {
-        const at = current.length <= width ? -1 : current.lastIndexOf(' ', width);
-        if (at <= indent.length) return [...lines, current];
-        lines.push(current.slice(0, at).trimEnd());
-        current = indent + current.slice(at).trimStart();
-      }
-    })
-    .join('\n');
 }
 
 /** The command that the arguments name, as words and as the command. */

@@ -31,8 +31,30 @@ export function timeLeft(
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
-/** A progress bar on stderr if that is a terminal; otherwise nothing. */
-export function progressBar(isWanted: boolean): ProgressBar {
+/** Bytes a second since the bar began; nothing while that would be a guess. Pure. */
+function rateText(bytes: number, tookMs: number): string {
+  return tookMs < soonestMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
+}
+
+/**
+ * The format of a bar that fits into the width: narrow terminals show no rate, and only wide ones the name.
+ * Pure.
+ */
+export function barFormat(total: number, width: number): { format: string; barsize: number } {
+  if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
+  // Percentage, "1023.9 MiB of 1023.9 MiB", "59m 59s left" and the blanks between them.
+  const taken = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
+  const rate = width < 80 ? '' : '{rate}  ';
+  const format = `${width < 100 ? '' : '{name}'}{bar} {percentage}%  {done} of {all}  ${rate}{left}`;
+  return { format, barsize: Math.max(6, Math.min(30, width - taken)) };
+}
+
+/**
+ * A progress bar on stderr if that is a terminal; otherwise nothing.
+ *
+ * @param name The pipeline or file that the bytes belong to.
+ */
+export function progressBar(isWanted: boolean, name = ''): ProgressBar {
   const nothing = (): void => undefined;
   if (!isWanted || !process.stderr.isTTY)
     return { onProgress: nothing, expect: nothing, onBytes: nothing, stop: nothing };
@@ -48,16 +70,18 @@ export function progressBar(isWanted: boolean): ProgressBar {
     isShown = true;
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
       if (isStopped) return;
-      const format =
-        total === 0 ? '{done} read, {duration_formatted}' : '{bar} {percentage}%  {done} of {all}  {left}';
+      const width = process.stderr.columns > 0 ? process.stderr.columns : 80;
+      const { format, barsize } = barFormat(total, width);
       const single = new SingleBar(
-        { stream: process.stderr, clearOnComplete: true, hideCursor: true, format },
+        { stream: process.stderr, clearOnComplete: true, hideCursor: true, format, barsize },
         Presets.shades_classic,
       );
       const begun = { done, atMs: systemClock.monotonic() };
       const payload = (): object => ({
         done: formatSize(done),
         all: formatSize(total),
+        name: name === '' ? '' : `${name.length > 20 ? `${name.slice(0, 19)}…` : name}  `,
+        rate: rateText(done - begun.done, systemClock.monotonic() - begun.atMs),
         left: timeLeft({ done, total, nowMs: systemClock.monotonic() }, begun),
       });
       single.start(Math.max(total, 1), done, payload());

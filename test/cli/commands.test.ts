@@ -6,7 +6,8 @@ import { createInterface } from 'node:readline';
 import * as tar from 'tar';
 import type { Command } from 'commander';
 import t from 'tap';
-import { fitted, makeProgram } from '../../src/cli/program.ts';
+import { makeProgram } from '../../src/cli/program.ts';
+import { wrapped } from '../../src/cli/wrap.ts';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
@@ -25,7 +26,7 @@ t.test('every help fits in 60 columns, names exit codes, and groups the commands
   const all = (command: Command): Command[] => [command, ...command.commands.flatMap(all)];
   for (const command of all(makeProgram())) {
     const lines: string[] = [];
-    command.configureOutput({ writeOut: (text) => void lines.push(...fitted(text, 60).split('\n')) });
+    command.configureOutput({ writeOut: (text) => void lines.push(...wrapped(text, 60).split('\n')) });
     for (const each of all(command)) each.configureOutput({ getOutHelpWidth: () => 60 });
     command.outputHelp();
     const words = command.name();
@@ -258,7 +259,7 @@ t.test('what verify says to do mends what was altered, where a run alone trusts 
   t.match(command('verify'), {
     status: 1,
     stdout:
-      /failed {2}1 output not as published\nnext: remove what differs, then `waybill reconcile-state` and `waybill run`/,
+      /failed {2}1 file not as published .*\nnext: remove what differs, then `waybill reconcile-state` and `waybill run`/,
   });
   t.match(command('run').stdout, /skip_same/);
   rmSync(altered);

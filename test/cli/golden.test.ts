@@ -38,6 +38,7 @@ t.test('a session', async (t) => {
     const { status, stdout, stderr } = waybill(args, { cwd: place });
     const text = (stdout + stderr.replace(/^(?=.)/gm, '! '))
       .replaceAll(place, 'PLACE')
+      .replace(/ in [\d.]+ s(?=\b)/g, ' in TIME')
       .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (time) => (created.has(time) ? time : 'WHEN'));
     told.push(`$ waybill ${args.join(' ')}\n${text}[${status}]\n`);
   };

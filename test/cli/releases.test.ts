@@ -104,7 +104,7 @@ t.test('a run says what was linked, and which release it made', async (t) => {
     manifest(['index.html', 'assets/same.css', 'only-1.txt'], '2026-11-21T00:00:00Z'),
   );
   const told = run('run', '--dry-run');
-  t.match(told.stdout, /replace_catalog +1 output, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
+  t.match(told.stdout, /replace_catalog +1 file, 7 B, 2 linked, release 20261121T000000Z-[0-9a-f]{8}/);
   const done = document(t, run('run', '--format', 'json'));
   t.match(done, {
     pipelines: [

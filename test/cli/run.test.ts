@@ -100,15 +100,15 @@ t.test('text: what a person sees', async (t) => {
   const { status, stdout, stderr } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(status, 0);
   t.equal(
-    stdout.replaceAll(place, 'PLACE'),
+    stdout.replaceAll(place, 'PLACE').replace(/ in [\d.]+ s /, ' in TIME '),
     [
       'maps  2 bundles',
       '  web  PLACE/web',
-      '    ✓  target=one  publish_new  2 outputs, 2 B  there is no state and no content',
-      '    ✓  target=two  publish_new  1 output, 5 B   there is no state and no content',
+      '    + target=one  publish_new  2 files, 2 B',
+      '    + target=two  publish_new  1 file, 5 B',
       '  root  PLACE/root',
-      '    ✓  target=.  publish_new  1 output, 5 B  there is no state and no content',
-      'done  publish_new=3',
+      '    + target=.  publish_new  1 file, 5 B',
+      'published 3, unchanged 0, failed 0 in TIME (12 B)  publish_new=3',
       '',
     ].join('\n'),
   );
@@ -130,7 +130,7 @@ t.test('--dry-run decides the same and changes nothing', async (t) => {
     { path: 'sub/b.txt', fate: 'add', why: 'not_recorded' },
   ]);
   const text = waybill(['run', '-c', 'c.yml', '--dry-run'], { cwd: place });
-  t.match(text.stdout, /add {2}sub\/b\.txt/);
+  t.match(text.stdout, /\+ sub\/b\.txt/);
   t.match(text.stdout, /dry run, nothing was written/);
   t.same(fingerprint(place), before);
 });
@@ -158,7 +158,7 @@ t.test(
     t.equal(readFileSync(path.join(place, 'web/one/theirs.txt'), 'utf8'), 'theirs');
     t.match(
       waybill(['run', '-c', 'c.yml'], { cwd: place }).stdout,
-      /✗ {2}target=one {2}fail_unmanaged[^]*next:[^]*--force/,
+      /✗ target=one +fail_unmanaged[^]*next:[^]*--force/,
     );
 
     const forced = waybill(['run', '-c', 'c.yml', '--force', '--format', 'json'], { cwd: place });
@@ -283,7 +283,7 @@ t.test('a source that cannot be read fails each destination that it was meant fo
   const { stdout } = waybill(['run', '-c', 'c.yml'], { cwd: place });
   t.equal(stdout.match(/not a directory|is no directory/g)?.length, 1, 'the reason is told once');
   t.equal(stdout.match(/nothing was published/g)?.length, 2);
-  t.match(stdout, /failed {2}failed_destinations=2/);
+  t.match(stdout, /failed {2}published 0, unchanged 0, failed 2 .*failed_destinations=2/);
 });
 
 t.test('an invalid bundle is named with its place, and keeps only itself from being published', async (t) => {
@@ -478,22 +478,22 @@ t.test('a failure stays one where the reader stops reading', async (t) => {
 });
 
 t.test('a name from outside cannot steer the terminal or forge a line', async (t) => {
-  const name = 'b\u001b[2J\u009b31m\ndone  publish_new=9';
+  const name = 'b\u001b[2J\u009b31m\npublished 9  publish_new=9';
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   mkdirSync(path.join(place, 'source', name));
   writeFileSync(path.join(place, 'source', name, 'manifest.json'), manifest(['a.txt']));
   for (const command of ['run', 'validate', 'inspect']) {
     const { stdout, stderr } = waybill([command, '-c', 'c.yml', '-p', 'maps'], { cwd: place });
-    t.match(stdout, /b\\u001b\[2J\\u009b31m\\ndone/, `${command} shows it escaped`);
+    t.match(stdout, /b\\u001b\[2J\\u009b31m\\npublished/, `${command} shows it escaped`);
     t.notMatch(stdout + stderr, new RegExp('[\\u001b\\u009b]'), command);
-    t.notMatch(stdout, /^done {2}publish_new=9/m, command);
+    t.notMatch(stdout, /^published 9 {2}publish_new=9/m, command);
   }
 });
 
 t.test('a pipeline named twice runs once, and a name that is nearly right is guessed', async (t) => {
   const place = t.testdir({ source: { one: source.one }, 'c.yml': configuration([web]) });
   const { stdout } = waybill(['run', '-c', 'c.yml', '-p', 'maps', '-p', 'maps'], { cwd: place });
-  t.match(stdout, /\ndone {2}publish_new=1\n$/);
+  t.match(stdout, /\npublished 1, unchanged 0, failed 0 in [\d.]+ s \(2 B\) {2}publish_new=1\n$/);
   for (const wrong of [
     ['-p', 'mpas'],
     ['-d', 'wbe'],
@@ -517,10 +517,10 @@ t.test('a long list of changes is cut at 20 for each destination, unless all was
   });
   const dryRun = ['run', '-c', 'c.yml', '--dry-run'];
   const cut = waybill(dryRun, { cwd: place }).stdout;
-  t.equal(cut.match(/^ {6}add {2}/gm)?.length, 40);
+  t.equal(cut.match(/^ {6}\+ /gm)?.length, 40);
   t.equal(cut.match(/… and 10 more changes \(--verbose shows all\)/g)?.length, 2);
   const whole = waybill([...dryRun, '--verbose'], { cwd: place }).stdout;
-  t.equal(whole.match(/^ {6}add {2}/gm)?.length, 60);
+  t.equal(whole.match(/^ {6}\+ /gm)?.length, 60);
   t.notMatch(whole, /more change/);
 });
 
@@ -556,7 +556,7 @@ t.test('what the source no longer holds: inspected, reported, predicted, removed
   });
   t.match(run(), {
     status: 0,
-    stdout: /target=one +orphan .*it stays published[^]*skip_same=1 {2}orphans=1/,
+    stdout: /! target=one +orphan .*it stays published[^]*skip_same=1 orphans=1/,
   });
   t.match(runDocument(t, run('--format', 'json')), {
     pipelines: [{ destinations: [{ orphans: [{ ...orphan, action: 'keep' }] }] }],
@@ -567,11 +567,11 @@ t.test('what the source no longer holds: inspected, reported, predicted, removed
   t.match(planned, { status: 0, stdout: /target=one +unpublish .*it would be removed/ });
   t.match(planned.stderr, /^note {2}the plan was written to .*\n$/, 'without a warning');
   const predicted = run('--dry-run');
+  t.match(predicted.stdout, /- target=one +unpublish +2 files, 2 B +.*it would be removed\n +- a\.txt/);
   t.match(
     predicted.stdout,
-    /target=one +unpublish +2 outputs, 2 B +.*it would be removed\n +remove {2}a\.txt/,
+    /would publish 0, unchanged 1, would remove 1, failed 0; dry run, nothing was written {2}skip_same=1 unpublish=1/,
   );
-  t.match(predicted.stdout, /nothing was written: skip_same=1 {2}unpublish=1/);
   t.same(fingerprint(at('web')), before, 'until here nothing was changed');
   const done = run('--format', 'json');
   t.equal(done.status, 0, done.stderr);

@@ -45,8 +45,8 @@ t.test('a destination that fails at setup has the action `error`, in text and in
   );
   for (const args of [['run', '--dry-run'], ['run']]) {
     const text = waybill(place, args);
-    t.match(text.stdout, /^ {4}✗ {2}error\n {6}failed: .*\n/m, `${args.join(' ')}: no path is known`);
-    t.match(text.stdout, /^ {4}✗ {2}target=\. {2}error\n/m, `${args.join(' ')}: a fixed destination`);
+    t.match(text.stdout, /^ {4}✗ error\n {6}failed: .*\n/m, `${args.join(' ')}: no path is known`);
+    t.match(text.stdout, /^ {4}✗ target=\. {2}error\n/m, `${args.join(' ')}: a fixed destination`);
     const json = waybill(place, [...args, '--format', 'json']);
     t.equal(json.status, 1);
     const { pipelines } = document(t, json) as { pipelines: [{ destinations: [unknown, unknown, unknown] }] };
@@ -64,7 +64,7 @@ t.test('an unreadable source gives every destination the action `error`', async 
   rmSync(path.join(place, 'source'), { recursive: true });
   for (const args of [['run', '--dry-run'], ['run']]) {
     const ended = waybill(place, args);
-    t.match(ended, { status: 1, stdout: /^ {4}✗ {2}error {2}nothing was published/m });
+    t.match(ended, { status: 1, stdout: /^ {4}✗ error {2}nothing was published/m });
     const json = waybill(place, [...args, '--format', 'json']);
     const actions = [{ action: 'error', error: { code: 'storage_not_found' } }];
     t.match(document(t, json), { pipelines: [{ destinations: [{ actions }, { actions }] }] });

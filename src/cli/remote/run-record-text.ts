@@ -1,9 +1,12 @@
 import type { RunRecord } from '../../client/client.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
 import { formatSize } from '../../core/settings/units.ts';
-import { columns, plural, type Output, type Style } from '../output.ts';
+import { reasonText, signOf } from '../action-text.ts';
+import { localTime } from '../local-time.ts';
+import { columns, plural, tookText, type Output, type Style } from '../output.ts';
 
 type RunError = NonNullable<RunRecord['error']>;
+type RunDestination = RunRecord['destinations'][number];
 
 /** The record of one run as people read it. `locate` gives findings the files as they are called here. */
 export function printRun(
@@ -15,7 +18,7 @@ export function printRun(
   const took =
     run.finished_at === null
       ? ''
-      : `  ${style.dim(`${(Date.parse(run.finished_at) - Date.parse(run.accepted_at)) / 1000} s`)}`;
+      : `  ${style.dim(`in ${tookText(Date.parse(run.finished_at) - Date.parse(run.accepted_at))}`)}`;
   output.data(`${statusText(run, style)}  ${run.run_id}${took}`);
   const tries = triesText(run);
   if (tries !== null) output.data(`  ${tries}`);
@@ -31,14 +34,14 @@ export function printRun(
     });
   if (run.next_try_at !== null && run.last_error !== null) printReason(run.last_error, output, locate, '  ');
   if (run.error !== null) printReason(run.error, output, locate, '  ');
-  for (const destination of run.destinations) {
-    const { destination_id: id, action, destination_path: path, error } = destination;
-    const mark = error === null ? style.green('✓') : style.red('✗');
-    output.data(
-      `  ${mark}  ${style.cyan(id)}  ${action}  target=${path ?? '?'}${error === null ? `  ${amount(destination)}` : ''}`,
-    );
-    if (error !== null) printReason(error, output, locate, '       ');
-  }
+  const rows = columns(
+    run.destinations.map((destination) => destinationRow(destination, style)),
+    '  ',
+  );
+  run.destinations.forEach(({ error }, index) => {
+    output.data(rows[index] ?? '');
+    if (error !== null) printReason(error, output, locate, '    ');
+  });
   for (const failed of run.failed_deliveries) output.data(`  ${deliveryText(failed, style)}`);
   const omitted = run.failed_deliveries_omitted;
   if (omitted > 0) output.data(`  ${omitted} more ${omitted === 1 ? 'delivery' : 'deliveries'} failed`);
@@ -86,7 +89,7 @@ export function retryNotes(output: Output): (run: RunRecord) => void {
 export function runLines(runs: readonly RunRecord[], style: Style): string[] {
   return columns(
     runs.map((run) => [
-      run.accepted_at.replace(/\.\d+Z$/, 'Z'),
+      localTime(run.accepted_at),
       statusText(run, style),
       run.run_id,
       style.dim(summaryOf(run)),
@@ -109,12 +112,28 @@ function statusText({ status }: RunRecord, style: Style): string {
   return status === 'failed' ? style.red(status) : style.yellow(status);
 }
 
-function amount(destination: RunRecord['destinations'][number]): string {
-  const { outputs_written: written, outputs_linked: linked, release } = destination;
-  const { outputs_kept: kept, outputs_removed: removed } = destination;
-  const counts = `${written} written${linked > 0 ? `, ${linked} linked` : ''}, ${kept} kept, ${removed} removed`;
-  const end = release === null ? '' : `, release ${release}`;
-  return `${counts}, ${formatSize(destination.bytes_written)}${end}`;
+function destinationRow(destination: RunDestination, style: Style): string[] {
+  const { destination_id: id, action, destination_path: path, error } = destination;
+  return [
+    `${signOf(action, error, style)} ${style.cyan(id)}`,
+    `target=${path ?? '?'}`,
+    action,
+    error === null ? amount(destination) : '',
+    style.dim(reasonText(destination.reason, error)),
+  ];
+}
+
+function amount(destination: RunDestination): string {
+  const { outputs_written: written, outputs_linked: linked, release, bytes_written: bytes } = destination;
+  const { action, outputs_kept: kept, outputs_removed: removed } = destination;
+  if (action === 'skip_same') return '';
+  return [
+    ...(written > 0 ? [plural(written, 'file'), formatSize(bytes)] : []),
+    ...(linked > 0 ? [`${linked} linked`] : []),
+    ...(kept > 0 ? [`${kept} kept`] : []),
+    ...(removed > 0 ? [`${removed} removed`] : []),
+    ...(release === null ? [] : [`release ${release}`]),
+  ].join(', ');
 }
 
 function printReason(

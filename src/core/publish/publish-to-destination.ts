@@ -205,7 +205,7 @@ function rootWarnings(destination: DestinationConfig, { action }: ActionResult, 
   const what =
     action === 'force_replace'
       ? 'everything below the destination root'
-      : 'the outputs of this pipeline at the destination root';
+      : 'the content that this pipeline published at the destination root';
   const message = `target=.: ${what} ${dryRun ? 'would be' : 'was'} replaced (${describeLocation(destination.location)})`;
   return [finding('warning', 'destination_root_replaced', message)];
 }

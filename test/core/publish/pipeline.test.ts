@@ -377,7 +377,7 @@ t.test('replacing the destination root is warned of, as what it is', async (t) =
   await stand.add('b', { 'a.txt': '2' });
   t.same(await warned({ workflow: 'additive' }), [], 'upsert_additive');
   await stand.add('b', { 'a.txt': '3' });
-  const outputs = 'the outputs of this pipeline at the destination root';
+  const outputs = 'the content that this pipeline published at the destination root';
   t.same(await warned({ request: { dryRun: true } }), replaced(`${outputs} would be replaced`));
   t.same(await warned({}), replaced(`${outputs} was replaced`));
   await put(stand.web, '.publisher.json', '{');

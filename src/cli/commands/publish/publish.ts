@@ -2,6 +2,7 @@ import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { homedir, userInfo } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
+import { systemClock } from '../../../core/clock.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/errors.ts';
@@ -48,6 +49,7 @@ export async function publish(
   const loaded = await load(text);
   if (options.force && !options.dryRun && !options.yes) await confirmForce(destinations.length);
   if (options.save !== undefined) save(options.save, text);
+  const begunMs = systemClock.monotonic();
   return untilStopped(async (signal) => {
     const setUp = await prepare(loaded, { output, verbose: options.verbose, signal });
     const result = await runAll(
@@ -58,7 +60,14 @@ export async function publish(
       },
     );
     if (output.isJson) output.json('run', result);
-    else printRun(withoutSelection(result), output, { verbose: options.verbose, stopped: signal.aborted });
+    else {
+      const tookMs = systemClock.monotonic() - begunMs;
+      printRun(withoutSelection(result), output, {
+        verbose: options.verbose,
+        stopped: signal.aborted,
+        tookMs,
+      });
+    }
     const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
     if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
     if (!allSucceeded(result.pipelines)) return 1;

@@ -1,27 +1,34 @@
 import type { Plan } from '../../../client/client.ts';
 import { describeFinding } from '../../../core/finding.ts';
 import { columns, plural, type Output } from '../../output.ts';
+import { reasonText, signOf } from '../../action-text.ts';
 
-/** What publishing an upload would do, as people read it. */
+/** A plan as people read it: what publishing an upload would do. */
 export function printPlan(plan: Plan, output: Output): void {
   const { style } = output;
   for (const { destinations, error } of plan.pipelines) {
-    if (error !== null) output.data(`${style.red('✗')}  ${error.code}  ${error.message}`);
+    if (error !== null) output.data(`${style.red('✗')} ${error.code}  ${error.message}`);
     for (const { destination_id: id, actions, error: failure } of destinations) {
-      const mark = failure === null ? style.green('✓') : style.red('✗');
-      output.data(`${mark}  ${style.cyan(id)}`);
+      output.data(failure === null ? style.cyan(id) : `${style.red('✗')} ${style.cyan(id)}`);
       if (failure !== null) printReason(failure, output);
-      const rows = actions.map(({ destination_path: target, action, changes, reason }) => [
-        `target=${target}`,
+      const rows = actions.map(({ destination_path: target, action, changes, reason, error: wrong }) => [
+        `${signOf(action, wrong, style)} target=${target}`,
         action,
-        plural(changes.length, 'change'),
-        style.dim(reason?.message ?? ''),
+        action === 'skip_same' ? '' : plural(changes.length, 'change'),
+        style.dim(reasonText(reason, wrong)),
       ]);
-      for (const line of columns(rows, '   ')) output.data(line);
+      for (const line of columns(rows, '  ')) output.data(line);
       for (const { error: wrong } of actions) if (wrong !== null) printReason(wrong, output);
     }
   }
-  output.data(style.dim('nothing was published; --format json has the fate of each path'));
+  output.data(`${countsText(plan)}; dry run, nothing was published (--format json lists each path)`);
+}
+
+function countsText({ pipelines }: Plan): string {
+  const actions = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.actions));
+  const failed = actions.filter(({ error }) => error !== null).length;
+  const unchanged = actions.filter(({ action }) => action === 'skip_same').length;
+  return `would publish ${actions.length - failed - unchanged}, unchanged ${unchanged}, failed ${failed}`;
 }
 
 /** Whether a publication would fail at any destination. */

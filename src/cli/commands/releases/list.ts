@@ -2,6 +2,7 @@ import type { ReleaseView } from '../../../core/releases/describe.ts';
 import { atDestination, listReleases, type ListedPath } from '../../../core/releases/place.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
+import { localTime } from '../../local-time.ts';
 import { setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';
 import { pathOf, releasesDestination } from './place.ts';
@@ -39,9 +40,9 @@ function print(paths: readonly ListedPath[], output: Output): void {
   for (const { destinationPath, releases, foreignTarget, channels } of paths) {
     output.data(`${style.bold(`target=${destinationPath}`)}  ${plural(releases.length, 'release')}`);
     if (foreignTarget !== null)
-      output.data(`  ${style.red(`the pointer leads to "${foreignTarget}", which is no release`)}`);
+      output.data(`  ${style.red(`the pointer names "${foreignTarget}", which is not a release`)}`);
     for (const { name, release, expiresAt } of channels)
-      output.data(`  channel ${style.cyan(name)} → ${release ?? 'nothing'}, until ${expiresAt}`);
+      output.data(`  channel ${style.cyan(name)} → ${release ?? 'nothing'}, until ${localTime(expiresAt)}`);
     for (const line of columns(
       releases.map((release) => row(release, output)),
       '  ',
@@ -54,16 +55,16 @@ function print(paths: readonly ListedPath[], output: Output): void {
 function row(release: ReleaseView, { style }: Output): string[] {
   const { id, isCurrent, outputs, bytes, bundle, activatedAt } = release;
   return [
-    isCurrent ? style.green('→') : ' ',
-    id,
-    outputs === null ? '-' : `${plural(outputs, 'output')}, ${formatSize(bytes ?? 0)}`,
+    `${isCurrent ? style.green('→') : ' '} ${id}`,
+    outputs === null ? '-' : plural(outputs, 'file'),
+    outputs === null ? '-' : formatSize(bytes ?? 0),
     bundle === null ? '-' : bundle.path,
-    activatedAt === null ? 'never current' : `since ${activatedAt}`,
-    standing(release).join(', '),
+    activatedAt === null ? 'never current' : `since ${localTime(activatedAt)}`,
+    stateOf(release).join(', '),
   ];
 }
 
-function standing(release: ReleaseView): string[] {
+function stateOf(release: ReleaseView): string[] {
   return [
     ...(release.isCurrent ? ['current'] : []),
     ...release.channels.map((name) => `channel ${name}`),

@@ -2,7 +2,7 @@ import type { OrphanResult, PipelineResult } from '../../../core/publish/results
 import { formatSize } from '../../../core/settings/units.ts';
 import { columns, plural, type Output } from '../../output.ts';
 
-/** So many outputs of one orphan are listed, unless everything was asked for. */
+/** The outputs of one orphan that are listed without --verbose. */
 const outputsShown = 20;
 
 /** What a run did, or would do, with the orphans of one destination. */
@@ -12,11 +12,10 @@ export function printOrphans(
   { dryRun, verbose }: { dryRun: boolean; verbose: boolean },
 ): void {
   const rows = orphans.map(({ destinationPath, action, outputs, bytes }) => [
-    action === 'error' ? style.red('✗') : style.yellow('!'),
-    `target=${destinationPath}`,
+    `${signOf(action, style)} target=${destinationPath}`,
     action === 'keep' ? 'orphan' : action,
-    `${plural(outputs.length, 'output')}, ${formatSize(bytes)}`,
-    style.dim(said(action, dryRun)),
+    `${plural(outputs.length, 'file')}, ${formatSize(bytes)}`,
+    style.dim(meaningOf(action, dryRun)),
   ]);
   for (const [index, line] of columns(rows, '    ').entries()) {
     data(line);
@@ -29,14 +28,19 @@ export function printOrphans(
     }
     if (action !== 'unpublish' || (!dryRun && !verbose)) continue;
     const shown = verbose ? outputs : outputs.slice(0, outputsShown);
-    for (const path of shown) data(style.dim(`      remove  ${path}`));
-    const unsaid = outputs.length - shown.length;
-    if (unsaid > 0) data(style.dim(`      … and ${plural(unsaid, 'more output')} (--verbose shows all)`));
+    for (const path of shown) data(style.dim(`      - ${path}`));
+    const hidden = outputs.length - shown.length;
+    if (hidden > 0) data(style.dim(`      … and ${plural(hidden, 'more file')} (--verbose shows all)`));
   }
 }
 
-function said(action: OrphanResult['action'], dryRun: boolean): string {
-  const gone = 'the source does not hold it any more';
+function signOf(action: OrphanResult['action'], style: Output['style']): string {
+  if (action === 'error') return style.red('✗');
+  return action === 'unpublish' ? style.red('-') : style.yellow('!');
+}
+
+function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
+  const gone = 'no longer in the source';
   if (action === 'unpublish') return `${gone}; ${dryRun ? 'it would be removed' : 'it was removed'}`;
   return action === 'keep' ? `${gone}; it stays published` : gone;
 }

@@ -1,3 +1,4 @@
+import { systemClock } from '../../../core/clock.ts';
 import { finding, type Finding } from '../../../core/finding.ts';
 import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/plan-file/decision-record.ts';
 import type { PlanFile } from '../../../core/plan-file/plan-file.ts';
@@ -23,6 +24,7 @@ export async function run(options: RunOptions): Promise<number> {
   refuseContradictions(options);
   const retryForMs = retryForOf(options.retryFor);
   const plan = options.plan === undefined ? null : await readPlan(options.plan);
+  const begunMs = systemClock.monotonic();
   return untilStopped(async (signal) => {
     const ids = plan === null ? options.pipeline : plan.targets.map(({ pipeline_id }) => pipeline_id);
     const preparing = setUp({
@@ -49,7 +51,12 @@ export async function run(options: RunOptions): Promise<number> {
     );
     const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
-    else printRun(result, output, { verbose: options.verbose, stopped: signal.aborted });
+    else
+      printRun(result, output, {
+        verbose: options.verbose,
+        stopped: signal.aborted,
+        tookMs: systemClock.monotonic() - begunMs,
+      });
     const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.config}`);
     if (!allSucceeded(result.pipelines)) return 1;
     return isHeldBack ? heldBackExitCode : 0;
@@ -134,7 +141,7 @@ export async function runAll(
   const pipelines: PipelineResult[] = [];
   for (const { pipeline, destinations } of chosen) {
     if (context.signal?.aborted === true) break;
-    const bar = progressBar(options.format === 'text');
+    const bar = progressBar(options.format === 'text', pipeline.id);
     try {
       // What a dry run plans to write never comes; what it reads does.
       const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };

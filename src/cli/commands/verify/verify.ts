@@ -1,3 +1,4 @@
+import { systemClock } from '../../../core/clock.ts';
 import { formatSize } from '../../../core/settings/units.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import { withReleasers } from '../../../core/lifecycle.ts';
@@ -7,7 +8,7 @@ import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/unfinished.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
 import type { ConfiguredOptions } from '../../options.ts';
-import { makeOutput, plural, type Output } from '../../output.ts';
+import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output.ts';
 import { progressBar } from '../../progress.ts';
 import { chooseDestinations, setUp } from '../../set-up.ts';
 import { endedBySignal, untilStopped } from '../../stop-signal.ts';
@@ -57,9 +58,10 @@ async function verifyAll(
     ...(signal === undefined ? {} : { signal }),
     ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
   });
+  const begunMs = systemClock.monotonic();
   const chosen = chooseDestinations(config, options);
   const results: DestinationVerification[] = [];
-  const bar = progressBar(!output.isJson);
+  const bar = progressBar(!output.isJson, 'verify');
   for (const { pipeline, destinations } of chosen) {
     for (const destination of destinations) {
       const { id, location, fileConcurrency } = destination;
@@ -86,14 +88,10 @@ async function verifyAll(
   if (output.isJson) output.json('verify', { clean, destinations: results, warnings });
   else {
     for (const warning of warnings) output.warn(warning);
-    print(results, { clean, dryRun: options.dryRun === true }, output);
+    const tookMs = systemClock.monotonic() - begunMs;
+    print(results, { clean, dryRun: options.dryRun === true, tookMs }, output);
   }
   return clean ? 0 : 1;
-}
-
-function tell({ message, hint }: ErrorRecord, { data, style }: Output): void {
-  data(`  ${style.red(message)}`);
-  if (hint !== null) data(`  ${style.cyan('next:')} ${hint}`);
 }
 
 type PathResult = DestinationVerification['paths'][number];
@@ -104,53 +102,93 @@ function isClean({ differing, error, interrupted, repair: done }: PathResult, dr
   return (differing.length === 0 || isMended) && error === null && !interrupted;
 }
 
-function print(
-  results: readonly DestinationVerification[],
-  { clean, dryRun }: { clean: boolean; dryRun: boolean },
-  output: Output,
-): void {
+interface VerifyText {
+  clean: boolean;
+  dryRun: boolean;
+  tookMs: number;
+}
+
+function print(results: readonly DestinationVerification[], options: VerifyText, output: Output): void {
   const { style } = output;
   for (const { pipelineId, destinationId, location, paths, error } of results) {
     output.data(`${style.cyan(`${pipelineId}/${destinationId}`)}  ${style.dim(location)}`);
-    if (error !== null) tell(error, output);
-    for (const path of paths) {
-      const { destinationPath, verified, skipped, bytes, differing, interrupted } = path;
-      const state = isClean(path, dryRun) ? style.green('✓') : style.red('✗');
-      output.data(
-        `  ${state} target=${destinationPath}  ${plural(verified, 'output')}, ${formatSize(bytes)} read${skipped === 0 ? '' : `, ${skipped} not in the subset`}`,
-      );
-      if (interrupted)
-        output.data(
-          `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
-        );
-      if (path.unfinishedRelease !== null)
-        output.data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
-      if (path.error !== null) output.data(`    ${style.red(path.error.message)}`);
-      for (const { path: name, problem, expected, found } of differing)
-        output.data(
-          `    ${style.red(problem.padEnd(7))}  ${name}  expected ${expected}${found === null ? '' : `, found ${found}`}`,
-        );
-      if (path.repair !== null) printRepair(path.repair, dryRun, output);
-    }
+    if (error !== null) printFailure(error, output);
+    const lines = columns(
+      paths.map((path) => rowOf(path, options.dryRun, style)),
+      '  ',
+    );
+    paths.forEach((path, index) => printPath(path, lines[index] ?? '', options.dryRun, output));
   }
-  const mended = results.flatMap(({ paths }) => paths.flatMap(({ repair: done }) => done?.repaired ?? []));
+  printSummary(results, options, output);
+}
+
+function printFailure({ message, hint }: ErrorRecord, { data, style }: Output): void {
+  data(`  ${style.red(`failed: ${message}`)}`);
+  if (hint !== null) data(`  ${style.cyan('next:')} ${hint}`);
+}
+
+function rowOf(path: PathResult, dryRun: boolean, style: Style): string[] {
+  const { destinationPath, verified, skipped, bytes, differing } = path;
+  const sign = isClean(path, dryRun) ? style.green('✓') : style.red('✗');
+  const counts = [
+    `${plural(verified, 'file')}, ${formatSize(bytes)} read`,
+    ...(skipped === 0 ? [] : [`${skipped} not in the subset`]),
+    ...(differing.length === 0 ? [] : [style.red(`${differing.length} not as published`)]),
+  ];
+  return [`${sign} target=${destinationPath}`, counts.join(', ')];
+}
+
+function printPath(path: PathResult, row: string, dryRun: boolean, output: Output): void {
+  const { data, style } = output;
+  data(row);
+  if (path.interrupted)
+    data(
+      `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
+    );
+  if (path.unfinishedRelease !== null)
+    data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
+  if (path.error !== null) data(`    ${style.red(path.error.message)}`);
+  const rows = path.differing.map(({ path: name, problem, expected, found }) => {
+    const sign = problem === 'missing' ? '-' : '~';
+    const instead = found === null ? '' : `, found ${shortDigest(found)}`;
+    return [`${style.red(sign)} ${name}`, `${problem}: expected ${shortDigest(expected)}${instead}`];
+  });
+  for (const line of columns(rows, '    ')) data(line);
+  if (path.repair !== null) printRepair(path.repair, dryRun, output);
+}
+
+/** A digest with the digits that tell two files apart; `--format json` has all of them. */
+function shortDigest(text: string): string {
+  return text.replace(/(sha256:[0-9a-f]{12})[0-9a-f]{52}/g, '$1…');
+}
+
+function printSummary(
+  results: readonly DestinationVerification[],
+  { clean, tookMs }: VerifyText,
+  { data, style }: Output,
+): void {
+  const paths = results.flatMap((result) => result.paths);
+  const files = paths.reduce((sum, { verified }) => sum + verified, 0);
+  const bytes = paths.reduce((sum, path) => sum + path.bytes, 0);
+  const read = `${plural(files, 'file')}, ${formatSize(bytes)} read in ${tookText(tookMs)}`;
   if (clean) {
-    const whole = results.every(({ paths }) => paths.every(({ skipped }) => skipped === 0));
-    const what = whole ? 'every recorded output is' : 'every recorded output of the subset is';
-    const again = mended.length === 0 ? '' : `; ${plural(mended.length, 'output')} written again`;
-    output.data(`${style.green('clean')}  ${what} as it was published${again}`);
+    const repaired = paths.flatMap(({ repair: done }) => done?.repaired ?? []);
+    const isWhole = paths.every(({ skipped }) => skipped === 0);
+    const what = isWhole ? 'every recorded output is' : 'every recorded output of the subset is';
+    const again = repaired.length === 0 ? '' : `; ${plural(repaired.length, 'file')} written again`;
+    data(`${style.green('clean')}  ${what} as it was published${again} (${read})`);
     return;
   }
-  const differing = results.flatMap(({ paths }) => paths.flatMap((path) => path.differing));
+  const differing = paths.flatMap((path) => path.differing);
   const what =
     differing.length === 0
       ? 'not all could be verified'
-      : `${plural(differing.length, 'output')} not as published`;
-  output.data(`${style.red('failed')}  ${what}`);
-  if (results.some(({ paths }) => paths.some(({ repair: done }) => done !== null))) return;
-  // `run` trusts the records and would say `skip_same`.
+      : `${plural(differing.length, 'file')} not as published`;
+  data(`${style.red('failed')}  ${what} (${read})`);
+  if (paths.some(({ repair: done }) => done !== null)) return;
+  // `run` compares records only and would report `skip_same`.
   if (differing.length > 0)
-    output.data(
+    data(
       `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
     );
 }
