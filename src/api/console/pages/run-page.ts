@@ -26,7 +26,7 @@ export async function showRun(visit: Visit<RunParams>): Promise<void> {
   const ids = record.channel === null ? pipeline.destinations.map((one) => one.destination_id) : [];
   const view = runView(record, ids, parts.clock.now());
   show(visit, {
-    title: `Run ${runId}`,
+    title: view.title,
     template: 'run',
     crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: runId }],
     view: {

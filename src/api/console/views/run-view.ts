@@ -18,7 +18,8 @@ import {
 
 export interface RunView {
   id: string;
-  pipelineId: string;
+  /** From where to where, e.g. `docs → website`. */
+  title: string;
   status: Mark;
   isOver: boolean;
   trigger: string;
@@ -77,7 +78,7 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
   const begun = run.started_at ?? run.finished_at;
   return {
     id: run.run_id,
-    pipelineId: run.pipeline_id,
+    title: titleOf(run, destinationIds),
     status: statusMark(run),
     isOver: run.finished_at !== null,
     trigger: triggers[run.triggered_by.kind],
@@ -101,6 +102,11 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     })),
     deliveriesOmitted: run.failed_deliveries_omitted,
   };
+}
+
+function titleOf({ pipeline_id: pipeline, channel }: RunRecord, destinationIds: readonly string[]): string {
+  if (channel !== null) return `${pipeline} → channel ${channel}`;
+  return `${pipeline} → ${destinationIds.length > 3 ? `${destinationIds.length} destinations` : destinationIds.join(', ')}`;
 }
 
 function retryOf({
