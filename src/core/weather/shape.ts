@@ -26,7 +26,9 @@ const turn = 360;
 export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   const lists = ringListsOf(geometry);
   if (!lists?.every((rings) => rings.length > 0 && rings.every(isRing))) return unknown('unreadable');
-  return lists.length === 0 ? empty : known(lists.map((rings) => polygonOf(rings as Ring[])));
+  if (lists.length === 0) return empty;
+  const polygons = lists.map((rings) => polygonOf(rings as Ring[])).filter(hasArea);
+  return polygons.length === 0 ? unknown('unreadable') : known(polygons);
 }
 
 /** The same for a geometry that passed `geometryCheck`; a point has none. */
@@ -85,6 +87,10 @@ export function isPosition(value: unknown): value is Point {
 
 function isWithin(value: unknown, bound: number): value is number {
   return typeof value === 'number' && Number.isFinite(value) && Math.abs(value) <= bound;
+}
+
+function hasArea({ box }: Polygon): boolean {
+  return box.west < box.east && box.south < box.north;
 }
 
 function polygonOf([outer = [], ...holes]: readonly Ring[]): Polygon {

@@ -10,7 +10,7 @@ import { apart, type MapStation } from './map-stations.ts';
 import { paragraphsOf, type Paragraph } from './paragraphs.ts';
 import { dataOf } from './section.ts';
 import { overlaps, states, wholeCountry } from './states.ts';
-import { ageOf, moment, quantity, skyOf, temperatureUnit, unknown } from './words.ts';
+import { ageOf, moment, plural, quantity, skyOf, temperatureUnit, unknown } from './words.ts';
 
 /** What the template of the map is given. Pure. */
 export function mapView(content: MapContent, base: string): Page {
@@ -140,6 +140,12 @@ function noticesOf(content: MapContent): Notice[] {
     notices.push({
       status: 'warning',
       text: `Not on the map, since their areas are not known: ${namesOf(unplaced)}.`,
+    });
+  const elsewhere = dataOf(alerts)?.unplaced ?? 0;
+  if (outlook === null && elsewhere > 0)
+    notices.push({
+      status: 'warning',
+      text: `${plural(elsewhere, 'more alert')} may hold here, since the area is not known.`,
     });
   const tests = dataOf(alerts)?.tests ?? [];
   if (outlook === null && tests.length > 0)

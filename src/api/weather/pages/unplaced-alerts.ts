@@ -25,16 +25,21 @@ export async function unplacedAlerts(
   const isNear = ({ zones }: AlertData): boolean =>
     zones.length === 0 || (state !== null && zones.some((zone) => zone.startsWith(state)));
   const near = all
-    .filter(({ id, geometry }) => geometry === null && !placed.has(id))
+    .filter((each) => (each.geometry === null || has(each, 'UnreadableOutline')) && !placed.has(each.id))
     .sort((a, b) => Number(isNear(b)) - Number(isNear(a)))
     .slice(0, maxLookedAt);
   const outlines = await weather.zoneOutlines(near.flatMap(({ affectedZones }) => affectedZones));
   return near
     .filter(
-      ({ affectedZones, parameters }) =>
-        affectedZones.length === 0 ||
-        parameters.some(({ name }) => name === 'UnreadableUGC') ||
-        affectedZones.some((key) => !outlines.has(key)),
+      (each) =>
+        has(each, 'UnreadableUGC') ||
+        has(each, 'UnreadableOutline') ||
+        each.affectedZones.length === 0 ||
+        each.affectedZones.some((key) => !outlines.has(key)),
     )
     .slice(0, maxNamed);
+}
+
+function has({ parameters }: AlertData, parameter: string): boolean {
+  return parameters.some(({ name }) => name === parameter);
 }

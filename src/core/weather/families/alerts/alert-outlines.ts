@@ -8,13 +8,20 @@ import type { Outline, OutlineIndex } from '../../places/outlines.ts';
 import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
 import { readZones } from '../../places/zone-outlines.ts';
 import { geometryCheck } from '../../rows/field-checks.ts';
-import { alertAreas, alertRows, alertRunMembers, isPartlyUnreadable, kindOfArea } from './alert-tables.ts';
+import {
+  alertAreas,
+  alertRows,
+  alertRunMembers,
+  isPartlyOutlined,
+  isPartlyUnreadable,
+  kindOfArea,
+} from './alert-tables.ts';
 
 /** Where the alerts of one poll are. */
 export interface AlertOutlines {
   /** Owned by the identifiers of alerts. */
   index: OutlineIndex;
-  /** Alerts without a geometry of whose zones not every one has an outline here. */
+  /** Alerts whose place is not known in full: an outline of a zone is missing, or an area is unreadable. */
   unplaced: ReadonlySet<string>;
 }
 
@@ -42,9 +49,11 @@ interface Learned<T, Key extends string = string> {
 /** What an alert itself says of its place. */
 interface OwnPlace {
   geometry: Geometry | null;
-  /** Some of its areas could not be read, so that its zones are not all of its place. */
-  isPartlyUnreadable: boolean;
+  /** Some of its areas could not be read, so that its geometry or its zones are not all of its place. */
+  isPartial: boolean;
 }
+/** An alert that the poll names and the table lacks. */
+const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
 const learnedForMs = 60 * 60_000;
 /** Then those of the same poll are read again, for zones may have come. */
 const keptMs = 5 * 60_000;
@@ -109,14 +118,15 @@ async function load(
   const alerts = await membersOf(database, runId);
   await learnAlerts(database, alerts, known.alerts);
   for (const alert of alerts) {
-    const geometry = known.alerts.get(alert)?.geometry ?? null;
-    if (geometry === null) byZone.push(alert);
-    else outlines.push({ owners: [alert], geometry });
+    const { geometry, isPartial } = known.alerts.get(alert) ?? unknownPlace;
+    if (geometry !== null) outlines.push({ owners: [alert], geometry });
+    // The zones of an alert are not its place if it has an outline, unless that is only a part of it.
+    if (geometry === null || isPartial) byZone.push(alert);
   }
   const areas = await areasOf(database, byZone);
   await learnZones(database, [...areas.keys()], known.zones);
   const everyZone = new Set([...areas.values()].flat());
-  const isPartial = (alert: string): boolean => known.alerts.get(alert)?.isPartlyUnreadable === true;
+  const isPartial = (alert: string): boolean => (known.alerts.get(alert) ?? unknownPlace).isPartial;
   const unplaced = new Set(byZone.filter((alert) => !everyZone.has(alert) || isPartial(alert)));
   for (const [key, alerts] of areas) {
     const geometry = known.zones.get(key);
@@ -165,13 +175,18 @@ async function learnAlerts(
     const [first = '', last = ''] = [page[0], page.at(-1)];
     const rows = await database.one((queries) =>
       queries
-        .select({ alertId, geometry, isPartlyUnreadable })
+        .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })
         .from(alertRows)
         // An index finds the range at once; without it each page would be looked for among all alerts.
         .where(and(between(alertId, first, last), among(alertId, page))),
     );
-    for (const { alertId: id, geometry: own, isPartlyUnreadable: isPartial } of rows)
-      known.set(id, { geometry: isOutline(own) ? own : null, isPartlyUnreadable: isPartial });
+    for (const { alertId: id, geometry: own, ...marks } of rows)
+      known.set(
+        id,
+        isOutline(own)
+          ? { geometry: own, isPartial: marks.isPartlyOutlined }
+          : { geometry: null, isPartial: marks.isPartlyUnreadable || marks.isPartlyOutlined },
+      );
   }
   const current = new Set(alerts);
   for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);

@@ -69,15 +69,18 @@ export const kindOfArea = sql<string | null>`coalesce(to_jsonb(${alertAreas}) ->
 
 /** Whether some of the areas of an alert could not be read, so that its zones are not all of its place. */
 export const isPartlyUnreadable = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableUGC')`;
+/** Whether the geometry of an alert is only a part of its place, which its zones and unknown areas add to. */
+export const isPartlyOutlined = sql<boolean>`jsonb_exists(${alertRows.parameters}, 'UnreadableOutline')`;
 
 /**
- * Whether an alert is a test or an exercise: by its status, or because all its VTEC codes have the class T.
- * The class X is an experimental code in an operational product, which is not a test (NWSI 10-1703). The
- * feeder also reads the words of a message, and gives it the status `Test`.
+ * Whether an alert is a test or an exercise: by its status, or because all its VTEC codes have the class T,
+ * apart from codes of floods (H-VTEC), which have no class. The class X is an experimental code in an
+ * operational product, which is not a test (NWSI 10-1703). The feeder also reads the words of a message, and
+ * gives it the status `Test`.
  */
 export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 'Draft')
-  or (coalesce(cardinality(${alertRows.vtec}), 0) > 0
-    and not exists (select 1 from unnest(${alertRows.vtec}) as code where code !~ '^/T\\.')))`;
+  or (exists (select from unnest(${alertRows.vtec}) as code where code ~ '^/T\\.')
+    and not exists (select from unnest(${alertRows.vtec}) as code where code !~ '^/(T\\.|[A-Z0-9]{5}\\.)')))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
 /** An alert with a field that cannot be is still an alert: only its end has to be known. */

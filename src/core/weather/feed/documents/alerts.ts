@@ -1,11 +1,10 @@
-import { geometryCheck } from '../../rows/field-checks.ts';
-import { alertAreas, alertRow, endless, isOver } from './alert-rows.ts';
+import { alertAreas, alertRow, endless, isOver, vtecCodes } from './alert-rows.ts';
 import { BrokenDocument, reasonOf } from './faults.ts';
+import { outlineOf } from './outlines.ts';
 import {
   instantOf,
   isMap,
   itemsOf,
-  mapsOf,
   optionalInstant,
   required,
   textOf,
@@ -58,47 +57,70 @@ export function alertsOf(
     leftOut.push(`${place}: ${reason}`);
     all.push(unreadableAlert(feature, fetchedAt));
   }
-  const replaced = new Set(all.flatMap(replacedBy));
-  const keyOf = ({ alert }: Alert): string => replacement(alert['status'], alert.alert_id);
+  const ended = endedIn(all);
   return {
     family: 'alerts',
     isWholeList: true,
     fetchedAt,
     sourceUpdatedAt: updated,
-    alerts: all.map((item) => ({ ...item, listed: item.listed && !replaced.has(keyOf(item)) })),
+    alerts: all.map((item) => ({ ...item, listed: item.listed && !ended.has(item) })),
   };
 }
 
 /**
- * An Update replaces the alerts that it refers to, of the same status: that of an exercise replaces no
- * warning. A Cancel may cancel a part, so it removes nothing.
+ * The alerts that another message of the list ends: an Update that refers to them, or a Cancel that refers to
+ * them and names all of their areas or none. Both have the status of the alert: an exercise ends no warning.
  */
-function replacedBy({ alert, references }: Alert): string[] {
-  if (alert['message_type'] !== 'Update') return [];
-  return references.flatMap(({ ref_id: id }) =>
-    id === alert.alert_id ? [] : [replacement(alert['status'], id)],
-  );
+function endedIn(all: readonly Alert[]): ReadonlySet<Alert> {
+  const byId = new Map(all.map((one) => [one.alert.alert_id, one]));
+  const ended = new Set<Alert>();
+  for (const later of all)
+    for (const { ref_id } of later.references) {
+      const one = byId.get(textOf(ref_id) ?? '');
+      if (one !== undefined && one !== later && ends(later, one)) ended.add(one);
+    }
+  return ended;
 }
 
-function replacement(status: unknown, id: unknown): string {
-  return `${String(status)} ${String(id)}`;
+function ends(later: Alert, { alert, areas }: Alert): boolean {
+  const { status, message_type: type } = later.alert;
+  if (status !== alert['status']) return false;
+  if (type !== 'Cancel') return type === 'Update';
+  const canceled = new Set(later.areas.map(({ ugc }) => ugc));
+  return canceled.size === 0 || areas.every(({ ugc }) => canceled.has(ugc));
 }
+
+type Reference = [identifier: unknown, sender: unknown, sent: unknown];
 
 /** `sender,identifier,sent` of each reference in a text, which has spaces between them. */
-export function referencesIn(text: string): [identifier: string, sender: string, sent: string][] {
+export function referencesIn(text: string): Reference[] {
   return text
-    .trim()
     .split(/\s+/)
+    .filter((one) => one !== '')
     .map((one) => one.split(','))
-    .map(([sender = '', identifier = '', sent = '']) => [identifier, sender, sent]);
+    .map(([sender, identifier, sent]) => [identifier ?? idOfUrl(sender), sender, sent]);
+}
+
+/** References as maps, as texts in the form of CAP, or as the URLs of alerts. */
+function referencesOf(list: unknown): Reference[] {
+  return [list ?? []].flat().flatMap((item): Reference[] => {
+    if (typeof item === 'string') return referencesIn(item);
+    const { identifier, sender, sent, '@id': url } = isMap(item) ? item : {};
+    return [[textOf(identifier) ?? idOfUrl(url), sender, sent]];
+  });
+}
+
+/** The identifier at the end of `https://api.weather.gov/alerts/…`; null if it is no such URL. */
+function idOfUrl(url: unknown): string | null {
+  return /\/alerts\/([^/?#]+)$/.exec(textOf(url)?.trim() ?? '')?.[1] ?? null;
 }
 
 function alertOf(feature: Json, note: Note): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
-  const alert_id = required(p['id'] ?? textOf(feature['id'])?.replace(/^.*\/alerts\//, ''), 'properties.id');
+  const alert_id = required(textOf(p['id']) ?? idOfUrl(feature['id']) ?? feature['id'], 'properties.id');
   const geocode = isMap(p['geocode']) ? p['geocode'] : {};
   const parameters = isMap(p['parameters']) ? p['parameters'] : {};
-  const vtec = textsOf(parameters['VTEC']);
+  const vtec = vtecCodes(textsOf(parameters['VTEC']));
   const eventCode = isMap(p['eventCode']) ? p['eventCode'] : {};
   const [awips] = textsOf(parameters['AWIPSidentifier']);
   const row = alertRow({ ...p, alert_id, office: officeOfProduct(awips, vtec), vtec }, note);
@@ -117,7 +139,7 @@ function alertOf(feature: Json, note: Note): Alert {
     },
     areas,
     references: [
-      ...mapsOf(p['references']).map((item) => [item['identifier'], item['sender'], item['sent']]),
+      ...referencesOf(p['references']),
       ...textsOf(parameters['expiredReferences']).flatMap(referencesIn),
     ].flatMap(([identifier, sender, sent]) => {
       const ref_id = textOf(identifier);
@@ -144,9 +166,9 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
 /** Without an outline of its own an alert lies where its zones are. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
-  if (geometryCheck(geometry) === null && geometry['type'] !== 'Point') return geometry;
-  note('geometry is no polygon with closed rings; the alert is placed by its zones');
-  return null;
+  const outline = outlineOf(geometry, note);
+  if (outline === null) note('geometry is no polygon with closed rings; the alert is placed by its zones');
+  return outline;
 }
 
 /** It has no end and no area, so that readers count it as in force at a place that is not known. */

@@ -1,16 +1,19 @@
-import { alertAreas, alertRow, isOver, zonesOfSame } from './alert-rows.ts';
+import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
 import { BrokenDocument } from './faults.ts';
+import { outlineOf } from './outlines.ts';
 import {
   instantOf,
   isMap,
   mapsOf,
   required,
   textOf,
+  textsOf,
   type Alert,
   type Json,
   type Loadable,
   type Note,
+  type Row,
 } from './rows.ts';
 import { parseXml } from './xml.ts';
 import { officeOfProduct } from './zone-keys.ts';
@@ -69,14 +72,8 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
     return ugcs.length > 0 ? ugcs : zonesOfSame(sameOf(area));
   };
   const parameters = parametersOf(info['parameter']);
-  const vtec = (parameters['VTEC'] ?? []).flatMap((value) =>
-    value
-      .split('\n')
-      .map((line) => line.trim())
-      .filter((line) => line !== ''),
-  );
+  const vtec = vtecCodes(parameters['VTEC'] ?? []);
   const [awips] = parameters['AWIPSidentifier'] ?? [];
-  const places = areas.map((area) => ({ area, polygons: polygonsOf(area, note) }));
   const row = alertRow(
     {
       ...info,
@@ -99,32 +96,31 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
   );
   const codes = { ugcs: areas.flatMap(ugcsOf), same: areas.flatMap(sameOf), affected: [] };
   const found = alertAreas(row, codes, note);
-  // An outline replaces codes, so it has to be that of every area.
-  const isOutlined = places.every(({ polygons }) => polygons.length > 0);
-  const polygons = isOutlined ? places.flatMap((place) => place.polygons) : [];
-  const unreadable = [
-    ...found.unreadable,
-    ...places
-      .filter(({ area, polygons }) => polygons.length === 0 && ugcsOf(area).length === 0)
-      .map(({ area }) => textOf(area['areaDesc']) ?? 'an area without a name'),
-  ];
+  const { geometry, unknown } = placeOf(
+    areas.map((area) => ({ area, ...outlinesOf(area, note), isCoded: ugcsOf(area).length > 0 })),
+  );
+  const codeless = [...found.unreadable, ...(geometry === null ? unknown : [])];
+  const marks = {
+    ...(codeless.length === 0 ? {} : { UnreadableUGC: codeless }),
+    ...(geometry === null || unknown.length === 0 ? {} : { UnreadableOutline: unknown }),
+  };
   return {
     alert: {
       ...row,
       event_code: mapsOf(info['eventCode']).flatMap((code) => textOf(code['value']) ?? [])[0] ?? null,
       response: firstText(info['responseType']),
-      parameters:
-        unreadable.length === 0 || isOutlined ? parameters : { ...parameters, UnreadableUGC: unreadable },
-      geometry: polygons.length === 0 ? null : { type: 'MultiPolygon', coordinates: polygons },
+      parameters: { ...parameters, ...marks },
+      geometry,
     },
     areas: found.areas,
     references: [cap['references'], ...(parameters['expiredReferences'] ?? [])]
       .flatMap((text) => referencesIn(textOf(text) ?? ''))
       .flatMap(([ref_id, sender, sent]) => {
-        if (ref_id === '') return [];
-        const at = new Date(sent);
+        const identifier = textOf(ref_id);
+        if (identifier === null) return [];
+        const at = new Date(textOf(sent) ?? NaN);
         const ref_sent_at = Number.isNaN(at.getTime()) ? null : at.toISOString();
-        return [{ alert_id, ref_id, ref_sender: textOf(sender), ref_sent_at }];
+        return [{ alert_id, ref_id: identifier, ref_sender: textOf(sender), ref_sent_at }];
       }),
     listed: row['message_type'] !== 'Cancel' && !isOver(vtec),
   };
@@ -153,50 +149,89 @@ function parametersOf(list: unknown): Record<string, string[]> {
 
 type Ring = [longitude: number, latitude: number][];
 
+interface Outlines {
+  polygons: Ring[][];
+  /** Whether every outline of the area could be read. */
+  isWhole: boolean;
+}
+
+/**
+ * The place of an alert. Its outlines, if every area has one and all could be read; else its codes, if every
+ * area has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`:
+ * readers report that the alert may hold elsewhere too.
+ */
+function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]): {
+  geometry: Row[string];
+  unknown: string[];
+} {
+  const polygons = areas.flatMap((area) => area.polygons);
+  const geometry = polygons.length === 0 ? null : { type: 'MultiPolygon', coordinates: polygons };
+  const others = areas.filter((area) => !area.isWhole || area.polygons.length === 0);
+  if (others.length === 0) return { geometry, unknown: [] };
+  if (areas.every(({ isCoded }) => isCoded)) return { geometry: null, unknown: [] };
+  const isNeeded = areas.some((area) => area.polygons.length > 0 && !area.isCoded);
+  return {
+    geometry: isNeeded ? geometry : null,
+    unknown: others
+      .filter(({ isCoded }) => isNeeded || !isCoded)
+      .map(({ area }) => textOf(area['areaDesc']) ?? 'an area without a name'),
+  };
+}
+
 /** Outlines of one area: its polygons, and its circles as polygons. Broken ones are noted. */
-function polygonsOf(area: Json, note: Note): Ring[][] {
-  const textsOf = (value: unknown): string[] =>
-    (Array.isArray(value) ? value : []).flatMap((one: unknown) => textOf(one) ?? []);
+function outlinesOf(area: Json, note: Note): Outlines {
   const rings = [
-    ...textsOf(area['polygon']).map((text) => ({ text, ring: polygonOf(text) })),
+    ...textsOf(area['polygon']).map((text) => ({ text, ring: polygonOf(text, note) })),
     ...textsOf(area['circle']).map((text) => ({ text, ring: circleOf(text) })),
-  ];
-  return rings.flatMap(({ text, ring }) => {
+  ].filter(({ text }) => text.trim() !== '');
+  const polygons = rings.flatMap(({ text, ring }) => {
     if (ring === null) note(`an area has the outline ${JSON.stringify(text.slice(0, 40))}, which is none`);
     return ring === null ? [] : [[ring]];
   });
+  return { polygons, isWhole: polygons.length === rings.length };
 }
 
-/** `lat,lon lat,lon …`, closed. */
-function polygonOf(text: string): Ring | null {
-  const ring = text
-    .trim()
-    .split(/\s+/)
-    .map((pair) => positionOf(pair));
+/** `lat,lon lat,lon …`, with or without spaces after the commas, closed. */
+function polygonOf(text: string, note: Note): Ring | null {
+  const ring = pairsOf(text).map((pair) => positionOf(pair));
   if (ring.some((position) => position === null)) return null;
   const closed = ring as Ring;
   const [first, last] = [closed[0], closed.at(-1)];
   if (first === undefined || last === undefined) return null;
   if (first[0] !== last[0] || first[1] !== last[1]) closed.push(first);
-  return closed.length < 4 ? null : closed;
+  const outline = outlineOf({ type: 'Polygon', coordinates: [closed] }, note);
+  return outline === null ? null : ((outline['coordinates'] as Ring[])[0] ?? null);
 }
 
+function pairsOf(text: string): string[] {
+  return text
+    .replaceAll(/\s*,\s*/g, ',')
+    .trim()
+    .split(/\s+/);
+}
+
+const decimal = /^[-+]?(\d+\.?\d*|\.\d+)$/;
+
+/** Longitude and latitude of `lat,lon`. Whether they are on Earth, `outlineOf` says. */
 function positionOf(pair: string): [number, number] | null {
-  const [latitude, longitude, ...rest] = pair.split(',').map(Number);
+  const [latitude, longitude, ...rest] = pair.split(',');
   if (latitude === undefined || longitude === undefined || rest.length > 0) return null;
-  return Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180 ? [longitude, latitude] : null;
+  return decimal.test(latitude) && decimal.test(longitude) ? [Number(longitude), Number(latitude)] : null;
 }
 
 const corners = 64;
 const kmPerDegree = 111.195;
+/** A quarter of the way around the Earth; what is meant by more is not a place. */
+const maxRadiusKm = 10_000;
 
 /** `lat,lon radius` in kilometers, as a polygon around it that leaves no part of it out. */
 function circleOf(text: string): Ring | null {
-  const [pair = '', radiusText = '', ...rest] = text.trim().split(/\s+/);
+  const [pair = '', radiusText = '', ...rest] = pairsOf(text);
   const center = positionOf(pair);
   const radius = Number(radiusText);
-  if (center === null || radiusText === '' || !(radius >= 0) || rest.length > 0) return null;
+  if (center === null || !decimal.test(radiusText) || rest.length > 0) return null;
   const [longitude, latitude] = center;
+  if (Math.abs(latitude) > 90 || Math.abs(longitude) > 180 || radius < 0 || radius > maxRadiusKm) return null;
   // A circle of no radius is a point; it still has to be found.
   const reach = Math.max(radius, 0.1) / kmPerDegree / Math.cos(Math.PI / corners);
   const radians = (degrees: number): number => (degrees * Math.PI) / 180;

@@ -1,4 +1,5 @@
 import { BrokenDocument, NothingToLoad, readEach } from './faults.ts';
+import { outlineOf } from './outlines.ts';
 import { quantity } from './quantities.ts';
 import { middleOf } from '../../shape.ts';
 import { timeZoneAt } from '../../places/time-zone.ts';
@@ -16,7 +17,7 @@ export function forecastOf(feature: Json, fileName: string, leftOut: string[]): 
   const periods = readEach(itemsOf(p['periods']), 'properties.periods', leftOut, periodOf);
   const [valid_from, valid_until] = [periods[0]?.['starts_at'], periods.at(-1)?.['ends_at']];
   const location_id = `${office}/${x},${y}`;
-  const [latitude_deg, longitude_deg] = cellMiddle(feature['geometry']);
+  const [latitude_deg, longitude_deg] = cellMiddle(feature['geometry'], note);
   const time_zone = timeZoneAt(latitude_deg, longitude_deg);
   const generated_at = instantOf(p['generatedAt'], 'generatedAt', note);
   return {
@@ -111,8 +112,8 @@ function trendOf(value: unknown): string | null {
 }
 
 /** The middle of the corners of a grid cell, in degrees to the fourth decimal: ten metres. */
-function cellMiddle(geometry: unknown): [latitude: number, longitude: number] {
-  const middle = middleOf(geometry);
+function cellMiddle(geometry: unknown, note: Note): [latitude: number, longitude: number] {
+  const middle = middleOf(outlineOf(geometry, note) ?? geometry);
   if (middle === null) throw new BrokenDocument('geometry.coordinates are no longitudes and latitudes');
   const rounded = (degrees: number): number => Math.round(degrees * 1e4) / 1e4;
   return [rounded(middle.latitude), rounded(middle.longitude)];

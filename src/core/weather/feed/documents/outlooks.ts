@@ -1,7 +1,7 @@
 import type { Hazard, Marker } from '../../outlook-hazards.ts';
 import { shapeOf } from '../../shape.ts';
-import { geometryCheck } from '../../rows/field-checks.ts';
 import { BrokenDocument, NothingToLoad } from './faults.ts';
+import { outlineOf } from './outlines.ts';
 import {
   isMap,
   itemsOf,
@@ -79,15 +79,19 @@ function areasOf(
       return unreadable(index, `the label ${JSON.stringify(label)} is not known`);
     const part = (parts.get(label) ?? 0) + 1;
     parts.set(label, part);
-    const isOutlined = geometryCheck(feature.geometry) === null;
-    if (!isOutlined)
+    const outline = outlineOf(feature.geometry, (message) => note(`features[${index}]: ${message}`));
+    if (outline === null)
       note(`features[${index}]: the geometry of the area ${label} is no polygon with closed rings`);
-    const geometry = isOutlined && isMap(feature.geometry) ? feature.geometry : noGeometry;
-    return { hazard, label, part, ...rank, ...styleOf(feature), geometry };
+    return { hazard, label, part, ...rank, ...styleOf(feature), geometry: outline ?? noGeometry };
   });
-  const outlined = areas.filter(({ label }) => label !== 'NONE' && label !== 'UNKNOWN');
-  // A placeholder next to areas has no meaning.
-  return outlined.length > 0 ? outlined : areas.slice(0, 1);
+  // "No areas" has no meaning next to areas, and not next to "not known".
+  const told = areas.filter(({ label }) => label !== 'NONE');
+  return told.length > 0 ? oncePerKey(told) : areas.slice(0, 1);
+}
+
+/** Several placeholders of a hazard are one. */
+function oncePerKey(areas: readonly OutlookArea[]): OutlookArea[] {
+  return [...new Map(areas.map((area) => [`${area.label} ${area.part}`, area])).values()];
 }
 
 /** An empty geometry: the area exists, and its place is unknown; or the row stands for a whole hazard. */
@@ -166,7 +170,9 @@ function isClockwise(ring: Ring): boolean {
 /** `202605171200`, in UTC. */
 function compact(value: unknown): string {
   const [, year, month, day, hour, minute] =
-    /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(required(value, 'a time of the outlook')) ?? [];
+    /^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)$/.exec(
+      required(typeof value === 'number' ? String(value) : value, 'a time of the outlook'),
+    ) ?? [];
   if (minute === undefined) throw new BrokenDocument('a time of the outlook is not YYYYMMDDHHmm');
   return `${year}-${month}-${day}T${hour}:${minute}:00.000Z`;
 }

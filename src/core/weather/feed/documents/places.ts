@@ -1,6 +1,7 @@
-import { geometryCheck, timeZoneCheck } from '../../rows/field-checks.ts';
+import { timeZoneCheck } from '../../rows/field-checks.ts';
 import { BrokenDocument, readEach } from './faults.ts';
 import { coordinatesOf } from './observations.ts';
+import { outlineOf } from './outlines.ts';
 import { quantity } from './quantities.ts';
 import {
   isMap,
@@ -71,7 +72,7 @@ export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
   return type === 'fire' ? 'fire_zones' : 'zones';
 }
 
-export function zoneOf(feature: Json): PlaceTable['rows'][number] {
+export function zoneOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const id = required(p['id'], 'properties.id');
   if (!ugcPattern.test(id))
@@ -79,9 +80,9 @@ export function zoneOf(feature: Json): PlaceTable['rows'][number] {
   const { geometry } = feature;
   if (!isMap(geometry))
     throw new BrokenDocument(`${id} has no geometry: the list has them with include_geometry=true`);
-  if (geometryCheck(geometry) !== null || geometry['type'] === 'Point')
-    throw new BrokenDocument(`the geometry of ${id} is no polygon with closed rings`);
-  return { ugc: id, name: textOf(p['name']), geometry };
+  const outline = outlineOf(geometry, note);
+  if (outline === null) throw new BrokenDocument(`the geometry of ${id} is no polygon with closed rings`);
+  return { ugc: id, name: textOf(p['name']), geometry: outline };
 }
 
 /** The rows of a list that can be read, each place once, by their tables. */

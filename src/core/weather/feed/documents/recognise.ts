@@ -65,9 +65,12 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
 const capStart =
   /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;
 
-/** PostgreSQL stores no NUL and no half of a character; one of them in a text costs the text nothing else. */
+/**
+ * Without a byte order mark, and without NUL, which PostgreSQL does not store, as it does no half of a
+ * character: one of them in a text costs the text nothing else.
+ */
 function storable(text: string): string {
-  return text.includes('\0') ? text.replaceAll('\0', '') : text;
+  return text.replace(/^\uFEFF/, '').replaceAll('\0', '');
 }
 
 function parsed(text: string): unknown {
@@ -89,7 +92,7 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
   if ('periods' in properties) return [forecastOf(document, fileName, reading.leftOut)];
   if ('timestamp' in properties) return [observationOf(document, reading.note)];
   if (isZone(properties))
-    return [{ family: 'places', table: zoneTable(properties), rows: [zoneOf(document)] }];
+    return [{ family: 'places', table: zoneTable(properties), rows: [zoneOf(document, reading.note)] }];
   if (isStation(properties))
     return [{ family: 'places', table: 'stations', rows: [stationOf(document, reading.note)] }];
   throw new NothingToLoad(
@@ -100,19 +103,18 @@ function fromJson(document: unknown, reading: Reading): Loadable[] {
 }
 
 function fromFeatures(document: Json, features: Json[], reading: Reading): Loadable[] {
-  // The first that shows of which kind they are; a broken one shows nothing.
-  const first =
-    features.find((each) => isMap(each['properties']) || isMap(each['attributes'])) ?? features[0];
-  if (first === undefined) {
-    if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
-    throw new NothingToLoad('it is an empty list');
-  }
-  const properties = isMap(first['properties']) ? first['properties'] : first['attributes'];
-  if (!isMap(properties)) throw new NothingToLoad('its features have no properties');
-  if ('timestamp' in properties) return readEach(features, 'features', reading.leftOut, observationOf);
-  if ('event' in properties) return [alertsOf(document, reading)];
-  if (isZone(properties)) return placesOf(features, reading.leftOut, { tableOf: zoneTable, read: zoneOf });
-  if (isStation(properties))
+  if (String(document['title']).startsWith('Current watches')) return [alertsOf(document, reading)];
+  if (features.length === 0) throw new NothingToLoad('it is an empty list');
+  const all = features.flatMap(({ properties, attributes }) =>
+    isMap(properties) ? [properties] : isMap(attributes) ? [attributes] : [],
+  );
+  if (all.length === 0) throw new NothingToLoad('its features have no properties');
+  // Any of them shows the kind of all: a broken one may lack the field that tells.
+  if (all.some((each) => 'timestamp' in each))
+    return readEach(features, 'features', reading.leftOut, observationOf);
+  if (all.some((each) => 'event' in each)) return [alertsOf(document, reading)];
+  if (all.some(isZone)) return placesOf(features, reading.leftOut, { tableOf: zoneTable, read: zoneOf });
+  if (all.some(isStation))
     return placesOf(features, reading.leftOut, { tableOf: () => 'stations', read: stationOf });
   return [outlookOf(document, reading.fileName, reading.note)];
 }

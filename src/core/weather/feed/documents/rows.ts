@@ -77,8 +77,9 @@ export function itemsOf(value: unknown): Json[] {
   return (Array.isArray(value) ? value : []).map((item: unknown) => (isMap(item) ? item : {}));
 }
 
+/** The texts of a list. One text alone, which some converters make of a list with one item, is a list too. */
 export function textsOf(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+  return [value].flat().filter((item) => typeof item === 'string');
 }
 
 /**

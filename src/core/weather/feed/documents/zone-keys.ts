@@ -1,4 +1,4 @@
-import { zoneKind, type ZoneKind } from '../../places/zone-key.ts';
+import { zoneKey, zoneKind, type ZoneKey, type ZoneKind } from '../../places/zone-key.ts';
 import { textOf } from './rows.ts';
 
 /** UGC codes: two letters of a state or marine area, C for a county or Z for a zone, three digits. */
@@ -6,29 +6,36 @@ export const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
 
 /** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`; null if it is not one. */
 export function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
-  const [, type = '', ugc = ''] = /\/zones\/(\w+)\/([A-Z0-9]+)$/.exec(url) ?? [];
-  return ugcPattern.test(ugc) ? { ugc, kind: zoneKind(ugc, type) } : null;
+  const [, type = '', code = ''] = /\/zones\/(\w+)\/(\w+)\/?$/i.exec(url.trim()) ?? [];
+  const ugc = code.toUpperCase();
+  return ugcPattern.test(ugc) ? { ugc, kind: zoneKind(ugc, type.toLowerCase()) } : null;
 }
 
 /**
  * The areas of an alert, each code once. A code has the kind that the message names (`affectedZones`), or
- * else the kind of the product. Codes that are not UGC are returned as `unreadable`.
+ * else the kind of the product. Codes that are not UGC, and URLs that are no zone, are `unreadable`. Zones
+ * whose code another zone of the alert has are `doubled`: the tables hold one zone for a code of an alert.
  */
 export function areaCodes(
   ugcs: readonly string[],
   affected: readonly string[],
   isFireProduct: boolean,
-): { areas: ReadonlyMap<string, ZoneKind>; unreadable: string[] } {
+): { areas: ReadonlyMap<string, ZoneKind>; doubled: ZoneKey[]; unreadable: string[] } {
   const areas = new Map<string, ZoneKind>();
-  const zones = affected.flatMap((url) => affectedZone(url) ?? []);
-  for (const { ugc, kind } of zones) areas.set(ugc, kind);
+  const doubled = new Set<ZoneKey>();
   const unreadable: string[] = [];
+  for (const url of affected) {
+    const zone = affectedZone(url);
+    if (zone === null) unreadable.push(url);
+    else if ((areas.get(zone.ugc) ?? zone.kind) === zone.kind) areas.set(zone.ugc, zone.kind);
+    else doubled.add(zoneKey(zone.ugc, zone.kind));
+  }
   for (const code of ugcs) {
     const ugc = code.trim().toUpperCase();
     if (!ugcPattern.test(ugc)) unreadable.push(code);
     else if (!areas.has(ugc)) areas.set(ugc, zoneKind(ugc, isFireProduct ? 'fire' : ''));
   }
-  return { areas, unreadable };
+  return { areas, doubled: [...doubled], unreadable };
 }
 
 /** Products of fire weather are for fire zones, whose codes are also those of other, public zones. */
