@@ -23,12 +23,12 @@ export async function withTracing<T>(
     import('../api/version.ts'),
   ]);
   const env = process.env;
-  const sendAtMostMs = waitAtMostMs;
+  const exportTimeoutMs = waitAtMostMs;
   const tracing = await openTracing(config.tracing, {
     ...context,
     env,
     version: productVersion(),
-    sendAtMostMs,
+    exportTimeoutMs,
   });
   try {
     return await work({ ...context, tracer: tracing.tracer });

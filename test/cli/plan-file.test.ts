@@ -55,7 +55,7 @@ t.test('a plan that was written is carried out exactly, once', async (t) => {
     status: 2,
     stdout: '',
     stderr:
-      /the plan no longer holds: maps\/root \.: the state of the destination changed, and 2 more; nothing/,
+      /the plan is out of date: maps\/root \.: the state of the destination changed, and 2 more; nothing/,
   });
   t.same(touched(), after);
 
@@ -109,7 +109,7 @@ t.test('a plan is refused when the source, the destination or the configuration 
     for (const dry of [[], ['--dry-run']]) {
       const refused = run('--plan', 'plan.json', ...dry);
       t.match(refused, { status: 2, stdout: '', stderr: told }, what);
-      t.match(refused.stderr, /the plan no longer holds.*nothing was changed/s, what);
+      t.match(refused.stderr, /the plan is out of date.*nothing was changed/s, what);
     }
     t.same(touched(), before, `${what}: nothing is touched`);
     mend();
@@ -117,7 +117,7 @@ t.test('a plan is refused when the source, the destination or the configuration 
   writeFileSync(at('root/stray.txt'), 'x');
   t.match(run('--plan', 'plan.json'), {
     status: 2,
-    stderr: /maps\/root \.: what lies at the destination changed/,
+    stderr: /maps\/root \.: the files at the destination changed/,
   });
   rmSync(at('root/stray.txt'));
   t.match(run('--plan', 'plan.json'), {
@@ -180,7 +180,7 @@ t.test('the orphans that go are in the plan, and no others go', async (t) => {
   t.same(Object.keys(before[0] as object), Object.keys(touched()[0] as object));
   t.match(run('--plan', 'plan.json'), { status: 0, stdout: /target=three +unpublish.*it was removed/ });
   t.notOk(existsSync(at('web/three')));
-  t.match(run('--plan', 'plan.json'), { status: 2, stderr: /maps\/web three: it is not an orphan any more/ });
+  t.match(run('--plan', 'plan.json'), { status: 2, stderr: /maps\/web three: it is no longer an orphan/ });
 });
 
 t.test('a plan that was edited, is cut short, of another version or none at all is invalid', async (t) => {

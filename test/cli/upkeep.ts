@@ -149,13 +149,13 @@ async function plans(t: Test, remote: Remote): Promise<void> {
     t.same(await fingerprint(), untouched, `${String(told)}: nothing is touched`);
   };
   writeFileSync(at('edited.json'), readFileSync(planFile, 'utf8').replace('"b.txt"', '"x.txt"'));
-  await refused(at('edited.json'), /edited.*nothing was begun/s);
+  await refused(at('edited.json'), /edited.*nothing was published/s);
   await source.write('two/c.txt', 'C');
   await refused(planFile, /maps\/twin \.: the source changed, and 1 more; nothing was changed/);
   await source.write('two/c.txt', 'c');
   t.same(await fingerprint(), before, 'until here nothing was written');
   await web.write('one/stray.txt', 'unmanaged');
-  await refused(planFile, /maps\/web one: what lies at the destination changed; nothing was changed/);
+  await refused(planFile, /maps\/web one: the files at the destination changed; nothing was changed/);
   await web.remove('one/stray.txt');
 
   const done = await run('run', '--plan', planFile, '--format', 'json');

@@ -212,12 +212,12 @@ t.test('a collector that is away harms no run, and keeps no daemon from its end'
   const publish = async (name: string): Promise<unknown> =>
     follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle(name))));
   t.match(await publish('one'), { status: 'succeeded' });
-  await api.until(({ msg }) => msg === 'spans cannot be exported, and are lost until they can');
+  await api.until(({ msg }) => msg === 'span export failed; spans are lost until it works again');
   t.match(await publish('two'), { status: 'succeeded' });
   collector.answer(200);
   await collectorBack(collector, publish);
-  await api.until(({ msg }) => msg === 'spans are exported again');
-  t.equal(api.lines.filter(({ msg }) => msg.startsWith('spans cannot be exported')).length, 1, 'said once');
+  await api.until(({ msg }) => msg === 'span export works again');
+  t.equal(api.lines.filter(({ msg }) => msg.startsWith('span export failed')).length, 1, 'said once');
   t.equal(await api.kill('SIGTERM'), 0);
 });
 

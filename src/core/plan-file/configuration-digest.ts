@@ -4,9 +4,8 @@ import { digestOf, type Digest } from '../digest.ts';
 import { describeLocation } from '../storage/location.ts';
 
 /**
- * The digest of every setting that a publication to these destinations depends on. Of the source it is the
- * place and the identity, since how it is reached decides nothing; names of secrets count, their values do
- * not. Pure.
+ * The digest of every setting that affects a publication to these destinations. A source contributes its
+ * location and identity, but not its connection settings. Names of secrets count, their values do not. Pure.
  */
 export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],

@@ -5,16 +5,20 @@ import type { BundleIdentity } from '../publish/plan.ts';
 import type { Decided } from '../publish/publish-request.ts';
 import type { DecidedOrphan } from '../publish/unpublish/unpublication.ts';
 
+/*
+ * The decisions in a plan file, and how they differ from the decisions of a later run.
+ */
+
 /**
- * What was decided about one bundle path, and on which state, with the names of the plan file. Two decisions
- * are the same if their canonical JSON is.
+ * The decision about one bundle path and the state it is based on, with the field names of the plan file. Two
+ * decisions are equal if their canonical JSON is.
  */
 export interface DecisionRecord {
   pipeline_id: string;
   destination_id: string;
   /** Relative to the destination root; `.` for the root. */
   destination_path: string;
-  /** The bundle to be published; of an orphan the one that was, null if the catalog does not say. */
+  /** The bundle to publish. For an orphan, the published bundle, or null if the catalog has no record. */
   bundle: { backend: string; source: string; path: string; created: string } | null;
   /** Digest of the bytes of `.publisher.json`; null if there was none. */
   state: string | null;
@@ -40,7 +44,7 @@ export function decisionRecord({ plan, planned, stored }: Decided): DecisionReco
   };
 }
 
-/** The removal of an orphan. Pure. */
+/** The record of the removal of an orphan. Pure. */
 export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
   const { owner, destinationPath, action, removes } = work;
   const bundle = publishedBy(stored.state, owner);
@@ -68,7 +72,7 @@ export function placeOf({ pipeline_id, destination_id, destination_path }: Place
   return `${pipeline_id}/${destination_id} ${destination_path}`;
 }
 
-/** Decisions by place; of several about one place the last. */
+/** Decisions by place. A later decision about the same place replaces the earlier one. */
 export class Decisions {
   readonly #byPlace = new Map<string, DecisionRecord>();
 
@@ -80,25 +84,25 @@ export class Decisions {
     return this.#byPlace.get(placeOf(place));
   }
 
-  /** In the order of their places. */
+  /** Sorted by place. */
   all(): DecisionRecord[] {
     return [...this.#byPlace].sort(([a], [b]) => compareCodeUnits(a, b)).map(([, record]) => record);
   }
 }
 
-/** What became different since a decision was written down; null if nothing did. Pure. */
+/** How the current decision differs from the planned one, for a message; null if it does not. Pure. */
 export function differenceOf(
-  written: DecisionRecord | undefined,
-  made: DecisionRecord | undefined,
+  planned: DecisionRecord | undefined,
+  current: DecisionRecord | undefined,
 ): string | null {
-  if (written === undefined) return 'it is not in the plan';
-  if (made === undefined)
-    return written.action === 'unpublish'
-      ? 'it is not an orphan any more'
-      : 'nothing is published there any more';
-  if (canonicalJson(written) === canonicalJson(made)) return null;
-  if (written.state !== made.state) return 'the state of the destination changed';
+  if (planned === undefined) return 'it is not in the plan';
+  if (current === undefined)
+    return planned.action === 'unpublish'
+      ? 'it is no longer an orphan'
+      : 'this run would no longer publish to it';
+  if (canonicalJson(planned) === canonicalJson(current)) return null;
+  if (planned.state !== current.state) return 'the state of the destination changed';
   const isSameSource =
-    canonicalJson([written.bundle, written.outputs]) === canonicalJson([made.bundle, made.outputs]);
-  return isSameSource ? 'what lies at the destination changed' : 'the source changed';
+    canonicalJson([planned.bundle, planned.outputs]) === canonicalJson([current.bundle, current.outputs]);
+  return isSameSource ? 'the files at the destination changed' : 'the source changed';
 }

@@ -6,28 +6,27 @@ import type { DecisionRecord } from './decision-record.ts';
 
 export const planFileVersion = 2;
 
-/** The plan of a run as a file: `schemas/plan.schema.json`. */
+/** The plan of a run as a file. Its schema is `schemas/plan.schema.json`. */
 export interface PlanFile {
   schema_version: typeof planFileVersion;
   kind: 'waybill_plan';
-  /** Of the catalogs that it was made for. */
+  /** The version of the catalogs that the plan was made for. */
   catalog_version: typeof catalogVersion;
   /** RFC 3339, UTC. */
   created_at: string;
-  /** What was asked for: the destinations of each pipeline, in the order in which they are published to. */
+  /** The requested destinations of each pipeline, in publication order. */
   targets: { pipeline_id: string; destination_ids: string[] }[];
   force: boolean;
   allow_removals: boolean;
-  /** The channel that is published to; null for the current release, and in place. */
+  /** The channel to publish to; null for the current release and for the in-place layout. */
   channel: string | null;
-  /** Of all settings of the targets. */
+  /** The `configurationDigest` of the targets. */
   configuration: Digest;
   decisions: DecisionRecord[];
   /** SHA-256 of the canonical JSON (RFC 8785) of everything else. */
   digest: Digest;
 }
 
-/** Everything of a plan that is not the same in each. */
 export type PlanContent = Pick<
   PlanFile,
   'created_at' | 'targets' | 'force' | 'allow_removals' | 'channel' | 'configuration' | 'decisions'
@@ -45,8 +44,8 @@ export function planFile(content: PlanContent): PlanFile {
 }
 
 /**
- * Reads a plan. Throws `plan_invalid` if the bytes are none, if it is of another version, or if it was
- * edited: what has the right digest was written by `planFile`. Pure.
+ * Parses a plan file. Throws `plan_invalid` if the bytes are not a plan, the version is not supported, or the
+ * digest does not match. Pure.
  */
 export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
   let document: unknown;
@@ -56,21 +55,21 @@ export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
     throw invalid(file, `it is not JSON: ${error instanceof Error ? error.message : String(error)}`);
   }
   if (typeof document !== 'object' || document === null || !('kind' in document))
-    throw invalid(file, 'it is not a plan of waybill');
+    throw invalid(file, 'it is not a waybill plan');
   const { digest, ...content } = document as Partial<PlanFile>;
-  if (content.kind !== 'waybill_plan') throw invalid(file, 'it is not a plan of waybill');
+  if (content.kind !== 'waybill_plan') throw invalid(file, 'it is not a waybill plan');
   if (content.schema_version !== planFileVersion || content.catalog_version !== catalogVersion)
     throw invalid(
       file,
-      `it is of version ${String(content.schema_version)}, for catalogs of version ${String(content.catalog_version)}, and this waybill takes version ${planFileVersion} for ${catalogVersion}`,
+      `it has version ${String(content.schema_version)} for catalogs of version ${String(content.catalog_version)}, but this waybill reads version ${planFileVersion} for catalogs of version ${catalogVersion}`,
     );
   if (digest !== digestOf(canonicalJson(content)))
-    throw invalid(file, 'its digest is not that of its content: it was edited, or is cut short');
-  if (!isWellFormed(content)) throw invalid(file, 'it lacks what a plan has');
+    throw invalid(file, 'its digest does not match: it was edited or is incomplete');
+  if (!isWellFormed(content)) throw invalid(file, 'required fields are missing or invalid');
   return document as PlanFile;
 }
 
-/** What is read of a plan before its decisions are held against new ones, as whole documents. */
+/** Checks the fields that are read one by one. The rest of a decision is only compared as a whole. */
 function isWellFormed({
   targets,
   force,
@@ -105,7 +104,7 @@ function isWellFormed({
 }
 
 function invalid(file: string, reason: string): WaybillError {
-  return new WaybillError('plan_invalid', `the plan ${file} cannot be used: ${reason}; nothing was begun`, {
-    hint: 'make it anew: waybill run --dry-run --out FILE',
+  return new WaybillError('plan_invalid', `cannot use the plan ${file}: ${reason}; nothing was published`, {
+    hint: 'make a new plan with waybill run --dry-run --out FILE',
   });
 }

@@ -2,51 +2,50 @@ import { WaybillError } from '../errors.ts';
 import { finding, type Finding } from '../finding.ts';
 import { differenceOf, placeOf, type DecisionRecord, type Decisions } from './decision-record.ts';
 
-/** So many differences are named. */
 const maxFindings = 20;
 
 export function planStale(reason: string, findings: readonly Finding[] = []): WaybillError {
-  return new WaybillError('plan_stale', `the plan no longer holds: ${reason}`, {
-    hint: 'make a new one with waybill run --dry-run --out FILE, and have it approved',
+  return new WaybillError('plan_stale', `the plan is out of date: ${reason}`, {
+    hint: 'make a new plan with waybill run --dry-run --out FILE and have it approved',
     findings: findings.slice(0, maxFindings),
   });
 }
 
 /**
- * Throws `plan_stale` unless the decisions that were made now are those that were written down. With
- * `isPartial` some could not be made at all, and those do not count. Pure.
+ * Throws `plan_stale` unless the current decisions equal the planned ones. With `isPartial`, some decisions
+ * could not be made, and a missing one is not a difference. Pure.
  */
 export function refuseStalePlan(
-  written: readonly DecisionRecord[],
-  made: Decisions,
+  planned: readonly DecisionRecord[],
+  current: Decisions,
   { isPartial }: { isPartial: boolean },
 ): void {
   const findings: Finding[] = [];
-  const known = new Set(written.map(placeOf));
-  for (const record of written) {
-    const now = made.get(record);
+  const known = new Set(planned.map(placeOf));
+  for (const record of planned) {
+    const now = current.get(record);
     if (now === undefined && isPartial) continue;
     const difference = differenceOf(record, now);
-    if (difference !== null) findings.push(different(record, difference));
+    if (difference !== null) findings.push(differenceFinding(record, difference));
   }
-  for (const record of made.all())
-    if (!known.has(placeOf(record))) findings.push(different(record, 'it is not in the plan'));
+  for (const record of current.all())
+    if (!known.has(placeOf(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
   const [first] = findings;
   if (first === undefined) return;
   const others = findings.length === 1 ? '' : `, and ${findings.length - 1} more`;
   throw planStale(`${first.file ?? ''}: ${first.message}${others}; nothing was changed`, findings);
 }
 
-/** Throws `plan_stale` if this is not the decision that was written down for its place. Pure. */
+/** Throws `plan_stale` unless `current` equals the planned decision for its place. Pure. */
 export function refuseOtherDecision(
-  written: ReadonlyMap<string, DecisionRecord>,
-  made: DecisionRecord,
+  planned: ReadonlyMap<string, DecisionRecord>,
+  current: DecisionRecord,
 ): void {
-  const place = placeOf(made);
-  const difference = differenceOf(written.get(place), made);
-  if (difference !== null) throw planStale(`${place}: ${difference} while the plan was carried out`);
+  const place = placeOf(current);
+  const difference = differenceOf(planned.get(place), current);
+  if (difference !== null) throw planStale(`${place}: ${difference} while the plan was being applied`);
 }
 
-function different(record: DecisionRecord, difference: string): Finding {
+function differenceFinding(record: DecisionRecord, difference: string): Finding {
   return finding('error', 'plan_stale', difference, { file: placeOf(record) });
 }

@@ -1,35 +1,39 @@
 import { createHash } from 'node:crypto';
 import { ticksOf } from './cron.ts';
 
-/** When a pipeline runs by itself, after parsing. */
+/*
+ * Computes when scheduled runs are due. The scheduler, the API and the configuration use it.
+ */
+
+/** The schedule of a pipeline, parsed. */
 export interface ScheduleConfig {
-  /** Pattern of cron in five fields, or a nickname. */
+  /** A cron pattern with five fields, or a nickname such as `@daily`. */
   cron: string;
   /** IANA name. */
   timezone: string;
-  /** What becomes of ticks that nobody could start: nothing, or one run for all of them. */
+  /** Ticks missed because no daemon ran: `none` skips them, `once` starts one run for all of them. */
   catchUp: 'none' | 'once';
-  /** By how much, at most, a run begins later than its tick. */
+  /** The maximum delay of a run after its tick, in milliseconds. */
   jitterMs: number;
 }
 
-/** One tick, and when its run is due: as much later as the jitter has drawn. Milliseconds since 1970. */
+/** A tick and the time its run is due, which is later by a random jitter. Milliseconds since 1970. */
 export interface Due {
   tick: number;
   at: number;
 }
 
-/** When the runs of one pipeline are due. Every host computes the same. Pure. */
+/** When the runs of one pipeline are due. Every host computes the same times. Pure. */
 export interface Timetable {
   /** The last tick whose run is due at `now`, if it is later than the tick `decided`; otherwise null. */
   due(decided: number, now: number): Due | null;
-  /** The first tick that is later than the tick `decided`; null if there is none. */
+  /** The first tick after the tick `decided`; null if there is none. */
   following(decided: number): Due | null;
-  /** The first tick whose run is due later than `now`; null if there is none. */
+  /** The first tick whose run is due after `now`; null if there is none. */
   next(now: number): Due | null;
-  /** The last tick that is not later than `at`; null if there is none. */
+  /** The last tick at or before `at`; null if there is none. */
   upTo(at: number): number | null;
-  /** The first tick that is later than `at`; null if there is none. */
+  /** The first tick after `at`; null if there is none. */
   after(at: number): number | null;
 }
 
@@ -40,9 +44,9 @@ export function timetable(
   const ticks = ticksOf(cron, timezone);
   const dueAt = (tick: number): number => {
     if (jitterMs === 0) return tick;
-    // Never later than the next tick: runs keep the order of their ticks.
+    // A run is never delayed past the next tick, so that runs keep the order of their ticks.
     const gapMs = (ticks.after(tick) ?? Infinity) - tick;
-    return tick + Math.floor(drawn(`${pipelineId} ${tick}`) * Math.min(jitterMs, gapMs));
+    return tick + Math.floor(fractionOf(`${pipelineId} ${tick}`) * Math.min(jitterMs, gapMs));
   };
   const dueOf = (tick: number | null): Due | null => (tick === null ? null : { tick, at: dueAt(tick) });
   return {
@@ -60,12 +64,12 @@ export function timetable(
   };
 }
 
-/** The same schedule under another jitter or catch-up has the same ticks. Pure. */
+/** Identifies the ticks of a schedule. Jitter and catch-up do not change them. Pure. */
 export function nameOfTicks({ cron, timezone }: Pick<ScheduleConfig, 'cron' | 'timezone'>): string {
   return `${cron} ${timezone}`;
 }
 
-/** A number from 0 to below 1, the same for the same text. */
-function drawn(text: string): number {
+/** Hashes the text to a number in [0, 1). */
+function fractionOf(text: string): number {
   return createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
 }

@@ -1,6 +1,6 @@
 import { WaybillError } from '../errors.ts';
 
-/** How spans wait to be sent. What is left out is as the SDK has it: every 5 s, 2,048 spans, 512 at once. */
+/** Limits of the span queue. Defaults of the SDK: an export every 5 s, 2,048 queued spans, 512 per export. */
 export interface BatchLimits {
   scheduledDelayMillis?: number;
   exportTimeoutMillis?: number;
@@ -15,15 +15,15 @@ const variables = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
 } as const satisfies Record<string, keyof BatchLimits>;
 
-/** As the variables of OpenTelemetry say. Throws `config_invalid` for one that is no number. Pure. */
+/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. Pure. */
 export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
   const limits: BatchLimits = {};
   for (const [name, limit] of Object.entries(variables)) {
     const text = env[name]?.trim() ?? '';
     if (text === '') continue;
     if (!/^[1-9]\d{0,8}$/.test(text))
-      throw new WaybillError('config_invalid', `${name} is "${text}", and not a whole number from 1 on`, {
-        hint: 'leave it out for what is usual',
+      throw new WaybillError('config_invalid', `${name} is "${text}", not a positive whole number`, {
+        hint: 'unset it to use the default',
       });
     limits[limit] = Number(text);
   }

@@ -1,13 +1,12 @@
 import { WaybillError } from '../errors.ts';
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-// Visible ASCII and spaces: anything else is refused by the HTTP client only when a span is sent.
+// Visible ASCII and spaces. The HTTP client would reject anything else only when the first span is sent.
 const headerValue = /^[\u0020-\u007e]*$/;
 
 /**
- * The headers of a secret in the form of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value`, several with commas
- * between, values percent-encoded where they need it. Throws `secrets_invalid`, which names the variable and
- * never shows a value. Pure.
+ * Parses a secret in the format of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs separated by commas, with
+ * percent-encoded values. Throws `secrets_invalid`, which names the variable and never shows a value. Pure.
  */
 export function parseExportHeaders(secret: string, name: string): Record<string, string> {
   const headers: Record<string, string> = {};
@@ -35,6 +34,6 @@ function malformed(name: string): WaybillError {
   return new WaybillError(
     'secrets_invalid',
     `the secret ${name}, needed by tracing, is not a list of headers`,
-    { hint: 'it looks like authorization=Bearer%20the-token,x-tenant=maps' },
+    { hint: 'write it as in authorization=Bearer%20the-token,x-tenant=maps' },
   );
 }

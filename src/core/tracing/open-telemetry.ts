@@ -18,37 +18,43 @@ import type { BatchLimits } from './batch-limits.ts';
 import type { FinishedSpan, SpanKind } from './span.ts';
 import type { SpanContext } from './traceparent.ts';
 
+/*
+ * The OTLP exporter. It is imported only if spans are exported, because loading OpenTelemetry is slow.
+ */
+
 export interface SpanExportOptions {
-  /** Base URL; null: as `OTEL_EXPORTER_OTLP_ENDPOINT` and its like say, else `http://localhost:4318`. */
+  /**
+   * Base URL. null uses the `OTEL_EXPORTER_OTLP_…` variables, with `http://localhost:4318` as the default.
+   */
   endpoint: string | null;
   headers: Record<string, string>;
-  /** Null: as `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say, else `waybill`. */
+  /** null uses `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`, with `waybill` as the default. */
   serviceName: string | null;
   version: string;
   limits: BatchLimits;
-  /** How long one export may take with all its tries, in milliseconds; by default as the SDK says. */
-  sendAtMostMs?: number | undefined;
-  /** Called when sending begins to fail, with the reason, and with null when it works again. */
+  /** Timeout of one export including retries, in milliseconds. Default: the SDK's. */
+  exportTimeoutMs?: number | undefined;
+  /** Called with the reason when exports start to fail, and with null when they work again. */
   onHealth: (failure: string | null) => void;
 }
 
-/** Sends spans to a collector, many at once, behind the back of whoever adds them. */
+/** Sends spans to a collector in the background, in batches. */
 export interface SpanExport {
-  /** Returns at once; drops the span if too many wait. */
+  /** Queues the span without waiting. Drops it if the queue is full. */
   add(span: FinishedSpan): void;
-  /** Sends what waits. Never rejects. */
+  /** Sends the queued spans. Never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * Spans over OTLP/HTTP, in JSON. Compression, certificates and time-outs are those of the SDK and of its
- * variables. This file is imported only when spans are to be exported.
+ * Exports spans as OTLP over HTTP, in JSON. The SDK and its variables configure compression, certificates and
+ * timeouts.
  */
 export function openSpanExport(options: SpanExportOptions): SpanExport {
-  const { endpoint, headers, onHealth, sendAtMostMs } = options;
+  const { endpoint, headers, onHealth, exportTimeoutMs } = options;
   const exporter = new OTLPTraceExporter({
     headers,
-    ...(sendAtMostMs === undefined ? {} : { timeoutMillis: sendAtMostMs }),
+    ...(exportTimeoutMs === undefined ? {} : { timeoutMillis: exportTimeoutMs }),
     ...(endpoint === null ? {} : { url: `${endpoint}/v1/traces` }),
   });
   const processor = new BatchSpanProcessor({
@@ -71,7 +77,7 @@ function resourceOf({ serviceName, version }: SpanExportOptions): Resource {
     : resource.merge(resourceFromAttributes({ 'service.name': serviceName }));
 }
 
-/** The processor drops what its exporter could not send, and tells nobody. */
+/** The SDK's processor drops spans that could not be sent without reporting it. */
 function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['onHealth']): SpanExporter {
   let isFailing = false;
   return {
@@ -86,7 +92,7 @@ function reportingHealth(exporter: SpanExporter, onHealth: SpanExportOptions['on
   };
 }
 
-/** A message may hold what the collector answered, and a URL with a password. */
+/** Leaves out the error's message: it may contain the collector's response, or a URL with a password. */
 function reasonOf(error: Error | undefined): string {
   const code = error !== undefined && 'code' in error ? error.code : undefined;
   if (typeof code === 'number') return `the collector answered ${code}`;

@@ -11,13 +11,13 @@ import { noTracer, recordingTracer, type FinishedSpan, type Tracer } from './spa
 
 export interface Tracing {
   readonly tracer: Tracer;
-  /** Takes a span that has ended elsewhere, as on a thread of this process. */
+  /** Exports a span that ended on another thread of this process. */
   report(span: FinishedSpan): void;
-  /** Sends what is recorded, within so many milliseconds; what is not sent by then is lost. Never rejects. */
+  /** Exports the recorded spans. Spans not sent within `withinMs` milliseconds are lost. Never rejects. */
   close(withinMs: number): Promise<void>;
 }
 
-/** Nothing is traced. */
+/** Tracing turned off: records and exports nothing. */
 export const noTracing: Tracing = {
   tracer: noTracer,
   report: () => undefined,
@@ -30,22 +30,21 @@ export interface TracingContext {
   secrets: Secrets;
   env: Readonly<Record<string, string | undefined>>;
   version: string;
-  /** How long sending may be tried, in milliseconds; by default as the SDK and its variables say. */
-  sendAtMostMs?: number;
+  /** Timeout of one export including retries, in milliseconds. Default: the SDK's, or its variables. */
+  exportTimeoutMs?: number;
 }
 
 /**
- * Opens what the configuration asks for; nothing is connected to yet. OpenTelemetry is loaded only if there
- * is something to trace, so that nobody else waits for it. `OTEL_SDK_DISABLED=true` turns tracing off
- * whatever is configured. Throws `secrets_invalid` if the headers are missing or malformed, and
- * `config_invalid` if a variable of the environment cannot be used.
+ * Sets up tracing as configured, without connecting to the collector. OpenTelemetry is loaded only if tracing
+ * is on. `OTEL_SDK_DISABLED=true` turns tracing off regardless of the configuration. Throws `secrets_invalid`
+ * if the headers are missing or malformed, and `config_invalid` for an invalid environment variable.
  *
- * A collector that is away or slow harms nobody: spans wait in a queue of bounded length, what does not fit
- * is dropped, and one line of the log says when sending fails and when it works again.
+ * A slow or unreachable collector never blocks the program. Spans wait in a bounded queue, and those that do
+ * not fit are dropped. The log gets one line when exports start to fail and one when they work again.
  */
 export async function openTracing(
   settings: TracingSettings | null,
-  { clock, log, secrets, env, version, sendAtMostMs }: TracingContext,
+  { clock, log, secrets, env, version, exportTimeoutMs }: TracingContext,
 ): Promise<Tracing> {
   if (settings === null || env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return noTracing;
   const { headersEnv } = settings;
@@ -56,12 +55,19 @@ export async function openTracing(
   refuseOtherProtocols(env);
   const { openSpanExport } = await import('./open-telemetry.ts');
   const onHealth = (failure: string | null): void => {
-    if (failure === null) log.info({}, 'spans are exported again');
-    else log.warn({ reason: failure }, 'spans cannot be exported, and are lost until they can');
+    if (failure === null) log.info({}, 'span export works again');
+    else log.warn({ reason: failure }, 'span export failed; spans are lost until it works again');
   };
   const { endpoint, serviceName } = settings;
-  const batches = { limits, onHealth, sendAtMostMs };
-  const spans = openSpanExport({ endpoint, headers, serviceName, version, ...batches });
+  const spans = openSpanExport({
+    endpoint,
+    headers,
+    serviceName,
+    version,
+    limits,
+    onHealth,
+    exportTimeoutMs,
+  });
   return {
     tracer: recordingTracer({ clock, report: (span) => spans.add(span), samples: sampling }),
     report: (span) => spans.add(span),
@@ -79,13 +85,13 @@ async function closeWithin(spans: SpanExport, withinMs: number, clock: Clock): P
   });
 }
 
-/** Silence would be worse: spans that are sent in a form that the collector was not set up for. */
+/** Rejects gRPC: the collector's gRPC port would drop spans sent over HTTP without an error. */
 function refuseOtherProtocols(env: TracingContext['env']): void {
   for (const name of ['OTEL_EXPORTER_OTLP_TRACES_PROTOCOL', 'OTEL_EXPORTER_OTLP_PROTOCOL']) {
     const protocol = env[name];
     if (protocol === undefined || protocol === '' || protocol.startsWith('http/')) continue;
-    throw new WaybillError('config_invalid', `${name} is "${protocol}", and waybill sends spans over HTTP`, {
-      hint: 'set it to http/json, or leave it out, and name the HTTP port of the collector (4318)',
+    throw new WaybillError('config_invalid', `${name} is "${protocol}", but waybill sends spans over HTTP`, {
+      hint: 'set it to http/json or unset it, and use the HTTP port of the collector (4318)',
     });
   }
 }

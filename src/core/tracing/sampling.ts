@@ -2,10 +2,11 @@ import { WaybillError } from '../errors.ts';
 import type { TracingSettings } from './settings.ts';
 
 /**
- * Decides for each trace that begins here whether it is recorded: by `sample_ratio`, else by
- * `OTEL_TRACES_SAMPLER` and its argument, else all of them. The first 8 hexadecimal digits of a trace id are
- * random, so that all who ask decide the same of one trace. Traces that others began keep what these decided,
- * as with the samplers `parentbased_…`. Throws `config_invalid` for a variable that cannot be used. Pure.
+ * Returns a function that decides whether a trace that starts in this process is recorded: by `sample_ratio`,
+ * then by `OTEL_TRACES_SAMPLER` and its argument; by default all traces are. The decision depends only on the
+ * first 8 hexadecimal digits of the trace id, so every process makes the same one. Traces started elsewhere
+ * keep their own decision, as with the `parentbased_…` samplers. Throws `config_invalid` for an invalid
+ * variable. Pure.
  */
 export function samplingOf(
   { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
@@ -29,7 +30,7 @@ function ratioOf(env: Readonly<Record<string, string | undefined>>): number {
     default:
       throw new WaybillError(
         'config_invalid',
-        `OTEL_TRACES_SAMPLER is "${name}", which waybill does not know`,
+        `OTEL_TRACES_SAMPLER is "${name}", which waybill does not support`,
         {
           hint: 'use always_on, always_off or traceidratio, or set tracing.sample_ratio',
         },
@@ -40,11 +41,7 @@ function ratioOf(env: Readonly<Record<string, string | undefined>>): number {
 function argumentOf(text: string): number {
   const ratio = text.trim() === '' ? Number.NaN : Number(text);
   if (ratio >= 0 && ratio <= 1) return ratio;
-  throw new WaybillError(
-    'config_invalid',
-    `OTEL_TRACES_SAMPLER_ARG is "${text}", and not a number from 0 to 1`,
-    {
-      hint: 'set it to a share such as 0.1, or set tracing.sample_ratio',
-    },
-  );
+  throw new WaybillError('config_invalid', `OTEL_TRACES_SAMPLER_ARG is "${text}", not a number from 0 to 1`, {
+    hint: 'set it to a ratio such as 0.1, or set tracing.sample_ratio',
+  });
 }

@@ -4,30 +4,30 @@ import type { TraceContext } from './trace-context.ts';
 import { formatTraceparent, parseTraceparent, type SpanContext } from './traceparent.ts';
 
 /*
- * The spans of a trace. A span knows its parent by a `TraceContext`, which is passed on as plain text: in a
- * job, over Redis, to a thread, to a webhook. Nothing here knows OpenTelemetry, which is loaded where spans
- * are exported, and only there.
+ * The spans of a trace. A span refers to its parent by a `TraceContext`, which travels as plain text in jobs,
+ * Redis records, messages to threads and webhooks. This file does not depend on OpenTelemetry. Only the
+ * exporter loads it.
  */
 
 export type SpanKind = 'server' | 'internal' | 'consumer' | 'client';
 export type SpanAttributes = Record<string, string | number | boolean>;
 
 export interface SpanOptions {
-  /** The span that this one belongs to; an empty or malformed one is none, which begins a new trace. */
+  /** The parent span. An empty or malformed context starts a new trace. */
   parent?: TraceContext;
   kind: SpanKind;
   attributes?: SpanAttributes;
-  /** If it has begun before now: how many milliseconds ago. */
+  /** How long ago the span started, in milliseconds. Default: 0. */
   agoMs?: number;
 }
 
 export interface Span {
-  /** The parent of what belongs to this span; empty where nothing is traced. */
+  /** The parent context for child spans. Empty if tracing is off. */
   readonly trace: TraceContext;
   set(attributes: SpanAttributes): void;
-  /** It failed with this code. Messages are left to the log, which keeps secrets out of them. */
+  /** Marks the span as failed. Takes a code, not a message: only the log removes secrets from messages. */
   fail(code: string): void;
-  /** Reports the span; one that never ends is never reported. Any further call does nothing. */
+  /** Reports the span. A span that never ends is never reported. Further calls do nothing. */
   end(): void;
 }
 
@@ -36,7 +36,7 @@ export interface Tracer {
   start(name: string, options: SpanOptions): Span;
 }
 
-/** A span that has ended. Plain data: it crosses threads. */
+/** A span that has ended. Plain data, so it can be sent between threads. */
 export interface FinishedSpan extends SpanContext {
   name: string;
   kind: SpanKind;
@@ -45,9 +45,9 @@ export interface FinishedSpan extends SpanContext {
   startedAt: number;
   endedAt: number;
   attributes: SpanAttributes;
-  /** Null unless it failed. */
+  /** The error code; null if the span succeeded. */
   error: string | null;
-  /** As it came with the trace; absent if nothing did. */
+  /** The `tracestate` received with the trace, unchanged. */
   tracestate?: string;
 }
 
@@ -58,7 +58,7 @@ const untraced: Span = {
   end: () => undefined,
 };
 
-/** Records nothing. What another process has begun is passed on as it came. */
+/** Records nothing, but passes on the context of a trace that another process started. */
 export const noTracer: Tracer = {
   isOn: false,
   start: (_name, { parent }) =>
@@ -67,13 +67,13 @@ export const noTracer: Tracer = {
 
 export interface TracerOptions {
   clock: Pick<Clock, 'now' | 'monotonic'>;
-  /** Gets each span that has ended; must not throw. */
+  /** Called with each span that ends. Must not throw. */
   report: (span: FinishedSpan) => void;
-  /** Whether a trace that begins here is recorded. Of others, whoever has begun them has decided. */
+  /** Whether to record a trace that starts in this process. Traces started elsewhere carry the decision. */
   samples: (traceId: string) => boolean;
 }
 
-/** Records spans. Of a trace that is not sampled none is reported, and its id is passed on all the same. */
+/** Records spans. Spans of an unsampled trace are not reported, but its id is still passed on. */
 export function recordingTracer({ clock, report, samples }: TracerOptions): Tracer {
   return {
     isOn: true,
@@ -81,25 +81,32 @@ export function recordingTracer({ clock, report, samples }: TracerOptions): Trac
       const parent = parseTraceparent(given?.traceparent);
       const context = contextBelow(parent, samples);
       const tracestate = parent === null ? undefined : given?.tracestate;
-      const passed = tracestate === undefined ? {} : { tracestate };
+      const passedOn = tracestate === undefined ? {} : { tracestate };
       const startedAt = clock.now().getTime() - agoMs;
-      const since = clock.monotonic() - agoMs;
-      const held: SpanAttributes = { ...attributes };
+      const startedMonotonic = clock.monotonic() - agoMs;
+      const allAttributes: SpanAttributes = { ...attributes };
       let error: string | null = null;
       let isOpen = true;
       return {
-        trace: { traceparent: formatTraceparent(context), ...passed },
-        set: (more) => void Object.assign(held, more),
+        trace: { traceparent: formatTraceparent(context), ...passedOn },
+        set: (more) => void Object.assign(allAttributes, more),
         fail: (code) => void (error = code),
         end() {
           if (!isOpen) return;
           isOpen = false;
-          // The clock of the wall may be set while the span lasts.
-          const endedAt = startedAt + (clock.monotonic() - since);
+          // The wall clock may be adjusted during the span, so the duration comes from the monotonic clock.
+          const endedAt = startedAt + (clock.monotonic() - startedMonotonic);
           if (context.isSampled)
             report({
-              ...{ ...context, ...passed, name, kind, parent },
-              ...{ startedAt, endedAt, attributes: held, error },
+              ...context,
+              ...passedOn,
+              name,
+              kind,
+              parent,
+              startedAt,
+              endedAt,
+              attributes: allAttributes,
+              error,
             });
         },
       };
@@ -114,7 +121,7 @@ function contextBelow(parent: SpanContext | null, samples: TracerOptions['sample
   return { traceId, spanId, isSampled: samples(traceId) };
 }
 
-/** Never all zeros, which W3C does not allow. */
+/** Never all zeros: W3C Trace Context does not allow such an id. */
 function randomId(bytes: number): string {
   const id = randomBytes(bytes);
   return id.every((byte) => byte === 0) ? randomId(bytes) : id.toString('hex');

@@ -1,10 +1,10 @@
-/** What identifies one span of one trace, as W3C Trace Context has it. */
+/** Identifies a span within a trace, as in W3C Trace Context. */
 export interface SpanContext {
   /** 32 lower-case hexadecimal digits. */
   traceId: string;
-  /** 16 of them. */
+  /** 16 lower-case hexadecimal digits. */
   spanId: string;
-  /** Whether the spans of the trace are recorded; whoever begins the trace decides. */
+  /** Whether the trace is recorded. The process that starts the trace decides. */
   isSampled: boolean;
 }
 
@@ -12,8 +12,8 @@ const form = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const isZero = /^0+$/;
 
 /**
- * The span that a `traceparent` names; null if it is none, which W3C asks to take for no parent at all. Of a
- * version that is not known yet the part is read that it shares with this one. Pure.
+ * Parses a `traceparent`; null if it is missing or malformed, which W3C treats as no parent. In versions
+ * later than 00, the fields known from version 00 are read. Pure.
  */
 export function parseTraceparent(text: string | undefined): SpanContext | null {
   const [, version, traceId = '', spanId = '', flags = '', more] = form.exec(text ?? '') ?? [];
@@ -26,7 +26,7 @@ export function formatTraceparent({ traceId, spanId, isSampled }: SpanContext): 
   return `00-${traceId}-${spanId}-${isSampled ? '01' : '00'}`;
 }
 
-/** The field of log lines by which they are found from a trace, and the trace from them. Pure. */
+/** The log field that links a line to its trace; empty if there is no trace. Pure. */
 export function traceFields({ traceparent }: { traceparent?: string }): { trace_id?: string } {
   const context = traceparent === undefined ? null : parseTraceparent(traceparent);
   return context === null ? {} : { trace_id: context.traceId };

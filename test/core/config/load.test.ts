@@ -892,7 +892,7 @@ t.test('runs that start by themselves: settings, defaults, and what is refused w
     ],
     [source.local, 'schedule: "* * * * * *"', 'schedule', /five fields/],
     [source.local, 'schedule: "61 * * * *"', 'schedule', /invalid value for minute: 61.*such as/],
-    [source.local, 'schedule: "0 0 31 2 *"', 'schedule', /there is no such day/],
+    [source.local, 'schedule: "0 0 31 2 *"', 'schedule', /it matches no date/],
     [
       source.local,
       'schedule: "@hourly", timezone: Mars/Base',

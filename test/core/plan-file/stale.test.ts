@@ -59,7 +59,7 @@ for (const flavour of ['files', 'objects'] as const)
         action: 'error',
         error: {
           code: 'plan_stale',
-          message: /state of the destination changed while the plan was carried out/,
+          message: /state of the destination changed while the plan was being applied/,
         },
       });
       const files = await snapshot(root);
