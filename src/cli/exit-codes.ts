@@ -7,6 +7,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   package_missing: 2,
   config_invalid: 2,
   secrets_invalid: 2,
+  unsafe_permissions: 2,
   reload_refused: 2,
   form_expired: 2,
   too_many_logins: 1,

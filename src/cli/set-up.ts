@@ -5,6 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
 import type { Loaded } from '../core/config/accepted-config.ts';
 import { loadConfig } from '../core/config/load.ts';
+import { requireSafePaths } from '../core/config/unsafe-paths.ts';
 import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
 import { loadSecrets, type Secrets } from '../core/secrets.ts';
@@ -31,6 +32,8 @@ interface SetUpOptions {
   notifies?: boolean;
   /** The command is traced, so what the collector needs must be there too. */
   traces?: boolean;
+  /** The user named the directories on the command line: another user's rights to them are a warning. */
+  areDirectoriesNamed?: boolean;
 }
 
 /**
@@ -42,11 +45,10 @@ export async function setUp({ config, ...options }: SetUpOptions & { config: str
 }
 
 /** As `setUp`, with a configuration that is loaded already. */
-export async function prepare(
-  { config, warnings }: Pick<Loaded, 'config' | 'warnings'>,
-  options: SetUpOptions,
-): Promise<SetUp> {
+export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<SetUp> {
+  const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
+  const unsafe = requireSafePaths(loaded, { ...options, sudoUser: process.env['SUDO_UID'] });
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireSecrets(
     secrets,
@@ -65,7 +67,7 @@ export async function prepare(
     ...userCache(),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   };
-  return { config, context, warnings: [...warnings, ...secrets.warnings] };
+  return { config, context, warnings: [...loaded.warnings, ...unsafe, ...secrets.warnings] };
 }
 
 /** The cache directory of the user, if the user has a home directory. */

@@ -27,6 +27,10 @@ export const errorTable = {
     about:
       'A secret is missing or empty, or the secrets directory is missing, unreadable or holds a bad file name.',
   },
+  unsafe_permissions: {
+    retryable: false,
+    about: 'Another user could change a file or directory that the configuration names.',
+  },
   reload_refused: {
     retryable: false,
     about:

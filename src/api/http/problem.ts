@@ -17,6 +17,7 @@ export const statusOf: Record<ErrorCode, number> = {
   package_missing: 500,
   config_invalid: 500,
   secrets_invalid: 500,
+  unsafe_permissions: 500,
   reload_refused: 422,
   form_expired: 403,
   too_many_logins: 429,

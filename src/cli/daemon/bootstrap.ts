@@ -3,6 +3,7 @@ import { sharedBreath, type SharedBreath } from '../../core/breath.ts';
 import { systemClock, type Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
+import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { describeFinding, type Finding } from '../../core/finding.ts';
@@ -57,15 +58,19 @@ export interface Foundation extends SharedBreath {
 
 /**
  * Loads configuration and secrets and logs their warnings. `check` can refuse the configuration before any
- * secret is read. Throws `config_unreadable`, `config_invalid`, `secrets_invalid` or what `check` throws.
+ * secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid` or
+ * what `check` throws.
  */
 export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
   check: (config: Config) => void = () => undefined,
 ): Promise<Foundation> {
   const read = async (onConfig: (config: Config) => void = () => undefined): Promise<ReadConfig> => {
-    const { config, warnings } = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+    const loaded = await loadConfig(configFile, { home: env['HOME'] ?? homedir() });
+    const { config } = loaded;
     onConfig(config);
+    const scope = { isDaemon: true, sudoUser: env['SUDO_UID'] };
+    const warnings = [...loaded.warnings, ...requireSafePaths(loaded, scope)];
     const secrets = await loadSecrets({ directory: config.secrets.directory, env });
     onSecrets?.(secretValues(config, secrets));
     return { config, secrets, warnings: [...warnings, ...secrets.warnings] };

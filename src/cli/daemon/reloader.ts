@@ -63,7 +63,12 @@ export function createReloader(options: ReloaderOptions): Reloader {
 }
 
 /** The files that a reload refuses to take over, by what loading them throws. */
-const refusing: readonly ErrorCode[] = ['config_unreadable', 'config_invalid', 'secrets_invalid'];
+const refusing: readonly ErrorCode[] = [
+  'config_unreadable',
+  'config_invalid',
+  'secrets_invalid',
+  'unsafe_permissions',
+];
 
 function reloading(options: ReloaderOptions): () => Promise<ReloadReport> {
   const { foundation, metrics, onReload } = options;

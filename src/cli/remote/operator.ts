@@ -3,6 +3,7 @@ import { saidIn } from '../../client/http/failures.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
+import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { errorTable, WaybillError, type ErrorCode } from '../../core/errors.ts';
 import type { Finding } from '../../core/finding.ts';
 import { loadSecrets, type Secrets } from '../../core/secrets.ts';
@@ -27,7 +28,7 @@ export interface Operator {
 
 /**
  * The daemon that the configuration file names, or that is at `options.url`. Throws `config_invalid`,
- * `secrets_invalid`, or `usage` if the file names no admin token.
+ * `unsafe_permissions`, `secrets_invalid`, or `usage` if the file names no admin token.
  *
  * @param command What the user runs, for messages.
  * @param without What helps where there is no token.
@@ -36,7 +37,9 @@ export async function openOperator(
   options: { config: string; url?: string },
   { command, without }: { command: string; without?: string },
 ): Promise<Operator> {
-  const { config } = await loadConfig(options.config, { home: homedir() });
+  const loaded = await loadConfig(options.config, { home: homedir() });
+  const { config } = loaded;
+  requireSafePaths(loaded, { pipelineIds: [], sudoUser: process.env['SUDO_UID'] });
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   const token = adminToken(config.server, secrets, { command, without });
   const url = options.url === undefined ? urlOf(config.server.http) : givenUrl(options.url);

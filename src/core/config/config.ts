@@ -17,6 +17,8 @@ export interface Config {
   /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
   file: string;
   secrets: { directory: string | null };
+  /** Absolute; their owners and modes are not checked. */
+  trustedDirectories: string[];
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   log: LogSettings;

@@ -12,6 +12,7 @@ import type { BackendName, DestinationLocationDocument, LocationDocument } from 
  */
 export interface ConfigDocument {
   secrets: { directory?: string };
+  trusted_directories: string[];
   upload_tokens: UploadTokenDocument[];
   server: {
     http: {

@@ -20,14 +20,14 @@ export interface ConfigChanges {
  * it runs, and which of the settings that it cannot are different. Pure.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
-  const { secrets, uploadTokens, log, pipelines, notifiers } = newer;
+  const { secrets, trustedDirectories, uploadTokens, log, pipelines, notifiers } = newer;
   const { adminTokenEnv, metrics } = newer.server;
   const server = {
     ...started.server,
     adminTokenEnv,
     metrics: { ...started.server.metrics, tokenEnv: metrics.tokenEnv },
   };
-  const config = { ...started, secrets, uploadTokens, log, pipelines, notifiers, server };
+  const config = { ...started, secrets, trustedDirectories, uploadTokens, log, pipelines, notifiers, server };
   const before = fixedSettings(started);
   const after = fixedSettings(newer);
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -51,6 +51,7 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
 const reloaded: readonly string[] = [
   'file',
   'secrets',
+  'trustedDirectories',
   'uploadTokens',
   'log',
   'pipelines',
@@ -86,6 +87,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
   const { secrets, server, log } = config;
   const single: [string, unknown][] = [
     ['secrets.directory', secrets.directory],
+    ['trusted_directories', config.trustedDirectories.length === 0 ? null : config.trustedDirectories],
     ['server.admin_token_env', server.adminTokenEnv],
     ['server.metrics.token_env', server.metrics.tokenEnv],
     ['log', log],

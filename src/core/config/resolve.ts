@@ -39,6 +39,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   return {
     file: place.file,
     secrets: { directory: directory === undefined ? null : resolvePath(directory, base) },
+    trustedDirectories: document.trusted_directories.map((trusted) => resolvePath(trusted, base)),
     uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
       id,
       valueEnv: value_env,

@@ -45,6 +45,8 @@ export interface StorageBackend<
   describe(location: Location): string;
   /** Where the bytes are, to find locations that are the same or lie inside one another. */
   place(location: Location): Place;
+  /** The files and directories of this machine that the location uses, with the settings that name them. */
+  localPaths(location: Location): LocalPath[];
   /** The setting that findings about the place point at. */
   readonly placeSetting: string;
   /** Why nothing may be published there, as `found …; expected …`; null if it may. */
@@ -69,6 +71,16 @@ export interface Place {
   container: string;
   /** A path with `/` between its segments and none at its end; the root of the container is `/`. */
   root: string;
+}
+
+/** `content`: what is published. `private`: what nobody but this process's user and root may change. */
+export type PathUse = 'content' | 'private';
+
+export interface LocalPath {
+  setting: string;
+  /** Absolute. */
+  path: string;
+  use: PathUse;
 }
 
 export interface ProtectedRoot {

@@ -25,6 +25,7 @@ t.test('the smallest configuration gets every default', async (t) => {
   t.strictSame(config, {
     file: '/etc/waybill/c.yml',
     secrets: { directory: null },
+    trustedDirectories: [],
     databases: [],
     templates: { baseDir: null },
     weather: {

@@ -5,6 +5,7 @@ import type { Loaded } from '../../../core/config/accepted-config.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { loadSecrets, type Secrets } from '../../../core/secrets.ts';
 import { referencedSecrets } from '../../../core/config/secret-references.ts';
+import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { requirePackages } from '../../../core/config/required-packages.ts';
 import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError } from '../../../core/errors.ts';
@@ -69,7 +70,16 @@ async function check(file: string, probe: boolean): Promise<Checked> {
     );
   // What was tried needs no guess.
   const seen = probe ? [] : await lookAround(loaded, file);
-  return { config, warnings: [...loaded.warnings, ...secrets.warnings, ...missing, ...seen], probes };
+  const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
+  const unsafe = unsafePaths(loaded, scope).map((found) => asWarning(found, file));
+  const warnings = [...loaded.warnings, ...secrets.warnings, ...missing, ...seen, ...unsafe];
+  return { config, warnings, probes };
+}
+
+/** The daemon may run as another user, or on another machine. */
+function asWarning(found: Finding, file: string): Finding {
+  const message = found.severity === 'error' ? `${found.message}, and will be refused` : found.message;
+  return { ...found, severity: 'warning', file, message };
 }
 
 async function probesOf(loaded: Loaded, secrets: Secrets): Promise<Tried[]> {

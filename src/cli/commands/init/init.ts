@@ -1,7 +1,11 @@
 import { lstat, open, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import path from 'node:path';
+import { acceptedConfig } from '../../../core/config/accepted-config.ts';
+import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { WaybillError } from '../../../core/errors.ts';
+import type { Finding } from '../../../core/finding.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput } from '../../output.ts';
 import {
@@ -19,6 +23,9 @@ export interface InitOptions extends Pick<CommonOptions, 'format' | 'color'> {
   systemd?: string;
 }
 
+/** Whatever the umask: the files hold no secret, and the service may run as another user. */
+const readableByAll = 0o644;
+
 interface NewFile {
   path: string;
   is: 'configuration' | 'unit';
@@ -35,6 +42,7 @@ export async function init(name: SituationName, options: InitOptions): Promise<n
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
   const files = filesFor(situation, options);
   await writeAll(files);
+  const warnings = unsafeDirectories(files[0]);
   const next = [
     `waybill config check --config ${options.out}`,
     ...(options.systemd === undefined
@@ -46,9 +54,11 @@ export async function init(name: SituationName, options: InitOptions): Promise<n
       situation: name,
       files: files.map(({ path: file, is }) => ({ path: path.resolve(file), is })),
       secrets: situation.secrets,
+      warnings,
       next,
     });
   else {
+    for (const warning of warnings) output.warn(warning);
     for (const { path: file, is } of files)
       output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
     output.data('next');
@@ -71,6 +81,15 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
     credentials: [...situation.secrets, ...situation.credentials],
   });
   return [...files, { path: systemd, is: 'unit', text: unit }];
+}
+
+/** Directories that are there already, and that the configuration cannot be used with. */
+function unsafeDirectories(file: NewFile | undefined): Finding[] {
+  if (file === undefined) return [];
+  const loaded = acceptedConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
+  const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
+  const found = loaded === null ? [] : unsafePaths(loaded, scope);
+  return found.map((each) => ({ ...each, severity: 'warning' }));
 }
 
 /** From the two files to a running service. */
@@ -100,11 +119,12 @@ async function writeAll(files: readonly NewFile[]): Promise<void> {
   const written: string[] = [];
   try {
     for (const file of files) {
-      const handle = await open(file.path, 'wx').catch((error: unknown) => {
+      const handle = await open(file.path, 'wx', readableByAll).catch((error: unknown) => {
         throw unwritable(file.path, error);
       });
       written.push(file.path);
       try {
+        await handle.chmod(readableByAll);
         await handle.writeFile(file.text);
       } catch (error) {
         throw unwritable(file.path, error);

@@ -1,8 +1,9 @@
 import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
-import { homedir, userInfo } from 'node:os';
+import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { systemClock } from '../../../core/clock.ts';
+import { currentUserName } from '../../../core/accounts.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/errors.ts';
@@ -51,7 +52,9 @@ export async function publish(
   if (options.save !== undefined) save(options.save, text);
   const begunMs = systemClock.monotonic();
   return untilStopped(async (signal) => {
-    const setUp = await prepare(loaded, { output, verbose: options.verbose, signal });
+    const setUp = await prepare(loaded, {
+      ...{ output, verbose: options.verbose, signal, areDirectoriesNamed: true },
+    });
     const result = await runAll(
       { chosen: everything(setUp.config), options, setUp },
       {
@@ -134,7 +137,7 @@ function settingsOf(
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
   const source = requireDirectory(directory);
   const defaults = {
-    ...{ workingDirectory: process.cwd(), userName: userInfo().username },
+    ...{ workingDirectory: process.cwd(), userName: currentUserName() },
     sshKeyFile: options.sshKey === undefined ? usualKeyFile() : path.resolve(options.sshKey),
   };
   const parsed = destinations.map((text) => parseDestination(text, defaults));
@@ -225,7 +228,7 @@ async function confirmForce(destinations: number): Promise<void> {
 
 function save(file: string, text: string): void {
   try {
-    writeFileSync(file, text, { flag: 'wx' });
+    writeFileSync(file, text, { flag: 'wx', mode: 0o644 });
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
     const reason =

@@ -29,6 +29,7 @@ export const localBackend: StorageBackend<'local', LocalDocument, LocalLocation>
   secrets: () => [],
   describe: ({ path }) => path,
   place: ({ path }) => ({ container: 'local', root: path }),
+  localPaths: ({ path }) => [{ setting: 'path', path, use: 'content' }],
   placeSetting: 'path',
   destinationFault: ({ path }) =>
     path === '/' ? 'found the root of the file system; expected a directory of its own' : null,

@@ -36,6 +36,7 @@ export const s3Backend: StorageBackend<
     container: `s3 ${endpoint ?? ''} ${bucket}`,
     root: `/${prefix}`.replace(/(?<=.)\/$/, ''),
   }),
+  localPaths: () => [],
   placeSetting: 'bucket',
   destinationFault: () => null,
   fileConcurrency: { files: 32, because: 'the destination is S3, which answers each file by itself' },

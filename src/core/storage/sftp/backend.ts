@@ -15,6 +15,8 @@ export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation> = {
   secrets: ({ sshKeyPassphraseEnv }) => (sshKeyPassphraseEnv === null ? [] : [sshKeyPassphraseEnv]),
   describe: describeSftp,
   place: placeOf,
+  localPaths: ({ sshKeyFile }) =>
+    sshKeyFile === null ? [] : [{ setting: 'ssh_key_file', path: sshKeyFile, use: 'private' }],
   placeSetting: 'path',
   destinationFault: () => null,
   fileConcurrency: { files: 8, because: null },

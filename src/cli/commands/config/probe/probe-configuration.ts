@@ -1,3 +1,4 @@
+import { currentUserName } from '../../../../core/accounts.ts';
 import type { Loaded } from '../../../../core/config/accepted-config.ts';
 import { systemClock } from '../../../../core/clock.ts';
 import type { CoreContext } from '../../../../core/context.ts';
@@ -7,7 +8,6 @@ import { storageOpener } from '../../../../core/storage/open-storage.ts';
 import { columns, plural, type Output } from '../../../output.ts';
 import { trialsOf } from './trials-of.ts';
 import { tryAll, type Tried } from './trial.ts';
-import { whoTries } from './owner.ts';
 
 /** A person waits: what fails once is told, and not tried again. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
@@ -32,7 +32,7 @@ export function printTried(tried: readonly Tried[], file: string, output: Output
   const { style } = output;
   const failed = tried.filter(({ error }) => error !== null).length;
   const summary = failed === 0 ? style.green('all well') : style.red(`${failed} of them failed`);
-  output.data(`probe  as ${whoTries()}  ${plural(tried.length, 'place')}, ${summary}`);
+  output.data(`probe  as ${currentUserName()}  ${plural(tried.length, 'place')}, ${summary}`);
   const rows = tried.map(({ pointer, subject, found }) => [
     found === null ? style.red('✗') : style.green('✓'),
     pointer,

@@ -1,9 +1,10 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { currentUserName } from '../../../../core/accounts.ts';
 import { WaybillError } from '../../../../core/errors.ts';
 import { formatSize } from '../../../../core/settings/units.ts';
 import { requireMakeableRoot } from '../../../../core/storage/local/root.ts';
-import { describeOwner, whoTries } from './owner.ts';
+import { describeOwner } from './owner.ts';
 
 /** Errors of this machine begin with it, and need not: the path says where it is. */
 const label = 'here';
@@ -52,10 +53,10 @@ export function tryReadableDirectory(directory: string): string {
   try {
     accessSync(directory, constants.R_OK | constants.X_OK);
   } catch (cause) {
-    const what = `${directory} may not be read by ${whoTries()}`;
+    const what = `${directory} may not be read by ${currentUserName()}`;
     throw ofWhom(
       new WaybillError('storage_denied', `${label}: ${what}`, {
-        hint: `let ${whoTries()}, or whoever the daemon runs as, read it`,
+        hint: `let ${currentUserName()}, or whoever the daemon runs as, read it`,
         cause,
       }),
       there,
@@ -75,11 +76,11 @@ function denied(error: unknown, place: string): unknown {
   const what =
     code === 'EROFS'
       ? `${place} is on a file system that is mounted read-only`
-      : `${place} may not be written by ${whoTries()}`;
+      : `${place} may not be written by ${currentUserName()}`;
   const hint =
     code === 'EROFS'
       ? 'mount it for writing, or name another place; under systemd, add it to ReadWritePaths='
-      : `let ${whoTries()}, or whoever the daemon runs as, write there`;
+      : `let ${currentUserName()}, or whoever the daemon runs as, write there`;
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }
 

@@ -1,0 +1,158 @@
+import { readdirSync, realpathSync } from 'node:fs';
+import path from 'node:path';
+import { WaybillError } from '../errors.ts';
+import { finding, type Finding } from '../finding.ts';
+import { backendOf, type StorageLocation } from '../storage/backends.ts';
+import type { PathUse } from '../storage/backend.ts';
+import { weaknessesOf, type Weakness } from '../unsafe-path.ts';
+import type { Loaded } from './accepted-config.ts';
+import type { Config } from './config.ts';
+import type { KeyPath } from './yaml-text.ts';
+
+/**
+ * Which files and directories of a configuration another user could change, as `StrictModes` of OpenSSH asks
+ * at the start. A group that may write to a source or a destination is a warning, because teams publish in
+ * this way. Everything else is an error, unless `trusted_directories` has the path.
+ */
+export interface PathScope {
+  /** null: all. */
+  pipelineIds?: readonly string[] | undefined;
+  /** Also staging and the queue. */
+  isDaemon?: boolean;
+  /** The value of SUDO_UID: root trusts the user who called sudo. */
+  sudoUser?: string | undefined;
+  /** No file has the settings: the user named sources and destinations, which are warnings only. */
+  areDirectoriesNamed?: boolean;
+}
+
+interface UsedPath {
+  setting: KeyPath;
+  path: string;
+  use: PathUse;
+}
+
+/** Errors and warnings, in the order of the settings. */
+export function unsafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope = {}): Finding[] {
+  return judged(loaded, scope).map(({ found }) => found);
+}
+
+/** Returns the warnings. Throws `unsafe_permissions` for the errors. */
+export function requireSafePaths(loaded: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Finding[] {
+  const all = judged(loaded, scope);
+  const errors = all.filter(({ found }) => found.severity === 'error');
+  const [first] = errors;
+  if (first === undefined) return all.map(({ found }) => found);
+  const { pointer, message } = first.found;
+  const more = errors.length === 1 ? '' : ` (and ${errors.length - 1} more)`;
+  const commands = [...new Set(errors.map(({ weakness }) => weakness.remedy))].join(' && ');
+  const otherwise = scope.areDirectoriesNamed === true ? '' : ', or add the directory to trusted_directories';
+  throw new WaybillError('unsafe_permissions', `${pointer === null ? '' : `${pointer}: `}${message}${more}`, {
+    hint: `${commands}${otherwise}`,
+    findings: all.map(({ found }) => found),
+  });
+}
+
+interface Judged {
+  weakness: Weakness;
+  found: Finding;
+}
+
+function judged({ config, locate }: Pick<Loaded, 'config' | 'locate'>, scope: PathScope): Judged[] {
+  const { areDirectoriesNamed: isLenient = false } = scope;
+  return usedPaths(config, scope)
+    .filter((used) => !isTrusted(used.path, config.trustedDirectories))
+    .flatMap((used) => weaknessesOf(used.path, scope.sudoUser).map((weakness) => ({ used, weakness })))
+    .map(({ used, weakness }) => {
+      const isWarning = used.use === 'content' && (isLenient || weakness.kind === 'group');
+      const place = isLenient ? {} : { file: config.file, ...locate(used.setting) };
+      const message = described(used.path, weakness);
+      return {
+        weakness,
+        found: finding(isWarning ? 'warning' : 'error', 'unsafe_permissions', message, place),
+      };
+    });
+}
+
+function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope): UsedPath[] {
+  const used: UsedPath[] = secretFiles(config);
+  for (const [index, { id, source, destinations }] of config.pipelines.entries()) {
+    if (pipelineIds?.includes(id) === false) continue;
+    const at = ['pipelines', index];
+    if (source.backend !== 'http_upload') used.push(...pathsOf(source, [...at, 'source']));
+    for (const [other, { location }] of destinations.entries())
+      used.push(...pathsOf(location, [...at, 'destinations', other]));
+  }
+  return isDaemon ? [...used, ...daemonPaths(config)] : used;
+}
+
+function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPath[] {
+  const at = ['server', 'staging'];
+  const isUploading = pipelines.some(({ source }) => source.backend === 'http_upload');
+  const own = (setting: KeyPath, place: string): UsedPath => ({ setting, path: place, use: 'private' });
+  if (queue.driver === 'bullmq')
+    return [
+      own(['server', 'queue', 'scratch_directory'], staging.directory),
+      ...(staging.shared === null ? [] : privatePaths(staging.shared, at)),
+    ];
+  const staged = isUploading ? [own([...at, 'directory'], staging.directory)] : [];
+  if (queue.driver === 'memory') return staged;
+  const setting = ['server', 'queue', 'directory'];
+  const files = ['', 'data.mdb', 'data.mdb-lock'].map((name) =>
+    own(setting, path.join(queue.directory, name)),
+  );
+  return [...staged, ...files];
+}
+
+/** The secrets directory and the secrets in it. */
+function secretFiles({ secrets: { directory } }: Config): UsedPath[] {
+  if (directory === null) return [];
+  const names = namesIn(directory).filter((name) => !name.startsWith('..'));
+  return [directory, ...names.map((name) => path.join(directory, name))].map((each) => ({
+    setting: ['secrets', 'directory'],
+    path: each,
+    use: 'private',
+  }));
+}
+
+function pathsOf(location: StorageLocation, at: KeyPath): UsedPath[] {
+  return backendOf(location)
+    .localPaths(location)
+    .map(({ setting, ...used }) => ({ setting: [...at, setting], ...used }));
+}
+
+function privatePaths(location: StorageLocation, at: KeyPath): UsedPath[] {
+  const setting = location.backend === 'local' ? [...at, 'directory'] : at;
+  return pathsOf(location, at).map((used) => ({ ...used, setting, use: 'private' }));
+}
+
+function isTrusted(used: string, trusted: readonly string[]): boolean {
+  return trusted.some((directory) =>
+    [directory, realPathOf(directory)].some(
+      (each) => isWithin(used, each) || isWithin(realPathOf(used), each),
+    ),
+  );
+}
+
+function isWithin(inner: string, outer: string): boolean {
+  return inner === outer || inner.startsWith(outer === '/' ? outer : `${outer}/`);
+}
+
+function realPathOf(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}
+
+function described(used: string, { path: entry, found }: Weakness): string {
+  return entry === used ? `${entry} ${found}` : `${entry}, which leads to ${used}, ${found}`;
+}
