@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -76,7 +76,7 @@ t.test('all of them are told as they were', async (t) => {
 async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
   // Where another user may look, too.
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-mistake-'));
-  chmodSync(place, 0o777);
+  chmodSync(place, 0o755);
   try {
     const { config, files = {}, prepare, unprivileged, env } = mistake;
     const all = config === undefined ? files : { ...files, 'c.yml': config };
@@ -86,6 +86,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
     }
     prepare?.(place);
     const isOther = unprivileged === true && process.getuid?.() === 0;
+    if (isOther) chownSync(place, 65_534, 65_534);
     const child = spawn(process.execPath, [isOther ? forAll : program, ...args], {
       cwd: place,
       env: { PATH: process.env['PATH'], HOME: '/nonexistent', ...env },
@@ -110,6 +111,7 @@ function normal(written: string, place: string): string {
     .replaceAll(place, 'PLACE')
     .replaceAll(path.basename(place), 'PLACE')
     .replace(/^.*; trying again in .*\n/gm, '')
+    .replace(/(, failed \d+(?:, invalid \d+)?) in .*? s\b/g, '$1 in TIME')
     .replace(/\d{4}[-/]\d\d[-/]\d\d[T ][\d:.]+Z?/g, 'WHEN');
 }
 

@@ -125,7 +125,7 @@ async function repairs(t: Test, remote: Remote): Promise<void> {
   });
 
   await source.write('one/sub/c.txt', 'ccc');
-  t.match(await run(...repair), { status: 0, stdout: /clean .*1 output written again/ });
+  t.match(await run(...repair), { status: 0, stdout: /clean .*1 file written again/ });
   t.match(await run('verify', '-d', 'web'), { status: 0, stdout: /clean/ });
   await source.write('one/b.txt', 'bb');
   t.match(await run('run'), { status: 0, stdout: /skip_same=2/ });
