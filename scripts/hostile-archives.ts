@@ -9,22 +9,22 @@ import { inChunks } from '../test/fixtures/tar.ts';
 
 /** `docs/hostile-archives.md`: the answer to each archive of the fixture, without its hint. */
 export async function hostileArchiveReference(): Promise<string> {
-  const rows: string[] = [];
+  const tables = new Map<string, string[]>();
   for (const [name, [, archive]] of Object.entries(hostileArchives)) {
     const error = await refusalOf(archive);
     const { status, code } = problemOf(error, '');
-    rows.push(`| ${cell(name)} | ${status} | \`${code}\` | ${cell(error.message)} |`);
+    const heading = `## ${status} \`${code}\`\n\n| archive | answer |\n| --- | --- |`;
+    const rows = tables.get(heading) ?? [];
+    tables.set(heading, [...rows, `| ${cell(name)} | ${cell(error.message)} |`]);
   }
   return `# Hostile archives
 
 The daemon rejects malicious and damaged archives. It answers the request, starts no run and leaves nothing in staging.
 
-A test uploads each archive below and compares the answer. Its limits are ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files. Each answer
-ends with a hint, which this table omits.
+A test uploads each of these ${Object.keys(hostileArchives).length} archives and compares the answer. Its limits are ${hostileLimits.maxUploadSize} bytes and ${hostileLimits.maxFiles} files.
+Each answer ends with a hint, which the tables omit.
 
-| ${rows.length} archives | status | code | answer |
-| --- | --- | --- | --- |
-${rows.join('\n')}
+${[...tables].map(([heading, rows]) => [heading, ...rows].join('\n')).join('\n\n')}
 `;
 }
 

@@ -9,15 +9,16 @@ import { bundleTar } from '../fixtures/tar.ts';
 import { startApi, tokens, upload, uploadForm, type Api } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
+const [, ...sections] = readFileSync('docs/hostile-archives.md', 'utf8').split(/^## /m);
 const rows = new Map(
-  [
-    ...readFileSync('docs/hostile-archives.md', 'utf8').matchAll(
-      /^\| (.*?) +\| (\d+) +\| `(\w+)` +\| (.*?) +\|$/gm,
-    ),
-  ].map(([, name = '', status, code, detail = '']) => [
-    plain(name),
-    { status: Number(status), code, detail: plain(detail) },
-  ]),
+  sections.flatMap((section) => {
+    const [, status, code] = /^(\d+) `(\w+)`/.exec(section) ?? [];
+    const [, , ...cells] = [...section.matchAll(/^\| (.*?) \| (.*?) \|$/gm)];
+    return cells.map(
+      ([, name = '', detail = '']) =>
+        [plain(name), { status: Number(status), code, detail: plain(detail) }] as const,
+    );
+  }),
 );
 
 /** Removes the Markdown escapes. */

@@ -1,5 +1,5 @@
--- For feeders that want the database to refuse what the reader would leave out. NaN is greater than any
--- number, so that `between` refuses it; `infinity` is after every date.
+-- Optional checks: the database rejects values that the reader would treat as null. NaN is greater than any
+-- number, so `between` rejects it. `infinity` is after every date.
 set search_path = weather;
 
 alter table stations add constraint stations_possible check (

@@ -18,10 +18,10 @@ create table offices (
   time_zone     text,
   state         text check (state ~ '^[A-Z]{2}$')
 );
-create table locations (                            -- the grid cells that forecasts are for
+create table locations (                            -- grid cells of forecasts
   location_id   text primary key,                   -- 'OKX/33,35'
   name          text,
-  latitude_deg  double precision not null check (latitude_deg between -90 and 90),    -- of its middle
+  latitude_deg  double precision not null check (latitude_deg between -90 and 90),    -- of its center
   longitude_deg double precision not null check (longitude_deg between -180 and 180),
   time_zone     text,
   state         text check (state ~ '^[A-Z]{2}$')
@@ -31,7 +31,7 @@ create table zones (                                -- outlines of public, marin
   name          text,
   geometry      jsonb not null                      -- GeoJSON Polygon or MultiPolygon
 );
-create table fire_zones (                           -- their codes are also those of public zones, elsewhere
+create table fire_zones (                           -- public zones elsewhere have the same codes
   ugc           text primary key check (ugc ~ '^[A-Z]{2}Z[0-9]{3}$'),
   name          text,
   geometry      jsonb not null
@@ -119,9 +119,9 @@ create table alert_run_members (
 create table alert_areas (
   alert_id text references alerts on delete cascade,
   ugc      text not null check (ugc ~ '^[A-Z]{2}[CZ][0-9]{3}$'),
-  same     text,                                    -- SAME codes, blanks between; those of an alert are those
-                                                    -- of all its areas together
-  kind     text check (kind in ('public','county','fire','marine','offshore')), -- of the zone; null: by the product
+  same     text,                                    -- SAME codes, separated by spaces; an alert has the
+                                                    -- codes of all its areas
+  kind     text check (kind in ('public','county','fire','marine','offshore')), -- of zone; null: default of the product
   primary key (ugc, alert_id)
 );
 create index alert_areas_by_alert on alert_areas (alert_id);
@@ -215,7 +215,7 @@ create table outlooks (
   rank   smallint not null,                         -- order inside (hazard, kind); upstream dn is not unique
   probability_pct double precision,
   label_text text, stroke text, fill text,
-  geometry jsonb not null,                          -- GeoJSON Polygon or MultiPolygon; without coordinates: not known
+  geometry jsonb not null,                          -- GeoJSON Polygon or MultiPolygon; unknown if it has no coordinates
   primary key (run_id, hazard, label, part)
 );
 create table outlook_discussions (
