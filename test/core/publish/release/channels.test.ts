@@ -101,7 +101,7 @@ for (const flavour of flavours) {
     const done = await toPreview(root, 0);
     const reason = {
       code: 'channel_set',
-      message: `channel "preview" leads to release ${id}, which readers have already`,
+      message: `channel "preview" leads to release ${id}, which is already current`,
     };
     for (const { action, reason: why, release, changes } of [planned, done])
       t.same([action, why, release, changes], ['replace_catalog', reason, id, []]);
