@@ -275,7 +275,7 @@ t.test('what cannot be done is told, with what was probably meant', async (t) =>
   await refused(`${releases}/${first}/activate?path=b`, 409, 'release_unusable', /waybill verify --repair/);
   rmSync(at('out', 'b', '.publisher.releases.json'));
   writeFileSync(at('out', 'b', '.publisher.releases.json'), 'edited');
-  await refused(releases, 409, 'state_conflict', /was it edited/);
+  await refused(releases, 409, 'state_conflict', /restore it from a backup/);
   await refused(`${releases}/${second}/activate?path=b`, 409, 'state_conflict');
   t.equal(await page(), 'version 2', 'readers have what they had');
 });

@@ -580,7 +580,7 @@ t.test('what the source no longer holds: inspected, reported, predicted, removed
   });
   t.same(readdirSync(at('web')), ['two']);
   rmSync(at('source/two'), { recursive: true });
-  t.match(run(), { status: 1, stdout: /the source holds no bundle at all.*too_many_removals/ });
+  t.match(run(), { status: 1, stdout: /the source has no bundles.*too_many_removals/ });
   t.match(run('--allow-removals'), { status: 0, stdout: /it was removed[^]*unpublish=1/ });
   t.same(readdirSync(at('web')), []);
 });

@@ -4,19 +4,23 @@ import type { Digest } from '../digest.ts';
 import type { Instant } from '../instant.ts';
 import type { Key } from '../storage/key.ts';
 
+/*
+ * The types of the catalog, `.publisher.json`. It records every output at one destination bundle path.
+ */
+
 export const catalogVersion = 4;
 
-/** Bytes of a catalog: half a million records of a kilobyte. A larger file is neither read nor written. */
+/** Enough for half a million records of 1 KiB. Larger files are neither read nor written. */
 export const maxCatalogBytes = 512 * 1024 * 1024;
 /**
- * The same for a catalog that has to be in memory as a whole to be read: one that is not laid out as catalogs
- * are written, or has a single text of more than `maxPieceBytes`.
+ * The limit for catalogs that must be in memory as a whole to be read: those that are not in canonical form
+ * or have a record of more than `maxPieceBytes`.
  */
 export const maxWholeCatalogBytes = 256 * 1024 * 1024;
-/** Bytes of one record, and of everything besides the records. */
+/** The limit for one record, and for the document without its records. */
 export const maxPieceBytes = 64 * 1024 * 1024;
 
-/** What the publisher derived for an output. A change in any of it defeats `skip_same`. */
+/** Values that the publisher derived for an output. If one changes, the decision is not `skip_same`. */
 export interface GeneratedMetadata {
   contentType: string | null;
   cacheControl: string | null;
@@ -42,8 +46,8 @@ export type AttemptAction =
   'publish_new' | 'upsert_additive' | 'replace_catalog' | 'force_replace' | 'prune' | 'unpublish';
 
 /**
- * The intent: what an attempt that has not committed may have touched. As long as it stands, its paths count
- * as recorded, the decision is never `skip_same`, and the records of those paths do not vouch for any bytes.
+ * The intent: the paths that an uncommitted attempt may have touched. While the catalog has one, these paths
+ * count as recorded, their records guarantee no content, and the decision is never `skip_same`.
  */
 export interface Pending {
   attemptId: string;
@@ -51,19 +55,19 @@ export interface Pending {
   action: AttemptAction;
   /** RFC 3339, UTC. */
   startedAt: string;
-  /** Null once the attempt has ended without finishing: no process is working on it any more. */
+  /** null if the attempt ended without finishing, so that no process is working on it. */
   holder: Holder | null;
-  /** Counts lease renewals if the lease lives in the state (object stores); else 0. */
+  /** Counts the lease renewals if the state is the lease (object stores); otherwise 0. */
   renewals: number;
   /** Full records, so that the next attempt can settle each path by reading its bytes. */
   outputs: OutputRecord[];
-  /** Names as the storage lists them: a forced replacement removes files that no bundle could contain. */
+  /** Names as the storage lists them: a forced replacement also removes files that no bundle can contain. */
   removes: Key[];
 }
 
 /**
- * The process and thread that hold a lease. In containers every process is pid 1, hence the random instance
- * id.
+ * The process and thread that hold a lease. The random instance id is needed because every container's main
+ * process has pid 1.
  */
 export interface Holder {
   host: string;
@@ -71,18 +75,18 @@ export interface Holder {
   /** Linux boot id; null on other systems. */
   bootId: string | null;
   /**
-   * The pid namespace and the start time of the process, which together make the pid unambiguous; null on
-   * other systems.
+   * The pid namespace and the start time of the process. They make the pid unambiguous. null on other
+   * systems.
    */
   process: string | null;
   /**
-   * The system's thread id and the thread's start time: a daemon outlives its threads. Null on other systems.
+   * The system's thread id and the thread's start time: a daemon outlives its threads. null on other systems.
    */
   thread: string | null;
   instanceId: string;
 }
 
-/** The bundle that one owner published last at a bundle path. */
+/** The latest bundle that an owner published to a bundle path. */
 export interface PublishedBundle {
   owner: Owner;
   source: SourceIdentity;
@@ -92,27 +96,26 @@ export interface PublishedBundle {
 
 /** The content of `.publisher.json`, schema version 4. Outputs are sorted by path, each path once. */
 export interface Catalog {
-  /** Counts committed changes; a publication of a new catalog commits generation 1. */
+  /** The number of commits. The first publication commits generation 1. */
   generation: number;
-  /** RFC 3339, UTC: the last commit. */
+  /** RFC 3339, UTC: the time of the last commit. */
   updatedAt: string;
   /**
-   * One for each owner of outputs, as far as it is known: a `skip_same` leaves it as it is, and catalogs of
-   * older versions do not have it.
+   * At most one per owner of outputs. `skip_same` does not change it, and catalogs of older versions lack it.
    */
   bundles: PublishedBundle[];
   outputs: OutputRecord[];
   pending: Pending | null;
 }
 
-/** A record of a superseded state, with as much as that version recorded. */
+/** A record of a superseded schema version. */
 export interface LegacyRecord {
   path: RelativePath;
-  /** Only v3 names the owner and the file's digest and size. */
+  /** Only version 3 recorded an owner, digest and size. */
   v3: { owner: Owner; digest: Digest; size: number; updatedAt: string } | null;
 }
 
-/** What was found under the state's name. A state that cannot be read is an error, never one of these. */
+/** The state found at a bundle path. A state that cannot be read is an error and never one of these. */
 export type CatalogState =
   | { kind: 'absent' }
   | { kind: 'valid'; catalog: Catalog }

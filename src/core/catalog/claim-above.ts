@@ -6,23 +6,22 @@ import { within } from '../storage/wrappers/within.ts';
 import type { CatalogState } from './catalog.ts';
 import { readState } from './store.ts';
 
-/** What a catalog above a bundle path has at or below that path. */
+/** Files at or below a bundle path that the catalog of a parent bundle path claims. */
 export interface ClaimAbove {
   /** The bundle path of that catalog; `.` for the destination root. */
   catalogPath: string;
   /**
-   * The first of the files, relative to the destination root, and how many more there are; null if that state
-   * is invalid or of a newer version, so that nobody knows.
+   * The first file, relative to the destination root, and the number of others. null if the files are unknown
+   * because the state is invalid or of a newer version.
    */
   files: { first: string; others: number } | null;
-  /** Of the first file; null if the state does not say. */
+  /** The owner of the first file; null if the state does not record it. */
   owner: Owner | null;
 }
 
 /**
- * Looks for files at or below `bundlePath` that the catalog of a bundle path above it records or announces:
- * one read of the state for each directory from the root of the destination down. Null if there are none.
- * Throws the storage's own error.
+ * Finds files at or below `bundlePath` that the catalog of a parent bundle path records or announces; null if
+ * there are none. Reads one state per directory, from the destination root down. Throws the storage's error.
  */
 export async function findClaimAbove(root: Storage, bundlePath: string): Promise<ClaimAbove | null> {
   if (bundlePath === '.') return null;

@@ -1,7 +1,7 @@
 import type { Holder } from './catalog.ts';
 import { asInteger, asObject, asString, asStringOrNull } from './parse-fields.ts';
 
-/** A holder as the lock and the catalog write it. Pure. */
+/** The JSON form of a holder in the lock file and the catalog. Pure. */
 export function holderToJson({ host, pid, bootId, process, thread, instanceId }: Holder): object {
   return { host, pid, boot_id: bootId, process, thread, instance_id: instanceId };
 }
@@ -14,7 +14,7 @@ export function parseHolder(value: unknown, at: string): Holder {
     pid: asInteger(holder['pid'], `${at}.pid`),
     bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
     process: asStringOrNull(holder['process'], `${at}.process`),
-    // Holders written by versions that did not record the thread have none.
+    // Earlier versions did not record the thread.
     thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
     instanceId: asString(holder['instance_id'], `${at}.instance_id`),
   };

@@ -6,15 +6,15 @@ import { within } from '../storage/wrappers/within.ts';
 import { isInBundlePath } from './managed-paths.ts';
 import { readState, stateKey } from './store.ts';
 
-/** How far a look goes; whatever lies beyond makes its answer null. */
+/** Limits of `lastPublished`, which returns null if it would exceed one. */
 export interface LookLimits {
-  /** Entries that are listed. */
+  /** The maximum number of listed entries. */
   entries: number;
-  /** Catalogs whose time of modification is asked for. */
+  /** The maximum number of catalogs whose modification time is requested. */
   catalogs: number;
-  /** Of these, the newest that are read. */
+  /** The number of newest catalogs to read. This one is not exceeded: older catalogs are ignored. */
   read: number;
-  /** Bytes of a catalog that is read. */
+  /** The maximum size of a catalog that is read, in bytes. */
   bytes: number;
 }
 
@@ -22,10 +22,9 @@ const mebibyte = 1024 * 1024;
 export const lookLimits: LookLimits = { entries: 20_000, catalogs: 500, read: 5, bytes: 16 * mebibyte };
 
 /**
- * When this owner last changed anything at the destination that the storage is opened at, as its catalogs
- * tell; null if they do not, or if finding it out would cost more than the limits allow. It is the time of a
- * commit: a later run that found everything published is not in a catalog. Reads, and takes no lease. Throws
- * the storage's error.
+ * The time of this owner's last commit at the destination, according to its catalogs; null if they do not
+ * record one or the limits are exceeded. Later runs that found nothing to do leave no trace in a catalog.
+ * `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
  */
 export async function lastPublished(
   storage: Storage,
@@ -43,7 +42,7 @@ export async function lastPublished(
   return Number.isFinite(last) ? new Date(last) : null;
 }
 
-/** The managed bundle paths; null if the listing is longer than the limits allow. */
+/** The managed bundle paths; null if the listing exceeds the limits. */
 async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key | '')[] | null> {
   const paths: (Key | '')[] = [];
   let entries = 0;
@@ -56,8 +55,8 @@ async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key |
 }
 
 /**
- * Those that were written last: a commit writes its catalog, so the newest commit is among them. Null if one
- * of them is too large to be read for this.
+ * The most recently written catalogs. Each commit writes its catalog, so the last commit is in one of them.
+ * null if one of them is too large to read.
  */
 async function newestCatalogs(
   storage: Storage,
@@ -76,7 +75,7 @@ async function newestCatalogs(
 async function committedBy(bundle: Storage, owner: Owner): Promise<number[]> {
   const { state } = await readState(bundle);
   if (state.kind !== 'valid') return [];
-  // Of an attempt that was not committed there are records, too, and those stand in `pending`.
+  // The records of an uncommitted attempt are in `pending`, so they are not counted.
   const own = state.catalog.outputs.filter((output) => sameOwner(output.owner, owner));
   return own.map(({ updatedAt }) => Date.parse(updatedAt));
 }

@@ -11,12 +11,12 @@ import {
 } from './parse-fields.ts';
 
 /**
- * Superseded states. Each is a managed sentinel, whatever else is in it: it marks the bundle path as managed
- * and, depending on its version, says which files are.
+ * Parses states of superseded versions. Any of them marks the bundle path as managed. Versions 2 and 3 also
+ * list the managed files.
  *
  * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
- * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A document that has a
- * version and not its form names no files: a list that is half understood would be half removed. Pure.
+ * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A malformed document
+ * lists no files, because removing only some of the files of a damaged list would be wrong. Pure.
  */
 export function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
   return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };

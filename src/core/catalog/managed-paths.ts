@@ -4,16 +4,22 @@ import { compareCodeUnits } from '../paths.ts';
 import { hasSegmentsOnly, nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** What a destination holds, by one recursive listing: object stores list a thousand names in one request. */
+/*
+ * Finds the managed bundle paths of a destination. A path is managed if it has a catalog.
+ */
+
+/**
+ * The content of a destination, from one recursive listing. Object stores list a thousand names per request.
+ */
 export interface Survey {
   /** Every managed bundle path, '' for the root; parents before children. */
   paths: (Key | '')[];
   /**
-   * By managed bundle path: the keys, relative to it, of every entry below it that is no directory, without
-   * the publisher's own and those of the managed bundle paths below it.
+   * The files of each managed bundle path, as keys relative to it. Excludes the publisher's own files and the
+   * files of managed bundle paths below it.
    */
   files: Map<Key | '', Set<string>>;
-  /** Keys of the entries that lie below no managed bundle path, sorted; without the publisher's own. */
+  /** Keys of the files outside all managed bundle paths, sorted. Excludes the publisher's own files. */
   strays: Key[];
 }
 
@@ -36,18 +42,18 @@ export async function surveyDestination(storage: Storage): Promise<Survey> {
   return { paths, files, strays: strays.sort(compareCodeUnits) };
 }
 
-/** Whether the directory of this catalog or lock is a bundle path. Pure. */
+/** Whether the directory of a catalog or lock with this key can be a bundle path. Pure. */
 export function isInBundlePath(key: Key): boolean {
   return hasSegmentsOnly(key) && !isReservedPath(parentOf(key));
 }
 
-/** The deepest managed bundle path that this key lies below; null if there is none. */
+/** The deepest managed bundle path above this key; null if there is none. */
 function managedAbove(key: Key, managed: ReadonlyMap<Key | '', unknown>): Key | '' | null {
   for (let above = parentOf(key); above !== ''; above = parentOf(above)) if (managed.has(above)) return above;
   return managed.has('') ? '' : null;
 }
 
-/** Every managed bundle path of a destination, '' for the root; parents before children. */
+/** The managed bundle paths of a destination, '' for the root; parents before children. */
 export async function managedPaths(storage: Storage): Promise<(Key | '')[]> {
   return (await surveyDestination(storage)).paths;
 }
@@ -70,7 +76,7 @@ export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
   );
 }
 
-/** The bundle path as reports name it: `.` for the root. */
+/** The bundle path in reports: `.` for the root. */
 export function reportedPath(path: Key | ''): string {
   return path === '' ? '.' : path;
 }

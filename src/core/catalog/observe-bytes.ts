@@ -6,15 +6,15 @@ import type { Storage } from '../storage/storage.ts';
 import type { Observed, Truth } from './settle.ts';
 
 export interface ObserveBytesOptions {
-  /** Files read at once; 8 by default. */
+  /** The number of files read concurrently. Default: 8. */
   concurrency?: number;
   /** Called with the size in bytes of each chunk read. */
   onBytes?: (count: number) => void;
 }
 
 /**
- * Reads these files in full and returns the size in bytes and the digest of each, null for a file that does
- * not exist. Throws the storage's own error if a file cannot be read.
+ * Reads the files in full. Returns the size in bytes and the digest of each, or null for a file that does not
+ * exist. Throws the storage's error if a file cannot be read.
  */
 export async function observeBytes(
   storage: Storage,
@@ -31,19 +31,19 @@ export async function observeBytes(
   return observed;
 }
 
-/** The same, told one by one, in no particular order: of half a million files nothing is kept. */
+/** Like `observeBytes`, but reports files one by one, in no particular order, and keeps nothing in memory. */
 export async function observeEach<T extends { path: string }>(
   storage: Storage,
   files: Iterable<T>,
   { concurrency = 8, onBytes }: ObserveBytesOptions,
-  tell: (file: T, truth: Truth) => void,
+  onFile: (file: T, truth: Truth) => void,
 ): Promise<void> {
   await inParallel(files, concurrency, async (file) => {
     try {
-      tell(file, await measure(storage.read(listedKey(file.path)), onBytes));
+      onFile(file, await measure(storage.read(listedKey(file.path)), onBytes));
     } catch (error) {
       if (!hasCode(error, 'storage_not_found')) throw error;
-      tell(file, null);
+      onFile(file, null);
     }
   });
 }

@@ -16,7 +16,7 @@ import {
 } from './parse-fields.ts';
 import { parseSource, recordParser, type SourceBackends } from './parse-record.ts';
 
-/** The catalog that a document of the current version is. Throws `Malformed` with the place. Pure. */
+/** Parses a document of the current version. Throws `Malformed` with the place. Pure. */
 export function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
   return {
     outputs: parseRecords(document['outputs'], 'outputs', backends),
@@ -28,7 +28,7 @@ export function parseCatalog(document: Record<string, unknown>, backends: Source
   };
 }
 
-/** One for each owner. */
+/** At most one per owner. */
 function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle[] {
   const bundles = asArrayOf(value, 'bundles', (item): PublishedBundle => {
     const bundle = asObject(item, '');
@@ -40,7 +40,7 @@ function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle
   });
   bundles.forEach(({ owner }, index) => {
     if (bundles.slice(0, index).some((earlier) => sameOwner(earlier.owner, owner)))
-      throw new Malformed(`bundles[${index}].owner`, 'is there twice');
+      throw new Malformed(`bundles[${index}].owner`, 'is a duplicate');
   });
   return bundles;
 }

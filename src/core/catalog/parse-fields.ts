@@ -18,13 +18,13 @@ export class Malformed extends Error {
 }
 
 /*
- * The parsers of the fields of a state: each returns a value of its type, or throws `Malformed` with the
- * place `at`. Pure.
+ * The field parsers of states. Each returns a value of its type or throws `Malformed` with the place `at`.
+ * Pure.
  */
 
 /**
- * Parses each item with `parse`, which names places relative to the item. The whole place is put together
- * only when an item is malformed: a catalog may hold a hundred thousand good ones.
+ * Parses each item with `parse`, which reports places relative to the item. The full place is built only for
+ * a malformed item, because a catalog may have half a million items.
  */
 export function asArrayOf<T>(value: unknown, at: string, parse: (item: unknown) => T): T[] {
   return asArray(value, at).map((item, index) => {
@@ -48,10 +48,9 @@ function asArray(value: unknown, at: string): unknown[] {
   return value;
 }
 
-/** A string that is not empty. */
+/** A non-empty string. */
 export function asString(value: unknown, at: string): string {
-  if (typeof value !== 'string' || value === '')
-    throw new Malformed(at, 'is not a string with something in it');
+  if (typeof value !== 'string' || value === '') throw new Malformed(at, 'is not a non-empty string');
   return value;
 }
 
@@ -68,13 +67,13 @@ export function asInteger(value: unknown, at: string): number {
 
 const instantForm = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/;
 
-/** The last one that was accepted: all records of one publication share it. */
+/** The last accepted value. All records of one publication have the same one. */
 let lastInstant: string | undefined;
 
 /** RFC 3339, returned as written. */
 export function asInstant(value: unknown, at: string): string {
   const text = asString(value, at);
-  // The same string for all of them, so that it is in memory once.
+  // Returns the same string object, so that memory holds it once.
   if (text === lastInstant) return lastInstant;
   if (!instantForm.test(text) || Number.isNaN(Date.parse(text)))
     throw new Malformed(at, 'is not an RFC 3339 time');
@@ -82,7 +81,7 @@ export function asInstant(value: unknown, at: string): string {
   return text;
 }
 
-/** RFC 3339, to the last digit of its fraction. */
+/** RFC 3339, with all digits of the fraction kept. */
 export function asExactInstant(value: unknown, at: string): Instant {
   const verdict = parseInstant(asString(value, at));
   if (!verdict.ok) throw new Malformed(at, verdict.reason);
@@ -126,13 +125,13 @@ export function asDigest(value: unknown, at: string): Digest {
 export function asStoredKey(value: unknown, at: string): Key {
   const text = asString(value, at);
   if (!isStoredKey(text))
-    throw new Malformed(at, `${JSON.stringify(text)} is no name of a file below the bundle path`);
+    throw new Malformed(at, `${JSON.stringify(text)} is not the name of a file below the bundle path`);
   return listedKey(text);
 }
 
 /**
- * Whether a state may name this key. Object stores also hold names that no file system could, such as `a//b`
- * or `a/../b`; a state never names those.
+ * Whether a state may contain this key. Object stores allow names that no file system has, such as `a//b` or
+ * `a/../b`. A state never contains them.
  */
 export function isStoredKey(text: string): boolean {
   const escapes = text.split('/').some((segment) => segment === '' || segment === '.' || segment === '..');

@@ -16,9 +16,9 @@ import {
 export type SourceBackends = readonly SourceIdentity['backend'][];
 
 /**
- * Parses the records of one state. Throws `Malformed` with the place within the record. Most records of a
- * state have the owner, source, kind and metadata of the one before, and share them: half a million records
- * then take half the memory.
+ * Returns a parser for the records of one state. It throws `Malformed` with the place within the record.
+ * Equal owners, sources, kinds and metadata of adjacent records become one shared object, which halves the
+ * memory that half a million records take.
  */
 export function recordParser(backends: SourceBackends): (value: unknown) => OutputRecord {
   const owners = shared(sameOwner);
@@ -50,15 +50,17 @@ export function parseSource(source: Record<string, unknown>, backends: SourceBac
   };
 }
 
-/** So many values are remembered: records are sorted by path, so that neighbours are alike. */
-const remembered = 8;
+/**
+ * Number of recent values to compare with. Records are sorted by path, so adjacent ones are usually alike.
+ */
+const maxRecent = 8;
 
-/** Returns a value that was seen shortly before instead of one that is the same. */
+/** Returns a recent equal value in place of the given one. */
 function shared<T>(isSame: (a: T, b: T) => boolean): (value: T) => T {
   const recent: T[] = [];
   return (value) => {
     for (const known of recent) if (isSame(known, value)) return known;
-    if (recent.length === remembered) recent.pop();
+    if (recent.length === maxRecent) recent.pop();
     recent.unshift(value);
     return value;
   };
@@ -68,7 +70,7 @@ function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** Of generated outputs there are few, and their inputs differ. */
+/** Never equal for generated outputs: there are few of them, and their inputs differ. */
 function samePlainMetadata(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return (
     a.generator === null &&

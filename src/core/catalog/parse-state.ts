@@ -6,17 +6,17 @@ import { asObject, Malformed } from './parse-fields.ts';
 import type { SourceBackends } from './parse-record.ts';
 
 /**
- * Parses the bytes of a `.publisher.json`. Strict: whatever is not exactly a state of a known version is
- * `invalid`, with the reason, because a state that is half understood would be half kept. Only unknown keys
- * are tolerated (and dropped by the next commit). `backends` are the names that a source may have. Never
- * throws for what the bytes hold. Pure.
+ * Parses the bytes of a `.publisher.json`. Strict: anything but a well-formed state of a known version is
+ * `invalid`, with the reason, because a commit would lose the parts that were not understood. Only unknown
+ * keys are tolerated, and the next commit drops them. `backends` lists the valid backends of a source. Never
+ * throws because of the content. Pure.
  */
 export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   const catalog = readCanonical(bytes, backends);
   return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
 }
 
-/** The same, from a tree of the whole document: several times the memory, and every mistake has a place. */
+/** Like `parseState`, but parses the whole document at once. Takes several times the memory. */
 export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
   try {
     return parseDocument(parseJson(bytes), backends);

@@ -2,18 +2,18 @@ import { sameOwner, type Owner } from '../identity.ts';
 import type { CatalogState, OutputRecord, PublishedBundle } from './catalog.ts';
 
 /*
- * Which bundle each owner published last at a bundle path. All of it is pure.
+ * The latest bundle of each owner at a bundle path. Pure.
  */
 
-/** What the owner published last; null if it has published nothing, or a waybill that did not record it. */
+/** The owner's latest bundle; null if it published nothing, or only with a version that did not record it. */
 export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle | null {
   if (state.kind !== 'valid') return null;
   return state.catalog.bundles.find((bundle) => sameOwner(bundle.owner, owner)) ?? null;
 }
 
 /**
- * Whether the owner committed anything since `since` (RFC 3339) that is recorded still: every publication
- * that changes something renews the time of all its outputs.
+ * Whether any recorded output of the owner was committed at or after `since` (RFC 3339). A publication that
+ * changes anything updates the time of all its outputs.
  */
 export function isCommittedSince(state: CatalogState, owner: Owner, since: string): boolean {
   return (
@@ -24,7 +24,7 @@ export function isCommittedSince(state: CatalogState, owner: Owner, since: strin
   );
 }
 
-/** The bundles once `published` is the last one of its owner. */
+/** The bundles with `published` as the latest one of its owner. */
 export function withPublished(
   bundles: readonly PublishedBundle[],
   published: PublishedBundle,
@@ -32,7 +32,7 @@ export function withPublished(
   return [...bundles.filter(({ owner }) => !sameOwner(owner, published.owner)), published];
 }
 
-/** The bundles of the owners that these outputs are of: one without outputs has nothing published. */
+/** The bundles whose owners still have outputs. */
 export function bundlesOf(
   bundles: readonly PublishedBundle[],
   outputs: readonly Pick<OutputRecord, 'owner'>[],

@@ -2,20 +2,19 @@ import type { Owner, SourceIdentity } from '../identity.ts';
 import type { GeneratedMetadata, OutputRecord } from './catalog.ts';
 
 /*
- * The text of a record in the catalog. It is put together by hand, from the few texts that many records share
- * and the few that each has for itself: a catalog has up to half a million records, and a publication reads
- * and writes each of them twice. All of it is pure.
+ * The JSON text of a catalog record. A catalog has up to half a million records, and a publication reads and
+ * writes each of them twice, so the text is assembled by hand from cached parts. Pure.
  */
 
 export const recordStart = '{"path":';
 
-/** One line, without indent and comma. */
+/** One line, without indent and trailing comma. */
 export function recordToJson(record: OutputRecord): string {
   const { path, digest, size, url } = record;
   return `${recordStart}${JSON.stringify(path)}${recordMiddle(record)}${digest}"${beforeSize}${size}${recordEnd(record)}${JSON.stringify(url)}}`;
 }
 
-/** What stands between the path and the digest. */
+/** The text between the path and the digest. */
 export function recordMiddle({
   owner,
   source,
@@ -24,15 +23,15 @@ export function recordMiddle({
   return `,"owner":${ownerText(owner)},"source":${sourceText(source)},"kind":${JSON.stringify(kind)},"digest":"`;
 }
 
-/** What stands between the digest, with its quotation mark, and the size. */
+/** The text between the closing quote of the digest and the size. */
 export const beforeSize = ',"size":';
 
-/** What stands between the size and the URL. */
+/** The text between the size and the URL. */
 export function recordEnd({ updatedAt, generated }: Pick<OutputRecord, 'updatedAt' | 'generated'>): string {
   return `,"updated_at":${JSON.stringify(updatedAt)},"generated":${generatedText(generated)},"url":`;
 }
 
-/** The bytes of the text, counted without making it. */
+/** The length of the record's text in bytes, computed without building it. */
 export function bytesOfRecord(record: OutputRecord): number {
   const { path, digest, size, url } = record;
   const own =
@@ -42,7 +41,7 @@ export function bytesOfRecord(record: OutputRecord): number {
 
 const fixedBytes = recordStart.length + `"${beforeSize}}`.length;
 
-/** The lengths of what this record shares with others; most have those of the one before. */
+/** The length of the parts shared with other records, cached for the next record. */
 function sharedBytes(record: OutputRecord): number {
   const { owner, source, kind, updatedAt, generated } = record;
   if (
@@ -62,14 +61,14 @@ let last:
   | (Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> & { bytes: number })
   | undefined;
 
-/** What JSON writes as it is, between quotation marks. */
+/** Strings that JSON writes without escapes. */
 const plain = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
 
 function bytesOfString(text: string): number {
   return plain.test(text) ? text.length + 2 : Buffer.byteLength(JSON.stringify(text));
 }
 
-/** Many records share one owner, one source and one of a few kinds of metadata. */
+/** Caches the JSON text of objects that many records share. */
 function remembered<T extends object>(toJson: (value: T) => object): (value: T) => string {
   const texts = new WeakMap<T, string>();
   return (value) => {

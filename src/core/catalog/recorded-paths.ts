@@ -1,8 +1,8 @@
 import type { CatalogState, Pending } from './catalog.ts';
 
 /**
- * The paths at a bundle path that belong to waybill: the recorded ones, and those that an interrupted attempt
- * announced. Empty if the state is neither valid nor legacy. Pure.
+ * The paths that waybill manages: the recorded ones and those in the intent of an interrupted attempt. Empty
+ * if the state is neither valid nor legacy. Pure.
  */
 export function recordedPaths(state: CatalogState): Set<string> {
   if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
@@ -13,8 +13,8 @@ export function recordedPaths(state: CatalogState): Set<string> {
 }
 
 /**
- * The paths that an unfinished attempt may have written or removed: their bytes may be old, new or gone.
- * Empty if there is no such attempt. Pure.
+ * The paths that an unfinished attempt may have written or removed, so that their content is unknown. Empty
+ * if there is no such attempt. Pure.
  */
 export function announcedPaths(pending: Pending | null): Set<string> {
   if (pending === null) return new Set();

@@ -1,9 +1,9 @@
 import type { OutputRecord } from './catalog.ts';
 
-/** The name of what makes the index of a destination's root, as its records have it. */
+/** The generator name in the records of a destination's root index. */
 export const rootIndexGenerator = 'root_index';
 
-/** Whether the output lists what else is published at the destination, and is no part of a bundle. Pure. */
+/** Whether the output belongs to the root index of the destination rather than to a bundle. Pure. */
 export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
   return generated.generator?.name === rootIndexGenerator;
 }

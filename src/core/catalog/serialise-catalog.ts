@@ -14,9 +14,9 @@ import {
 import { holderToJson } from './holder-json.ts';
 
 /**
- * The bytes of a `.publisher.json`: outputs sorted by path, one record per line, so that `diff` reads well.
- * They are made as they are read, each time anew, because half a million records take 200 MB as text. The
- * catalog must not be changed afterwards. Throws `catalog_too_large` for more than could be read again. Pure.
+ * The bytes of a `.publisher.json`: outputs sorted by path, one record per line so that `diff` is readable.
+ * Each `open()` generates them again, because the text of half a million records takes 200 MB. Do not change
+ * the catalog afterwards. Throws `catalog_too_large` if the result would be too large to read back. Pure.
  */
 export function catalogBody(catalog: Catalog): Body {
   const sorted = inOrder(catalog);
@@ -29,7 +29,7 @@ export function catalogBody(catalog: Catalog): Body {
   };
 }
 
-/** The same bytes in memory. Throws as `catalogBody` does. Pure. */
+/** The bytes of `catalogBody` in memory. Throws like `catalogBody`. Pure. */
 export function serialiseCatalog(catalog: Catalog): Buffer {
   const sorted = inOrder(catalog);
   const size = readableBytesOf(sorted);
@@ -37,20 +37,20 @@ export function serialiseCatalog(catalog: Catalog): Buffer {
 }
 
 /**
- * `place` is the bundle path or storage, `size` what the catalog would have at least, in bytes, and `most`
- * what it may have.
+ * `place` is the bundle path or storage, `size` the minimum size of the catalog and `maxBytes` the limit,
+ * both in bytes.
  */
-export function catalogTooLarge(place: string, size: number, most: number): WaybillError {
+export function catalogTooLarge(place: string, size: number, maxBytes: number): WaybillError {
   const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
   return new WaybillError(
     'catalog_too_large',
-    `${place}: the catalog would have at least ${mebibytes(size)}, and ${mebibytes(most)} is the most that is read; nothing was written`,
+    `${place}: the catalog would have at least ${mebibytes(size)}, more than the maximum of ${mebibytes(maxBytes)}; nothing was written`,
     { hint: 'publish fewer outputs to one bundle path: split the bundle, or use another path' },
   );
 }
 
-/** The bytes that a catalog may have whose longest record has `longest`. Pure. */
-export function mostBytes(longest: number): number {
+/** The size limit of a catalog, in bytes, if its longest record has `longest` bytes. Pure. */
+export function maxBytesFor(longest: number): number {
   return longest > maxPieceBytes ? maxWholeCatalogBytes : maxCatalogBytes;
 }
 
@@ -84,7 +84,7 @@ function* linesOf({ generation, updatedAt, bundles, outputs, pending }: Catalog)
   yield '}';
 }
 
-/** A key with a list, one value per line, indented below the key. */
+/** A key with a list: one value per line, indented below the key. */
 function* listLines<T>(
   head: string,
   values: readonly T[],
@@ -103,7 +103,7 @@ function* listLines<T>(
   yield `${indent}]${end}`;
 }
 
-/** What the lines take, without making those of records. Throws `catalog_too_large`. */
+/** The size in bytes, computed without building the records. Throws `catalog_too_large`. */
 function readableBytesOf(catalog: Catalog): number {
   const { outputs, pending } = catalog;
   const others = { ...catalog, outputs: [], pending: pending && { ...pending, outputs: [] } };
@@ -114,7 +114,7 @@ function readableBytesOf(catalog: Catalog): number {
     [outputs, 4],
     [pending?.outputs ?? [], 6],
   ] as const) {
-    // The brackets stand on lines of their own: "[\n" and the indent of "]". The last record has no comma.
+    // The brackets are on separate lines: "[\n" and the indent of "]". The last record has no comma.
     if (records.length > 0) size += 1 + (indent - 2) - 1;
     for (const record of records) {
       const bytes = indent + bytesOfRecord(record) + ',\n'.length;
@@ -122,12 +122,12 @@ function readableBytesOf(catalog: Catalog): number {
       if (bytes > longest) longest = bytes;
     }
   }
-  const most = mostBytes(longest);
-  if (size > most) throw catalogTooLarge('the state', size, most);
+  const maxBytes = maxBytesFor(longest);
+  if (size > maxBytes) throw catalogTooLarge('the catalog', size, maxBytes);
   return size;
 }
 
-/** Lines are encoded in batches: neither each by itself, nor all of them at once. */
+/** Lines are encoded in batches, which is faster than one by one and takes less memory than all together. */
 const linesPerChunk = 256;
 
 function* inChunks(lines: Iterable<string>): Generator<Buffer, void> {

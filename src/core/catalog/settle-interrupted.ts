@@ -5,16 +5,16 @@ import { observeBytes } from './observe-bytes.ts';
 import { pathsToSettle, settle } from './settle.ts';
 
 export interface Settled {
-  /** The records as they really are, without the paths that the coming attempt handles. */
+  /** The records that match the files, without the paths that the current attempt handles. */
   outputs: OutputRecord[];
-  /** Files that the interrupted attempt announced and that do not exist: it may have left parts of them. */
+  /** Announced files that do not exist. The interrupted attempt may have left unfinished uploads of them. */
   vanished: Key[];
 }
 
 /**
- * Finds out what an interrupted attempt left, by reading every file that it may have touched and that the
- * coming attempt does not handle (write or remove) itself. Reads nothing if no attempt was interrupted. Needs
- * the lease.
+ * Determines the state that an interrupted attempt left. Reads every file that it may have touched, except
+ * the `handled` ones, which the current attempt writes or removes. Reads nothing if no attempt was
+ * interrupted. Requires the lease.
  */
 export async function settleInterrupted(
   storage: Storage,
@@ -29,9 +29,9 @@ export async function settleInterrupted(
 }
 
 /**
- * Removes what an interrupted attempt left of files that it never finished. Storages that can rename keep
- * unfinished files in staging, which is swept with the lease; object stores keep them (unfinished multipart
- * uploads) under their final names. Needs the lease.
+ * Removes the remains of files that an interrupted attempt never finished. Only object stores have such
+ * remains: unfinished multipart uploads under the final names. Other storages keep unfinished files in
+ * staging, which is swept when the lease is taken. Requires the lease.
  */
 export async function sweepUnfinished(storage: Storage, vanished: readonly Key[]): Promise<void> {
   if (storage.facts.rename === 'none') for (const key of vanished) await storage.remove(key);

@@ -1,14 +1,19 @@
 import type { Digest } from '../digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
-/** What a path really holds; null if there is no file. */
+/*
+ * Settling: correcting the records after an interrupted attempt. The next attempt reads the files that the
+ * interrupted one may have touched, and makes the records match.
+ */
+
+/** The actual content of a path; null if there is no file. */
 export type Truth = { size: number; digest: Digest } | null;
 /** By path. */
 export type Observed = ReadonlyMap<string, Truth>;
 
 /**
- * The paths whose bytes must be read before an interrupted attempt can be closed: all that it may have
- * touched, except those that the coming attempt writes or removes anyway (`handled`). Pure.
+ * The paths to read before an interrupted attempt can be closed: all that it may have touched, except the
+ * `handled` ones, which the current attempt writes or removes. Pure.
  */
 export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): string[] {
   const { pending, outputs } = catalog;
@@ -20,9 +25,9 @@ export function pathsToSettle(catalog: Catalog, handled: ReadonlySet<string>): s
 }
 
 /**
- * The records made true by what was observed. A path that is gone loses its record. One that holds what the
- * interrupted attempt meant to write gets that attempt's record. Any other keeps its record, with the size
- * and digest that it really has: it stays managed, and its owner's next plan finds the difference. Pure.
+ * The records corrected by the observed content. A missing file loses its record. A file that the interrupted
+ * attempt finished gets that attempt's record. Any other file keeps its record with the observed size and
+ * digest: it stays managed, and its owner's next plan finds the difference. Pure.
  */
 export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
   const intended = new Map<string, OutputRecord>(
@@ -34,19 +39,19 @@ export function settle(catalog: Catalog, observed: Observed): OutputRecord[] {
       recorded.delete(path);
       continue;
     }
-    const meant = intended.get(path);
+    const announced = intended.get(path);
     const known = recorded.get(path);
-    const record = meant?.digest === truth.digest ? meant : (known ?? meant);
-    if (record !== undefined) recorded.set(path, madeTrue(record, truth));
+    const record = announced?.digest === truth.digest ? announced : (known ?? announced);
+    if (record !== undefined) recorded.set(path, corrected(record, truth));
   }
   return [...recorded.values()];
 }
 
 /**
- * The record with what the file really is. Bytes that its generator did not make are not vouched for by the
- * inputs of that generator, from which a plan would else infer them.
+ * The record with the file's size and digest. If the digest differs, the generator is dropped: a plan would
+ * otherwise infer the content from the generator's inputs.
  */
-function madeTrue(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
+function corrected(record: OutputRecord, { size, digest }: { size: number; digest: Digest }): OutputRecord {
   if (digest === record.digest) return { ...record, size };
   return { ...record, size, digest, generated: { ...record.generated, generator: null } };
 }

@@ -10,38 +10,43 @@ import { maxCatalogBytes, maxWholeCatalogBytes, type Catalog, type CatalogState 
 import { parseWhole } from './parse-state.ts';
 import { catalogBody } from './serialise-catalog.ts';
 
+/*
+ * Reads the state (`.publisher.json`) of a bundle path. Leases write it.
+ */
+
 export const stateKey = joinKey('', stateName);
 
 export interface StoredState {
   state: CatalogState;
-  /** The bytes as they were found; null if there is no state. */
+  /** The bytes found in storage; null if there is no state. */
   raw: RawState | null;
 }
 
-/** What tells the bytes of one state from those of another. */
+/** Identifies the bytes of a state. */
 export interface StateBytes {
   size: number;
   digest: Digest;
 }
 
-/** The bytes of a state, so that a clean failure can put them back. */
+/** The bytes of a state, kept so that a failed attempt can restore them. */
 export interface RawState extends StateBytes {
-  /** Made again from the catalog where that is known to give the same bytes, so that they need no memory. */
+  /** Generated from the catalog if it is in canonical form, to save memory. */
   body: Body;
 }
 
-/** The last state that was read of each storage, as long as that is in use. */
+/** The last state read from each storage. */
 const lastRead = new WeakMap<Storage, StoredState>();
 
-/** A state of at most so many bytes is in memory as a whole while it is read. */
+/** States up to this size are buffered as a whole while they are read. */
 const heldBytes = 1 << 20;
 
 /**
  * Reads the state at the bundle path that `storage` is rooted at. Throws the storage's error if the state
- * cannot be read, and `storage_permanent` if it is larger than 512 MiB (256 MiB if it is not laid out as
- * catalogs are written): an unreadable state is never "no state". The same bytes as the last time are not
- * parsed again, and their records are in memory once: a publication reads its state before it takes the lease
- * and after.
+ * cannot be read, so an unreadable state never counts as absent. Throws `storage_permanent` if it is larger
+ * than 512 MiB, or 256 MiB if it is not in canonical form.
+ *
+ * A publication reads the state before and after it takes the lease. Unchanged bytes are not parsed again,
+ * and both reads share the records.
  */
 export async function readState(storage: Storage): Promise<StoredState> {
   const last = lastRead.get(storage);
@@ -55,7 +60,7 @@ export async function readState(storage: Storage): Promise<StoredState> {
 async function readFrom(storage: Storage, last: StoredState | undefined): Promise<StoredState> {
   const hash = startDigest();
   const reader = new CanonicalReader(sourceBackends);
-  /** All chunks so far; null once they are too many to hold. */
+  /** All chunks so far; null once they exceed `heldBytes`. */
   let held: Uint8Array[] | null = [];
   let size = 0;
   try {
@@ -83,7 +88,7 @@ async function readFrom(storage: Storage, last: StoredState | undefined): Promis
   return held === null ? readWhole(storage) : wholeState(Buffer.concat(held), found);
 }
 
-/** Of a state that is not laid out as catalogs are written, or is none. */
+/** Reads a state that is not in canonical form. */
 async function readWhole(storage: Storage): Promise<StoredState> {
   try {
     const bytes = await readAll(storage, stateKey, maxWholeCatalogBytes);
@@ -99,8 +104,8 @@ function wholeState(bytes: Buffer, found: StateBytes): StoredState {
 }
 
 /**
- * Like `readState`; also returns the version, for a conditional write. The version is asked for first: if the
- * state changes between the two calls, the condition fails.
+ * Like `readState`; also returns the version for a conditional write. The version is requested first, so that
+ * a change between the two calls makes the conditional write fail.
  */
 export async function readVersionedState(
   storage: Storage,
@@ -110,7 +115,7 @@ export async function readVersionedState(
   return { ...(await readState(storage)), version: found.version };
 }
 
-/** Reads the bytes of the state without keeping them; null if there is none. Throws as `readState` does. */
+/** The size and digest of the state, read without keeping it; null if absent. Throws like `readState`. */
 export async function measureState(storage: Storage): Promise<StateBytes | null> {
   try {
     return await measure(storage.read(stateKey));
@@ -120,7 +125,7 @@ export async function measureState(storage: Storage): Promise<StateBytes | null>
   }
 }
 
-/** Whether both are the same bytes; null stands for no state. Pure. */
+/** Whether both are the same bytes. null means no state. Pure. */
 export function isSameBytes(a: StateBytes | null, b: StateBytes | null): boolean {
   return a === null || b === null ? a === b : a.size === b.size && a.digest === b.digest;
 }
@@ -138,22 +143,22 @@ export function requireCatalog(state: CatalogState): Catalog {
     case 'valid':
       return state.catalog;
     case 'absent':
-      throw new WaybillError('state_conflict', 'the state is gone; it was there a moment ago');
+      throw new WaybillError('state_conflict', 'the state was removed while it was in use');
     case 'legacy':
       throw new WaybillError(
         'state_conflict',
         `the state has the superseded schema version ${state.version}`,
-        { hint: 'publish once; that rewrites it as version 4' },
+        { hint: 'publish once to rewrite it as version 4' },
       );
     case 'future':
       throw new WaybillError(
         'state_conflict',
-        `the state has schema version ${state.version}, which is newer than this waybill understands`,
+        `the state has schema version ${state.version}, which is newer than this waybill supports`,
         { hint: 'use a newer waybill' },
       );
     case 'invalid':
       throw new WaybillError('state_conflict', `the state is invalid: ${state.reason}`, {
-        hint: 'restore it from a backup, or publish once with --force, which replaces everything below that path',
+        hint: 'restore it from a backup, or publish once with --force to replace everything below that path',
       });
   }
 }

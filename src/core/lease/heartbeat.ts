@@ -5,33 +5,30 @@ import type { Storage } from '../storage/storage.ts';
 import { leaseLost, type LeaseTimes } from './lease.ts';
 
 /**
- * Watches that this process runs, from the moment it begins to take a lease, and renews the lease as long as
- * it is held.
+ * Renews a held lease and detects that the process was suspended. It starts before the lease is taken.
  */
 export interface Heartbeat {
-  /** Aborts with `lease_lost` when the lease is given up. */
+  /** Aborts with `lease_lost` when the lease is lost. */
   readonly signal: AbortSignal;
   /**
-   * Throws `lease_lost` if the lease is lost, or the last renewal (before the lease is held: the last beat)
-   * is longer ago than `abortAfterMs`. Makes no request, so that nothing can happen between it and the
-   * mutation that it precedes.
+   * Throws `lease_lost` if the lease is lost, or if the last renewal was more than `abortAfterMs` ago. Before
+   * the lease is held, the last beat counts instead. Makes no request, so that nothing can happen between the
+   * check and the change that follows it.
    */
   check(): void;
-  /**
-   * Calls `renew` at every beat from now on. `sinceMs` is the monotonic time at which taking the lease began.
-   */
+  /** Calls `renew` at every beat from now on. `sinceMs` is the monotonic time when taking the lease began. */
   renewBy(renew: () => Promise<void>, sinceMs: number): void;
-  /** Gives the lease up, and returns the `lease_lost` error to throw. */
+  /** Marks the lease as lost and returns the `lease_lost` error to throw. */
   lose(why: string): Error;
-  /** Ends the beats; resolves when no renewal is under way any more. */
+  /** Stops the beats. Resolves once no renewal is running. */
   stop(): Promise<void>;
 }
 
 /**
- * Beats every `renewEveryMs`. A failed renewal is tried again at the next beat; `abortAfterMs` after the
- * start of the last successful one the lease is given up, well before a contender may take it over. A beat
- * that comes later than that renews nothing: the process was suspended, and what it decided may be out of
- * date even if nobody has taken the lease.
+ * Beats every `renewEveryMs`. A failed renewal is retried at the next beat. The lease counts as lost
+ * `abortAfterMs` after the start of the last successful renewal, well before a contender may take it over. A
+ * beat that comes later renews nothing: the process was suspended, and its decisions may be out of date even
+ * if no other attempt took the lease.
  */
 export function startHeartbeat(
   storage: Pick<Storage, 'label'>,
@@ -60,7 +57,7 @@ export function startHeartbeat(
         renewedAt = startedAt;
       } catch (error) {
         if (hasCode(error, 'lease_lost')) lost.abort(error);
-        log.warn({ storage: storage.label, err: error }, 'the lease could not be renewed');
+        log.warn({ storage: storage.label, err: error }, 'lease renewal failed');
       }
     }
   }
@@ -74,7 +71,7 @@ export function startHeartbeat(
     const now = clock.monotonic();
     if (now - renewedAt <= times.abortAfterMs && now - beatAt <= times.abortAfterMs) return false;
     const isAwake = now - beatAt <= times.abortAfterMs;
-    lose(isAwake ? 'it could not be renewed in time' : 'this process did not run for too long');
+    lose(isAwake ? 'it could not be renewed in time' : 'this process was suspended for too long');
     return true;
   }
 

@@ -10,9 +10,13 @@ import { isStateOf, settleWrite } from './settle-write.ts';
 import { stagingOf } from './staging.ts';
 import { retire } from './this-holder.ts';
 
+/*
+ * The lease as a lock file, once it is held.
+ */
+
 /**
  * Reads the state under a lock that was just taken and that `heartbeat` renews. If the state cannot be read,
- * the lock is given back and the storage's error thrown.
+ * removes the lock and throws the storage's error.
  */
 export async function holdLock(
   storage: Storage,
@@ -93,8 +97,7 @@ class HeldLock implements Lease {
   }
 
   /**
-   * The last write of an attempt is synced, even if its answer was lost. No later step makes sure that it is
-   * on disk.
+   * Syncs the last write of an attempt, even if the response to it was lost: no later step would flush it.
    */
   async #replaceState(
     body: Body,
@@ -125,8 +128,8 @@ class HeldLock implements Lease {
 }
 
 /**
- * Removes the lock of this holder and the staging of its attempt. Never throws. Whoever cannot be sure that
- * the lock is still its own leaves it, to be taken over.
+ * Removes the lock of this holder and the staging of its attempt. A lock that may belong to another holder is
+ * left for takeover. Never throws.
  */
 export async function giveBack(
   storage: Storage,

@@ -17,14 +17,14 @@ import { isStateOf, settleWrite } from './settle-write.ts';
 import { newHolder, retire } from './this-holder.ts';
 
 /**
- * How long to wait, on a server that honours no conditions, before reading back whose write stayed. A write
- * that takes longer than this to arrive is not seen.
+ * How long to wait before reading back which write won, on a server without conditional writes. A concurrent
+ * write that takes longer to arrive is not detected.
  */
 const settlePauseMs = 2_000;
 
 const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
 
-/** The lease that lives in the state; see `acquireStateLease`. It is taken by the first `writeState`. */
+/** A lease stored in the state; see `acquireStateLease`. The first `writeState` takes it. */
 export class HeldState implements Lease {
   readonly attemptId: string;
   readonly holder: Holder = newHolder();
@@ -34,12 +34,17 @@ export class HeldState implements Lease {
   readonly #options: LeaseOptions;
   readonly #honoured: ConditionalWrites;
   readonly #heartbeat: Heartbeat;
-  /** The version that this attempt read or wrote last; null if there is none, or the server has none. */
+  /**
+   * The version that this attempt last read or wrote; null if there is no state or the server has no
+   * versions.
+   */
   #version: string | null;
   #exists: boolean;
-  /** What this attempt wrote last; null before it took the lease and after it put the state back. */
+  /**
+   * The catalog that this attempt last wrote; null before it took the lease and after it restored the state.
+   */
   #written: Catalog | null = null;
-  /** The bytes of it; null if they are not known. */
+  /** The bytes of `#written`; null if unknown. */
   #bytes: StateBytes | null = null;
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -102,8 +107,8 @@ export class HeldState implements Lease {
   async release(): Promise<void> {
     await this.#heartbeat.stop();
     retire(this.holder);
-    // An attempt that failed halfway leaves its intent. Without a holder in it, the next attempt need not
-    // wait until it is stale.
+    // A failed attempt leaves its intent. Removing the holder lets the next attempt start immediately instead
+    // of waiting until the lease is stale.
     await this.#amendIntent(() => ({ holder: null })).catch((error: unknown) =>
       logNotReleased(this.#options.log, this.#storage, error),
     );
@@ -113,7 +118,7 @@ export class HeldState implements Lease {
     await this.#amendIntent(({ renewals }) => ({ renewals: renewals + 1 }));
   }
 
-  /** Writes the intent again with a change in it; does nothing before it was written and after the commit. */
+  /** Rewrites the intent with a change. Does nothing before the intent was written and after the commit. */
   async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
     await this.#inTurn(async () => {
       const catalog = this.#written;
@@ -122,7 +127,7 @@ export class HeldState implements Lease {
     });
   }
 
-  /** One write of the state at a time: a renewal and a commit must not race each other. */
+  /** Serializes writes of the state, so that a renewal and a commit do not race. */
   async #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#turn.catch(() => undefined).then(work);
     this.#turn = turn;
@@ -154,8 +159,8 @@ export class HeldState implements Lease {
   }
 
   /**
-   * Few servers honour a condition here, and none that ignores it says so: it is the caller's fence that has
-   * just confirmed that the state is ours.
+   * Few servers support conditional deletes, and the others ignore the condition silently. The caller must
+   * therefore call `fence` first.
    */
   async #remove(): Promise<void> {
     this.check();
@@ -167,10 +172,10 @@ export class HeldState implements Lease {
     }
   }
 
-  /** By the strictest condition that the server honours. */
+  /** Writes with the strictest condition that the server supports. */
   async #replace(body: Body, expected: Pick<WriteOptions, 'digest'>): Promise<Written> {
     const storage = this.#storage;
-    // Here and not by the caller, who may have waited for its turn meanwhile.
+    // Checked here because the caller may have waited in `#inTurn` since its own check.
     this.check();
     const how = { headers, ...expected };
     if (!this.#exists && this.#honoured !== 'none')
@@ -181,8 +186,8 @@ export class HeldState implements Lease {
   }
 
   /**
-   * Looks whose the state is, and writes. An attempt that takes the lease in this way also waits until other
-   * writes under way have landed, and looks whose write stayed.
+   * Reads the state to check its owner, then writes. An attempt that takes the lease this way also waits for
+   * concurrent writes to arrive, and reads back which write won.
    */
   async #replaceUnconditionally(body: Body, how: Omit<WriteOptions, 'mode'>): Promise<StateBytes> {
     const storage = this.#storage;
@@ -198,13 +203,13 @@ export class HeldState implements Lease {
     return written;
   }
 
-  /** Whether the state is as it was found, or, once the lease is taken, holds this attempt's intent. */
+  /** Whether the state is still the one found or, once the lease is taken, has this attempt's intent. */
   async #isUnchanged(): Promise<boolean> {
     if (this.#written === null) return isSameBytes(await measureState(this.#storage), this.found.raw);
     return this.#isHeld();
   }
 
-  /** The bytes that were written last need not be parsed to know whose they are. */
+  /** Compares with the bytes written last first, which saves parsing the state. */
   async #isHeld(): Promise<boolean> {
     const isWritten = this.#written?.pending?.attemptId === this.attemptId;
     if (isWritten && this.#bytes !== null && isSameBytes(await measureState(this.#storage), this.#bytes))
@@ -213,7 +218,7 @@ export class HeldState implements Lease {
     return state.kind === 'valid' && state.catalog.pending?.attemptId === this.attemptId;
   }
 
-  /** An attempt that has not taken the lease yet may try again; one that had it has lost it. */
+  /** An attempt without the lease may retry. An attempt that had it has lost it. */
   #overtaken(): Error {
     return this.#written === null ? versionConflict(this.#storage, stateKey) : this.#lose();
   }

@@ -1,18 +1,18 @@
 import type { LeaseTimes } from './lease.ts';
 
 /**
- * What a contender does about a lease that another attempt holds: wait on, take it over (`stale`), or give up
- * (`busy`).
+ * How a contender proceeds while another attempt holds the lease: keep waiting, take it over (`stale`), or
+ * fail (`busy`).
  */
 export type Verdict = 'wait' | 'stale' | 'busy';
 
 /**
- * Watches a lease that another attempt holds. The returned function is given, at each look, a text that
+ * Returns a function that judges a lease held by another attempt. Call it at each poll with a text that
  * changes with every renewal, and the monotonic time in milliseconds.
  *
- * `stale` after `staleAfterMs` without a change; `busy` after `waitMs` in all if the holder, or one after it,
- * showed life meanwhile. A holder that showed none is waited for until it is stale: if contenders gave up
- * earlier, nobody would ever take over from a dead host. Pure, apart from what it remembers.
+ * `stale` after `staleAfterMs` without a change. `busy` after `waitMs` in total, if any holder renewed in the
+ * meantime. A holder that never renewed is waited for until it is stale: otherwise contenders would always
+ * fail too early to take over from a dead host. The only side effect is the memory of earlier calls.
  */
 export function watchLease(times: LeaseTimes, startedMs: number): (text: string, nowMs: number) => Verdict {
   let last: string | undefined;

@@ -8,11 +8,11 @@ import type { Storage } from '../storage/storage.ts';
 /**
  * The exclusive right of one attempt to change one destination bundle path.
  *
- * Between `acquireLease` and `release` at most one attempt in the world holds it. But a process can be
- * suspended for an hour and then continue, unaware that it lost its lease. So every step of an attempt is
- * fenced: on file systems each rename starts in the attempt's own staging directory, which the next holder
- * sweeps before anything else; on object stores each write of the state is conditional on the version that
- * the attempt wrote last.
+ * Between `acquireLease` and `release`, at most one attempt holds it. A process can be suspended for an hour
+ * and then continue, unaware that it lost its lease. Every step of an attempt is therefore fenced. On file
+ * systems, each rename starts in the attempt's own staging directory, which the next holder sweeps before
+ * anything else. On object stores, each write of the state is conditional on the version that the attempt
+ * wrote last.
  */
 export interface Lease {
   readonly attemptId: string;
@@ -22,39 +22,38 @@ export interface Lease {
   /** The state as it was read under the lease. */
   readonly found: StoredState;
   /**
-   * Makes no request, so call it before every mutation: throws `lease_lost` if the last renewal was too long
-   * ago.
+   * Throws `lease_lost` if the last renewal was too long ago. Makes no request. Call it before every change.
    */
   check(): void;
-  /** Asks the storage: throws `lease_lost` if another attempt has taken over. */
+  /** Reads the storage and throws `lease_lost` if another attempt took over. */
   fence(): Promise<void>;
   /**
-   * Replaces the state. Throws `lease_lost` if the lease is gone, `storage_conflict` or `storage_exists` if
-   * another attempt changed the state first, `commit_unknown` if it cannot be known whether the state was
-   * replaced.
+   * Replaces the state. Throws `lease_lost` if the lease is lost, `storage_conflict` or `storage_exists` if
+   * another attempt changed the state first, and `commit_unknown` if the outcome cannot be determined.
    */
   writeState(catalog: Catalog): Promise<void>;
-  /** Removes the state: how an attempt that leaves nothing published ends. Throws as `writeState` does. */
+  /** Removes the state, for an attempt that leaves nothing published. Throws like `writeState`. */
   removeState(): Promise<void>;
-  /** Puts the state back as it was found: the same bytes, or no state. Throws as `writeState` does. */
+  /** Restores the state to the bytes found, or to no state. Throws like `writeState`. */
   restoreState(): Promise<void>;
   /**
-   * Gives the lease up and removes the attempt's staging. Never throws: the next attempt sweeps whatever
+   * Releases the lease and removes the attempt's staging. Never throws: the next attempt sweeps anything that
    * could not be removed.
    */
   release(): Promise<void>;
 }
 
-/** All in milliseconds, on the monotonic clock of the process that counts them. */
+/** Durations in milliseconds, each measured on the monotonic clock of the process that waits. */
 export interface LeaseTimes {
-  /** The holder renews this often. */
+  /** The holder's renewal interval. */
   renewEveryMs: number;
-  /** After this long without a renewal the holder gives up by itself. Less than `staleAfterMs`. */
+  /** The holder aborts after this time without a renewal. Less than `staleAfterMs`. */
   abortAfterMs: number;
-  /** A contender takes over a lease that it has seen unchanged for this long; no clocks need to agree. */
+  /** A contender takes over a lease that did not change for this time. Clocks need not agree. */
   staleAfterMs: number;
-  /** A contender waits this long for a holder that shows life; for one that shows none, until it is stale. */
+  /** How long a contender waits for a holder that renews. It waits for any other until it is stale. */
   waitMs: number;
+  /** A contender's polling interval. */
   pollEveryMs: number;
 }
 
@@ -69,7 +68,7 @@ export const defaultLeaseTimes: LeaseTimes = {
 export interface LeaseOptions {
   clock: Clock;
   log: Log;
-  /** A random id, unique to this attempt; names its staging directory. */
+  /** A random id, unique to this attempt. It is the name of the staging directory. */
   attemptId: string;
   times: LeaseTimes;
   /** Ends the wait for another holder. */
@@ -86,7 +85,7 @@ export function intentOf(
 
 export function leaseLost(storage: Pick<Storage, 'label'>, why: string): WaybillError {
   return new WaybillError('lease_lost', `${storage.label}: the lease was lost: ${why}`, {
-    hint: 'another publisher took over; run again, nothing of this attempt was committed',
+    hint: 'run again; nothing of this attempt was committed',
   });
 }
 
@@ -99,14 +98,11 @@ export function destinationBusy(storage: Pick<Storage, 'label'>, holder: Holder 
   );
 }
 
-/** Whether another attempt was quicker to take the lease; then the caller observes and decides again. */
+/** Whether the error means that another attempt took the lease first. The caller should decide again. */
 export function isContention(error: unknown): boolean {
   return hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists');
 }
 
 export function logNotReleased(log: Log, storage: Pick<Storage, 'label'>, error: unknown): void {
-  log.warn(
-    { storage: storage.label, err: error },
-    'the lease could not be released; the next attempt takes it over',
-  );
+  log.warn({ storage: storage.label, err: error }, 'lease release failed; the next attempt takes it over');
 }

@@ -10,7 +10,7 @@ import { stagingOf } from './staging.ts';
 import { isKnownDead } from './this-holder.ts';
 
 /*
- * `.publisher.lock`: one line of JSON that names the holder and counts its renewals.
+ * Reads and writes `.publisher.lock`: one line of JSON with the holder and its number of renewals.
  */
 
 export const lockKey = joinKey('', lockName);
@@ -18,9 +18,9 @@ export const lockKey = joinKey('', lockName);
 const lockLimitBytes = 64 * 1024;
 
 /**
- * Creates the lock; false if there is one already. If the answer is lost, the lock is read back. Throws
- * `storage_not_found` if the unfinished file vanished, above all because another contender has just taken the
- * lock and swept it.
+ * Creates the lock; returns false if there is one already. If the response is lost, reads the lock back.
+ * Throws `storage_not_found` if the unfinished file vanished, usually because another contender took the lock
+ * and swept it.
  */
 export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
   try {
@@ -33,16 +33,16 @@ export async function createLock(storage: Storage, holder: Holder): Promise<bool
   }
 }
 
-/** Whether the lock in storage is that of this very holder. */
+/** Whether the lock in storage belongs to this holder. */
 export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
   const text = await readLock(storage);
   return text !== null && holderIn(text)?.instanceId === holder.instanceId;
 }
 
 /**
- * Returns what renews the lock of `holder`. It throws `lease_lost` if another holds it. The source of its
- * rename lies in the attempt's staging: if another attempt took over meanwhile, it has swept that, and the
- * rename fails.
+ * Returns a function that renews the lock of `holder`. It throws `lease_lost` if another holder has the lock.
+ * It renames a file from the attempt's staging: if another attempt took over in the meantime, it has swept
+ * that staging, and the rename fails.
  */
 export function renewLock(storage: Storage, holder: Holder, attemptId: string): () => Promise<void> {
   const next = joinKey(stagingOf(attemptId), 'renewed.lock');
@@ -56,7 +56,7 @@ export function renewLock(storage: Storage, holder: Holder, attemptId: string): 
 }
 
 /**
- * Whether there is a lock whose holder is known to be dead. Whoever takes the lease next sweeps up after that
+ * Whether there is a lock whose holder is known to be dead. Taking the lease sweeps the remains of that
  * holder.
  */
 export async function isAbandoned(storage: Storage): Promise<boolean> {
@@ -66,7 +66,7 @@ export async function isAbandoned(storage: Storage): Promise<boolean> {
   return holder !== null && isKnownDead(holder);
 }
 
-/** The text of the lock, or of a copy of it under another key; null if there is none. */
+/** The text of the lock, or of a copy under another key; null if absent. */
 export async function readLock(storage: Storage, key: Key = lockKey): Promise<string | null> {
   try {
     return (await readAll(storage, key, lockLimitBytes)).toString();
@@ -80,7 +80,9 @@ export function lockText(holder: Holder, renewals: number): string {
   return `${JSON.stringify({ ...holderToJson(holder), renewals })}\n`;
 }
 
-/** Null if the text is no lock of waybill's (half written, or something else): then only time can decide. */
+/**
+ * null if the text is not a valid lock, such as a partly written one. Only time can show that it is stale.
+ */
 export function holderIn(text: string): Holder | null {
   try {
     return parseHolder(JSON.parse(text), 'lock');

@@ -11,27 +11,27 @@ import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './
 import { stolenLockKey, straysInStaging } from './staging.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
-/** So often may the unfinished lock vanish, swept by others, before something else must be wrong. */
-const mostSweeps = 20;
+/** How often other contenders may sweep the unfinished lock before the error counts as a real one. */
+const maxSweeps = 20;
 
 /**
- * Takes the lease on storages that can rename: the file `.publisher.lock`, created exclusively. Throws as
- * `acquireLease` does.
+ * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws
+ * like `acquireLease`.
  *
- * free → held: one contender creates the lock, and renews it from then on. It sweeps every staging directory
- * but its own, and reads the lock again: a former holder that was suspended may have renamed its renewal over
- * the new lock in between; the sweep takes away its staging, and with that every further step. Only a
- * contender whose lock is still its own after the sweep is the holder.
+ * free → held: one contender creates the lock and starts to renew it. It sweeps every other staging
+ * directory, and reads the lock again. A former holder that was suspended may have renamed its renewal over
+ * the new lock in between, but the sweep removes its staging and thereby stops its further steps. A contender
+ * is the holder only if it still owns the lock after the sweep.
  *
  * held → free: the holder removes the lock.
  *
- * held → stolen: a contender that knows the holder to be dead, or has seen the lock unchanged for
- * `staleAfterMs`, renames the lock aside, and then contends for a free lock again.
+ * held → stolen: the holder is known to be dead, or the lock did not change for `staleAfterMs`. A contender
+ * renames the lock aside, and then contends for a free lock again.
  *
- * A contender may itself be suspended at any of these steps, and continue while another is the holder. So
- * each change follows a check that this process has been running, with nothing awaited in between; and
- * staging directories are listed before the lock is read, and made only by holders, so that a contender whose
- * lock was stolen never removes the staging of the thief.
+ * A contender may itself be suspended at any of these steps and continue while another is the holder.
+ * Therefore each change directly follows a check that this process was not suspended. Staging directories are
+ * listed before the lock is read, and only holders create them. A contender whose lock was stolen thus never
+ * removes the staging of the thief.
  */
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = startHeartbeat(storage, options);
@@ -49,8 +49,8 @@ export async function acquireLockLease(storage: Storage, options: LeaseOptions):
 }
 
 /**
- * Returns once the lock of `holder` is there and everything that others left is swept. `created` is called
- * when there is a lock to give back.
+ * Returns once `holder` has the lock and the remains of other attempts are swept. Calls `created` when there
+ * is a lock to remove on failure.
  */
 async function takeLock(
   storage: Storage,
@@ -75,12 +75,12 @@ async function takeLock(
       }
     } catch (error) {
       sweeps += 1;
-      if (!hasCode(error, 'storage_not_found') || sweeps === mostSweeps) throw error;
+      if (!hasCode(error, 'storage_not_found') || sweeps === maxSweeps) throw error;
     }
     const text = await readLock(storage);
     const other = text === null ? null : holderIn(text);
-    // A lock that vanished between the two calls counts as a sign of life, by a text that is new each time:
-    // even a lock that can never be read then ends the wait.
+    // A lock that vanished between the two calls counts as renewed, hence the random text. A lock that can
+    // never be read then ends the wait, too.
     const verdict =
       other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
     if (verdict === 'busy') throw destinationBusy(storage, other);
@@ -92,7 +92,7 @@ async function takeLock(
   }
 }
 
-/** Sweeps staging; false if the lock is not that of `holder` any more. */
+/** Sweeps staging. Returns false if `holder` no longer owns the lock. */
 async function swept(
   storage: Storage,
   attemptId: string,
@@ -110,8 +110,8 @@ async function swept(
 }
 
 /**
- * Renames the stale lock aside. If it turns out that another lock than the stale one was taken, it is put
- * back, unless a third contender was quicker: then its owner finds out by its own fence.
+ * Renames the stale lock aside. If the renamed lock is not the stale one, it is restored, unless a third
+ * contender has created a new lock. In that case the owner of the renamed lock fails at its next fence.
  */
 async function stealLock(
   storage: Storage,
@@ -126,16 +126,16 @@ async function stealLock(
     const taken = await readLock(storage, aside);
     if (taken !== null && taken !== stale) await storage.write(lockKey, bytesBody(taken), { mode: 'create' });
   } catch (error) {
-    // Gone already, or taken again already: in both cases another contender was first.
+    // Another contender was first: the lock is already removed, or already taken again.
     if (!hasCode(error, 'storage_not_found') && !hasCode(error, 'storage_exists')) throw error;
   }
 }
 
-/** A link without a target or the like can neither be created nor read as a lock, however long one waits. */
+/** Rejects a directory or a dangling link at the lock's key: it can never be created or read as a lock. */
 async function refuseOtherThanFile(storage: Storage): Promise<void> {
   const found = await storage.stat(lockKey);
   if (found === undefined || found.type === 'file') return;
   throw new WaybillError('storage_permanent', `${storage.label}: "${lockKey}" is not a file`, {
-    hint: 'remove it; only publishers make a file of that name',
+    hint: 'remove it; the name is reserved for the lock of publishers',
   });
 }

@@ -3,25 +3,29 @@ import { stagingName } from '../reserved-names.ts';
 import { joinKey, nameOf, type Key } from '../storage/key.ts';
 import type { Entry, Storage } from '../storage/storage.ts';
 
-/** Below it each attempt has a directory of its own. */
+/*
+ * The staging directories of attempts, and how to sweep those of former attempts.
+ */
+
+/** The parent of the attempts' staging directories. */
 export const stagingRoot = joinKey('', stagingName);
 
-/** Where an attempt keeps the files that are not in place yet, relative to the bundle path. */
+/** The directory for an attempt's unfinished files, relative to the bundle path. */
 export function stagingOf(attemptId: string): Key {
   return joinKey(stagingRoot, attemptId);
 }
 
 /**
- * Where a contender puts a lock that it takes away. Not in the staging directory of its attempt: that is made
- * only by a holder, so that no former holder can have listed it as a stray.
+ * The key to which a contender renames a stale lock. It is outside the staging directory of the attempt,
+ * which only a holder creates, so that no former holder can have listed that directory as a stray.
  */
 export function stolenLockKey(attemptId: string): Key {
   return joinKey(stagingRoot, `stolen-${attemptId}`);
 }
 
 /**
- * What other attempts left in staging. Whoever takes the lock removes it: a former holder that wakes up later
- * finds nothing to rename.
+ * The entries that other attempts left in staging. The contender that takes the lock removes them, so that a
+ * former holder that resumes later has nothing to rename.
  */
 export async function straysInStaging(storage: Storage, attemptId: string): Promise<Entry[]> {
   const strays: Entry[] = [];
@@ -31,8 +35,8 @@ export async function straysInStaging(storage: Storage, attemptId: string): Prom
 }
 
 /**
- * Removes the copies that other attempts left in the staging of an object store. Needs the lease. Files
- * directly in staging are left alone: they are probes of publishers that may be alive.
+ * Removes the copies that other attempts left in the staging of an object store. Requires the lease. Keeps
+ * files directly in staging: they may be probes of live publishers.
  */
 export async function sweepCopies(
   storage: Storage,
@@ -46,9 +50,9 @@ export async function sweepCopies(
 }
 
 /**
- * Removes what attempts that are over left in the staging of an object store. Needs no lease: an attempt
- * writes its intent before it stages anything, so one that has something in staging and no intent in a state
- * that is read afterwards has committed, was undone, or lost its lease.
+ * Removes the copies that finished attempts left in the staging of an object store. Requires no lease: an
+ * attempt writes its intent before it stages anything. If staging has files of an attempt and a state read
+ * afterwards has no intent of it, the attempt has committed, was undone or lost its lease.
  */
 export async function sweepFinished(storage: Storage): Promise<void> {
   const strays = await straysInStaging(storage, '');

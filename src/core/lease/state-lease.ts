@@ -8,16 +8,15 @@ import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
 import { isKnownDead } from './this-holder.ts';
 
 /**
- * Takes the lease on object stores, where it lives in the `pending` of the state itself: an attempt takes it
- * by writing its intent on the condition that the state is still the one that was read. Acquiring therefore
- * only waits until no other attempt is alive; it is the first `writeState` that takes the lease, and its
- * `storage_conflict` (`storage_exists`, if there was no state) means that another attempt was quicker. But a
- * process that was suspended since it read the state has lost the lease, though it never had it: what it is
- * about to publish may be out of date. Throws as `acquireLease` does.
+ * Takes the lease on object stores, where it is the `pending` field of the state. An attempt takes it by
+ * writing its intent on the condition that the state has not changed since it was read. This function only
+ * waits until no other attempt is alive. The first `writeState` takes the lease. Its `storage_conflict`, or
+ * `storage_exists` if there was no state, means that another attempt was first. A process that was suspended
+ * after reading the state gets `lease_lost`, because its plan may be out of date. Throws like `acquireLease`.
  *
- * If the server honours conditions only for creation, that holds for the first publication alone. All other
- * writes, and every write if the server honours no conditions, go: look, write, wait, read back. No more can
- * be had there: if two publishers write within one pause, both may continue.
+ * On a server that supports conditions only for creation, this protects only the first publication. All other
+ * writes, and every write on a server without conditions, read the state, write, wait and read back. This is
+ * weaker: if two publishers write within one pause, both may continue.
  */
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
   const heartbeat = startHeartbeat(storage, options);

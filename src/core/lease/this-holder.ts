@@ -4,10 +4,14 @@ import { hostname } from 'node:os';
 import { threadId } from 'node:worker_threads';
 import type { Holder } from '../catalog/catalog.ts';
 
-/** Instance ids of this thread's active holders. A holder of this thread that is not among them is dead. */
+/*
+ * Identifies the holder of a lease by process and thread, and detects dead holders on this host.
+ */
+
+/** Instance ids of this thread's active holders. Any other holder of this thread is dead. */
 const active = new Set<string>();
 
-/** Read once: it does not change during the life of the thread. */
+/** Read once, because it is constant for the life of the thread. */
 let ownIdentity: Pick<Holder, 'bootId' | 'process' | 'thread'> | undefined;
 
 /**
@@ -25,16 +29,15 @@ export function newHolder(): Holder {
   };
 }
 
-/** From now on this thread knows the holder to be dead. */
+/** Marks the holder as dead for this thread. */
 export function retire(holder: Holder): void {
   active.delete(holder.instanceId);
 }
 
 /**
- * True only if the holder is certainly dead. It ran on this host, in this boot and this pid namespace, and
- * one of these holds: its pid is free or belongs to another process; its thread has ended, though the process
- * goes on (a daemon outlives its worker threads); it belonged to this very thread and was retired. Any other
- * holder is "not known to be dead".
+ * True only if the holder is certainly dead. It must have run on this host, in this boot and pid namespace,
+ * and one of these must hold: its pid is free or belongs to another process; its thread has ended (a daemon
+ * outlives its worker threads); it belonged to this thread and was retired. false means unknown.
  */
 export function isKnownDead(holder: Holder): boolean {
   if (holder.host !== hostname() || holder.bootId === null || holder.bootId !== bootId()) return false;
@@ -64,8 +67,8 @@ function processIdentity(pid: number): string | null {
 }
 
 /**
- * The `threadIdentity` of this thread. Only a synchronous call reads the link on this thread, and not on one
- * of the pool.
+ * The `threadIdentity` of this thread. The call must be synchronous: an asynchronous one would read the link
+ * on a thread of the pool.
  */
 function ownThread(): string | null {
   return readOrNull(() => {
@@ -74,7 +77,7 @@ function ownThread(): string | null {
   });
 }
 
-/** `1240 1234567`: the system's id of the thread, and its start time, because ids are reused. */
+/** `1240 1234567`: the system's thread id and the thread's start time, because ids are reused. */
 function threadIdentity(pid: number, tid: string): string | null {
   return readOrNull(() => {
     const startTime = startTimeIn(readFileSync(`/proc/${pid}/task/${tid}/stat`, 'utf8'));
@@ -84,7 +87,7 @@ function threadIdentity(pid: number, tid: string): string | null {
 
 /** Field 22 of proc_pid_stat(5); null for a zombie. Pure. */
 export function startTimeIn(stat: string): string | null {
-  // The second field is the program's name in parentheses, which may itself contain spaces and parentheses.
+  // The second field, the program's name in parentheses, may contain spaces and parentheses.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [state, startTime] = [fields[0], fields[19]];
   return state === 'Z' || state === 'X' ? null : (startTime ?? null);

@@ -2,11 +2,11 @@ import type { Body, Storage } from '../storage/storage.ts';
 import type { Lease } from './lease.ts';
 
 /**
- * A view of a storage for the holder of a lease: every call that changes something first throws `lease_lost`
- * if this process was suspended past its lease. Nothing is awaited between the check and the change.
+ * Wraps a storage for the holder of a lease. Every call that changes something first throws `lease_lost` if
+ * this process was suspended past its lease. Nothing is awaited between the check and the change.
  *
- * If outputs are written in place, the body of a write is checked again after each of its chunks: a driver
- * sends it only once it has it whole, and reading it may take long. Elsewhere outputs go to staging, which
+ * If outputs are written in place, the lease is also checked after each chunk of a body: reading a body may
+ * take long, and the driver sends it only when it is complete. Other storages write outputs to staging, which
  * the next holder sweeps.
  */
 export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {

@@ -9,8 +9,8 @@ import { isAbandoned, lockKey } from './lock-file.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
 
 /**
- * Runs `work` under the lease of the bundle path that `storage` is rooted at, and releases the lease whatever
- * happens. Throws as `acquireLease` does, or what `work` throws.
+ * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.
+ * Throws like `acquireLease`, or the error of `work`.
  */
 export async function withLease<T>(
   { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -32,12 +32,12 @@ export async function withLease<T>(
   });
 }
 
-/** Other publishers may be quicker between a decision and the lease; then it is made again, so many times. */
+/** How often a decision is made if other publishers keep taking the lease first. */
 const maxDecisions = 10;
 
 /**
- * Like `withLease`; `work` decides and acts, and begins anew, on the state that it finds then, if another
- * attempt was quicker to take the lease.
+ * Like `withLease`, but runs `work` again on the new state if another attempt took the lease first. `work`
+ * must decide and act.
  */
 export async function decidingUnderLease<T>(
   context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -50,23 +50,23 @@ export async function decidingUnderLease<T>(
       return await withLease(context, storage, work, times);
     } catch (error) {
       if (!isContention(error) || decision === maxDecisions) throw error;
-      context.log.info({ storage: storage.label, decision }, 'another publisher was quicker; deciding again');
+      context.log.info({ storage: storage.label, decision }, 'another publisher was first; deciding again');
     }
   }
 }
 
-/** How long after a commit a run with nothing to do looks for what the publisher of that commit left. */
+/** How long after a commit a run with nothing to do looks for copies that its publisher left behind. */
 const sweptWithinMs = 24 * 3_600_000;
 
 /**
- * Sweeps up after a publisher that was killed between its commit and the release of its lease. There is
- * nothing left to publish then, so its lock and staging would stay until there is. `state` is what was found.
+ * Sweeps the remains of a publisher that was killed between its commit and the release of its lease. Without
+ * this, its lock and staging would remain until the next publication. `state` is the state found.
  *
- * On file systems, does nothing unless the holder is known to be dead, or there is staging without a lock;
- * taking the lease and releasing it is what sweeps. An object store has no lock, and the staging of an
- * attempt holds copies of what it replaced: once its intent is gone from the state, the attempt is over and
- * they are of no use. To look for them costs a listing, so it is done on the day after a commit only, and not
- * after a first publication, which replaces nothing; the next publication looks in any case.
+ * On file systems, does nothing unless the holder is known to be dead or there is staging without a lock.
+ * Taking and releasing the lease sweeps both. An object store has no lock, and the staging of an attempt has
+ * copies of replaced files. Once its intent is removed from the state, the attempt is over and the copies are
+ * unused. Finding them costs a listing, so it is done only within a day of a commit, and not after the first
+ * publication, which replaces nothing. The next publication always looks.
  */
 export async function sweepAbandoned(
   context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -82,7 +82,7 @@ export async function sweepAbandoned(
   if (sinceCommitMs < sweptWithinMs) await sweepFinished(storage);
 }
 
-/** Who holds a lock has its staging beside it, so that staging without a lock is of one who never got it. */
+/** A holder always has both a lock and staging, so staging without a lock is abandoned. */
 async function isLeftBehind(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) !== undefined) return isAbandoned(storage);
   return (await storage.stat(stagingRoot)) !== undefined;

@@ -12,20 +12,20 @@ export interface BundlePublication {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * Selects the bundle again from the source as it is now, if the bundle was selected as the newest of a
-   * source. Another run may have published a newer one since.
+   * Selects the newest bundle again from the current source. Set if the bundle was selected as the newest of
+   * a source, because another run may have published a newer one in the meantime.
    */
   selectAgain?: () => Promise<SourceBundle>;
-  /** Called with what the operator has to do about a publication that succeeds. */
+  /** Called with warnings about a successful publication that the operator should act on. */
   warn?: (warning: Finding) => void;
 }
 
-/** Whatever a stopped publication failed with, it failed because it was stopped. */
+/** Converts the reason of an aborted signal to an `aborted` error. Returns any other error unchanged. */
 export function abortedIfStopped(error: unknown, signal: AbortSignal | undefined): unknown {
   return signal?.aborted === true && error === signal.reason ? asAborted(error) : error;
 }
 
-/** The reason of a signal, as what a stopped publication fails with. */
+/** The reason of an aborted signal as a `WaybillError`, by default `aborted`. */
 export function asAborted(reason: unknown): WaybillError {
   if (reason instanceof WaybillError) return reason;
   return new WaybillError('aborted', 'the publication was stopped before it finished', {

@@ -10,14 +10,18 @@ import { changesDestination, type DecisionInput, type Observation, type Plan } f
 import type { PublishRequest } from './publish-request.ts';
 import { refuseUnwanted } from './refusals/unwanted-plan.ts';
 
-/** Decides on a state that was just read: first without the lease, then under it. */
+/*
+ * Observes a bundle path and decides. The decision is made without the lease first, and again under it.
+ */
+
+/** Makes a decision on a state that was just read. */
 export type DecideOn = (stored: StoredState) => Promise<Plan>;
 
 /**
- * Decides about one publication; `storage` is rooted at its bundle path, `root` at the destination. Throws
- * the refusals that are no decisions of the table: those of `decide` and of `respectClaim`,
- * `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and `too_many_removals`, and what `onDecided`
- * throws.
+ * Returns the function that decides about one publication. `storage` is rooted at the bundle path, `root` at
+ * the destination. The function throws the refusals that are not part of the decision table: those of
+ * `decide` and `respectClaim`, `bucket_root_protected`, `catalog_too_large`, `stale_bundle` and
+ * `too_many_removals`. It also throws the error of `onDecided`.
  */
 export function decider(
   { storage, root }: { storage: Storage; root: Storage },
@@ -27,8 +31,8 @@ export function decider(
 ): DecideOn {
   let last: { stored: StoredState; observed: Observation; decided: Plan } | undefined;
   return async (stored) => {
-    // If the state is the same, no publisher has been at work, and what it records is as it was seen. To look
-    // at all of that again would be most of the cost of a publication that keeps most of its outputs.
+    // An unchanged state means that no publisher changed the recorded files. Checking them again would be
+    // most of the cost of a publication that keeps most of its outputs.
     const known = last !== undefined && isSameState(last.stored, stored) ? last.observed : undefined;
     const observed = await observe(storage, input, stored, known?.damaged);
     const isAsBefore = known !== undefined && isSameSight(known, observed);
@@ -44,13 +48,13 @@ export function decider(
   };
 }
 
-/** Another publisher may be at work during a look; then this looks again, so many times. */
+/** How often to observe if other publishers keep changing the state. */
 const maxLooks = 10;
 
 /**
- * Decides without the lease. The state may have been read long ago, before the outputs were hashed, so a
- * decision that depends on files beside the state is final only if the state is still the same afterwards:
- * publishers write their intent before they write anything else.
+ * Decides without the lease. The state may have been read long ago, before the outputs were hashed. A
+ * decision that depends on unrecorded files is final only if the state did not change during the observation,
+ * because publishers write their intent first.
  */
 export async function decideOnLatest(
   storage: Storage,
@@ -66,14 +70,13 @@ export async function decideOnLatest(
   }
 }
 
-/** Whether files that no record names have led to this plan: it refuses, or it deletes them. Pure. */
+/** Whether the plan depends on unrecorded files: it refuses because of them, or deletes them. Pure. */
 export function dependsOnStrays({ action, clears }: Plan): boolean {
   return clears || !(changesDestination(action) || action === 'skip_same');
 }
 
 /**
- * Whether both, of the same state, show nothing but what that records; then both lead to the same decision:
- * what it vouches for is looked at once.
+ * Whether two observations of the same state show nothing beyond its records, and so lead to the same plan.
  */
 function isSameSight(a: Observation, b: Observation): boolean {
   const isPlain = ({ contentPresent, unrecorded, nested, contents, obstacles }: Observation): boolean =>

@@ -4,7 +4,7 @@ import type { Span } from '../tracing/span.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { DestinationResult } from './results/result.ts';
 
-/** The span of one destination of a run; null for a dry run, and where nothing is traced. */
+/** Starts the span of one destination of a run; null for a dry run and if tracing is off. */
 export function destinationSpan(
   { tracer }: Pick<CoreContext, 'tracer'>,
   { pipelineId, destinationId }: Owner,
@@ -19,7 +19,7 @@ export function destinationSpan(
   });
 }
 
-/** Ends it with what came of the destination. */
+/** Ends the span with the outcome at the destination. */
 export function endSpan(span: Span | null, { actions: all, error }: DestinationResult): void {
   if (span === null) return;
   const failure = error ?? all.find((action) => action.error !== null)?.error ?? null;

@@ -16,20 +16,20 @@ export interface OutputsOptions {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
   /**
-   * What the catalog records now. A generated output that is recorded with the same generator, version and
-   * inputs is not generated again for the plan.
+   * The current records. A generated output recorded with the same generator, version and inputs is not
+   * generated again for the plan.
    */
   recorded: readonly OutputRecord[];
-  /** Told of what is read of files without a declared digest. */
+  /** Receives the reading progress of files without a declared digest. */
   reading?: Reading | undefined;
 }
 
 /**
- * Everything that a bundle becomes at a destination: its listed files and the generated outputs that are
- * switched on, sorted by path. Reads the bytes of files without a declared digest, and of those that an
- * output is generated from unless it is recorded. Throws `invalid_bundle`, before anything is read, if a
- * generated output has the name of a listed file; `body_mismatch` if a file differs from the manifest; or the
- * source's own error.
+ * Plans the outputs of a bundle at a destination: its listed files and the enabled generated outputs, sorted
+ * by path. Reads files without a declared digest, and the inputs of generated outputs that are not recorded.
+ *
+ * Throws `invalid_bundle`, before reading anything, if a generated output has the name of a listed file;
+ * `body_mismatch` if a file differs from the manifest; or the source's error.
  */
 export async function planOutputs(bundle: SourceBundle, options: OutputsOptions): Promise<PlannedOutput[]> {
   const { chosen, taken } = chooseOutputs(bundle, {
@@ -54,14 +54,14 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   return planned.sort((a, b) => compareCodeUnits(a.path, b.path));
 }
 
-/** The generators are loaded only if a destination needs one, because they load a template engine. */
+/** Loads the generators only if a destination needs one, because they load a template engine. */
 async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
   if (!Object.values(chosen).includes(true)) return [];
   const { generators } = await import('../generate/generators.ts');
   return generators.filter(({ switchedBy }) => chosen[switchedBy]);
 }
 
-/** What is derived of a listed file depends on its content type alone, so that most files share it. */
+/** The metadata of listed files depends only on the content type, so files of one type share an object. */
 function sharedMetadata(cacheControl: string | null): (contentType: string) => GeneratedMetadata {
   const known = new Map<string, GeneratedMetadata>();
   return (contentType) => {

@@ -4,7 +4,11 @@ import type { RelativePath } from '../paths.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
 
-/** An output as it should be at the destination: a record without its time, and the bytes. */
+/*
+ * The values of planning: observations, decisions and plans. A dry run prints a plan, and a run executes it.
+ */
+
+/** The desired state of an output: a record without its time, and the content. */
 export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
 }
@@ -18,7 +22,7 @@ export function changesDestination(action: Action): boolean {
   return action !== 'skip_same' && action !== 'fail_unmanaged' && action !== 'fail_conflict';
 }
 
-/** Why the action was chosen: a stable code and a sentence with the paths or values that decided. */
+/** Why the action was chosen: a stable code, and a sentence with the deciding paths or values. */
 export interface Reason {
   code: ReasonCode;
   message: string;
@@ -40,60 +44,57 @@ export type ReasonCode =
   | 'path_obstructed'
   | 'state_invalid'
   | 'state_unsupported'
-  /* Of releases. */
+  /* Only with layout: releases. */
   | 'release_of_other_owner'
   | 'rolled_back'
   | 'layout_changed'
   | 'channel_set';
 
-/** What was seen at one destination bundle path: everything that a decision may know about it. */
+/** The observed state of one destination bundle path: all facts that a decision may use. */
 export interface Observation {
   state: CatalogState;
-  /** The state alone settles the decision (`isSettledByState`), and nothing else was looked at. */
+  /** Whether the state alone settles the decision (`isSettledByState`). The other fields are then empty. */
   isSettled: boolean;
   /**
-   * There is a file that is not the publisher's own and not below a nested managed bundle path. Looked for
-   * only if the state is neither valid nor legacy.
+   * Whether there is a file other than the publisher's own, outside of nested managed bundle paths.
+   * Determined only if the state is neither valid nor legacy.
    */
   contentPresent: boolean;
-  /**
-   * Planned paths that exist in storage and that the state does not record. Looked for only if it is valid.
-   */
+  /** Planned paths that exist in storage but are not recorded. Determined only if the state is valid. */
   unrecorded: RelativePath[];
   /**
-   * Managed bundle paths strictly below this one, relative to it. Looked for only if a planned path or a
-   * forced deletion could hit them.
+   * Managed bundle paths strictly below this one, relative to it. Determined only if a planned path or a
+   * forced deletion could affect them.
    */
   nested: string[];
   /**
-   * Planned paths whose record vouches for the planned bytes, and at which there is something else. Looked
-   * for only if the state is valid.
+   * Planned paths that are recorded with the planned content, but whose file contradicts the record.
+   * Determined only if the state is valid.
    */
   damaged: ReadonlyMap<string, Damage>;
   /**
-   * Every file that a forced replacement would delete or write over, sorted; never the publisher's own.
-   * Looked for only if force is allowed.
+   * The files that a forced replacement would delete or overwrite, sorted. Never includes the publisher's own
+   * files. Determined only if force is allowed.
    */
   contents: readonly Key[];
   /**
-   * What is in the way of planned paths that have to be written, by its path, and is not recorded: a file, a
-   * link or the like where a directory is needed, or a directory with foreign content where a file is needed.
-   * Looked for only if the state is valid or legacy.
+   * Unrecorded entries that block planned writes, by path: a file or link where a directory is needed, or a
+   * directory with foreign content where a file is needed. Determined only if the state is valid or legacy.
    */
   obstacles: ReadonlyMap<string, EntryType>;
-  /** Whether the storage keeps the headers of an output with its bytes. */
+  /** Whether the storage keeps the headers of an output with its content. */
   keepsHeaders: boolean;
-  /** Larger files cannot be put back once they were replaced or removed; null if there is no such limit. */
+  /** Larger files cannot be restored after they were replaced or removed; null for no limit. */
   largestKeptBytes: number | null;
 }
 
-/** What the catalog records of a bundle. */
+/** Identifies a bundle in the catalog. */
 export type BundleIdentity = Pick<PublishedBundle, 'source' | 'created'>;
 
 /** Everything that a decision depends on. */
 export interface DecisionInput {
   owner: Owner;
-  /** The bundle that the outputs are made of. */
+  /** The bundle that the outputs come from. */
   bundle: BundleIdentity;
   workflow: 'additive' | 'replacement';
   force: boolean;
@@ -105,24 +106,27 @@ export interface DecisionInput {
 }
 
 /**
- * What becomes of one path. `add`: written where no file is known to be. `change`: written in place of the
- * file that is there. `keep`: the bytes stay, and the record with them but for its time. `refresh`: the bytes
- * stay, and the record says something else of them. `remove`: the file goes, and its record.
+ * The change to one path.
+ *
+ * - `add`: written where no file is known.
+ * - `change`: replaces an existing file.
+ * - `keep`: the file stays, and only the time of its record changes.
+ * - `refresh`: the file stays, and its record changes.
+ * - `remove`: the file and its record are removed.
  */
 export type Fate = 'add' | 'change' | 'keep' | 'refresh' | 'remove';
 
 /**
- * Why a path has its fate: a stable code.
+ * The reason for a path's fate, as a stable code.
  *
- * Of what is written: `not_recorded`; `content_differs` (digest or size) and `headers_differ` from the
- * record; `missing`, `size_differs` and `not_a_file` of the file that the record names; `interrupted` (an
- * unfinished attempt announced the path, so that nothing vouches for its bytes); `legacy_state` (a superseded
- * record); `forced`.
+ * Written paths: `not_recorded`; `content_differs` (digest or size) or `headers_differ` compared with the
+ * record; `missing`, `size_differs` or `not_a_file` for the recorded file; `interrupted` (an unfinished
+ * attempt announced the path, so its content is unknown); `legacy_state` (a superseded record); `forced`.
  *
- * Of what is kept: `same`; or what differs in the record alone: `headers_differ` (the storage keeps none),
- * `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
+ * Kept paths: `same`, or the field that differs only in the record: `headers_differ` (the storage keeps no
+ * headers), `kind_differs`, `generator_differs`, `source_differs`, `url_differs`.
  *
- * Of what is removed: `omitted` by a replacement; `interrupted` (the unfinished attempt was to remove it);
+ * Removed paths: `omitted` by a replacement; `interrupted` (the unfinished attempt intended to remove it);
  * `cleared` by force.
  */
 export type Why =
@@ -141,10 +145,10 @@ export type Why =
   | 'omitted'
   | 'cleared';
 
-/** What can be seen of a published file, without reading it, that contradicts its record. */
+/** How a published file contradicts its record, as far as metadata shows. */
 export type Damage = 'missing' | 'size_differs' | 'not_a_file';
 
-/** What becomes of one path, for people and JSON. */
+/** The planned change of one path. Plain data. */
 export interface PlannedChange {
   path: string;
   fate: Fate;
@@ -152,8 +156,8 @@ export interface PlannedChange {
 }
 
 /**
- * A decision as a value: made by a pure function, printed by a dry run, executed by `apply`. All its lists
- * are empty if the action changes nothing.
+ * A decision: made by a pure function, printed by a dry run, executed by `apply`. All lists are empty if the
+ * action changes nothing.
  */
 export interface Plan {
   owner: Owner;
@@ -165,29 +169,31 @@ export interface Plan {
   /** Planned outputs that are written (`add`, `change`), sorted by path. */
   writes: PlannedOutput[];
   /**
-   * Planned outputs whose bytes stay (`keep`, `refresh`), sorted by path. Their records are written anew by
-   * the commit, with the time of the publication.
+   * Planned outputs whose files stay (`keep`, `refresh`), sorted by path. The commit rewrites their records
+   * with the time of the publication.
    */
   kept: PlannedOutput[];
   /**
-   * Files to remove once all writes have succeeded, sorted: outputs of this owner that a replacement omits,
-   * those that an interrupted attempt of this owner was to remove, and all that force clears.
+   * Files to remove after all writes succeeded, sorted: outputs of this owner that a replacement omits, those
+   * that an interrupted attempt of this owner intended to remove, and all files that force clears.
    */
   removes: Key[];
-  /** True for `force_replace`: `removes` are all files below the bundle path that are not planned. */
+  /** True for `force_replace`: `removes` has all unplanned files below the bundle path. */
   clears: boolean;
-  /** Recorded files that are replaced or removed and too large to be put back after a failure. */
+  /** Recorded files that are replaced or removed and too large to be restored after a failure. */
   unkept: string[];
-  /** Records of paths that the plan does not concern. */
+  /** The records of all other paths. */
   untouched: OutputRecord[];
-  /** Of every path in `writes`, `kept` and `removes`: first the planned ones, sorted, then the removed. */
+  /**
+   * One entry per path in `writes`, `kept` and `removes`: first the planned ones, sorted, then the removed.
+   */
   changes: PlannedChange[];
 }
 
-/** What an attempt carries out: a plan, or the removal of what an owner has published at a bundle path. */
+/** The work of an attempt: a plan, or the removal of an owner's outputs at a bundle path. */
 export interface Work extends Pick<Plan, 'owner' | 'writes' | 'kept' | 'removes' | 'clears' | 'untouched'> {
   action: Action | 'unpublish';
-  /** The bundle that is published there afterwards; null if the owner has none there any more. */
+  /** The bundle published there afterwards; null if the owner has none there. */
   bundle: BundleIdentity | null;
 }
 

@@ -29,12 +29,12 @@ import {
 import { asLayoutChange, layoutWarning } from './release/layout-change.ts';
 import type { ActionResult } from './results/result.ts';
 
-/** Another run may publish a newer bundle while this one is at work; then this starts over, so many times. */
+/** How often a publication starts over if other runs keep publishing newer bundles. */
 const maxRounds = 10;
 
 /**
- * Publishes one bundle to one destination, or, in a dry run, reports what it would do. `root` is rooted at
- * the destination root. Never throws: a failure is in the result, as action `error`.
+ * Publishes one bundle to one destination, or reports the plan in a dry run. `root` is rooted at the
+ * destination root. Never throws: a failure is in the result, as action `error`.
  */
 export async function publishBundle(
   context: CoreContext,
@@ -61,7 +61,7 @@ export async function publishBundle(
         hasLeft ||= result === 'left';
         continue;
       }
-      // Once what readers had is in place, that was decided.
+      // The decision was already reported before the release was moved in place.
       const asked = hasLeft ? { allowRemovals: request.allowRemovals ?? false } : request;
       const decideOn = decider({ storage, root }, destination, input, asked);
       const plan = await decideOnLatest(storage, stored, decideOn);
@@ -77,7 +77,7 @@ export async function publishBundle(
       if (done === null) continue;
       const applied = done.plan.action === 'skip_same' ? allKept(planned) : done.applied;
       const result = plannedResult(current.bundle.path, done.plan, planned, applied);
-      return hasLeft ? toldAsLeft(result, current, request) : result;
+      return hasLeft ? asLeftReleases(result, current, request) : result;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
@@ -88,14 +88,14 @@ export async function publishBundle(
 }
 
 interface Selected extends BundlePublication {
-  /** The generation of the catalog that the bundle was selected again for; null if it was not. */
+  /** The catalog generation for which the bundle was selected again; null if it was not. */
   confirmedAt: number | null;
 }
 
 /**
- * Whether the owner has published a newer bundle than this one, which was then selected before it: published
- * now, this one would take its place. Not so if the source was asked again since, because then the newer
- * bundle is gone from it, on purpose.
+ * Whether the owner has published a newer bundle since this one was selected, so that this one would replace
+ * it. false if the bundle was selected again since: the newer one was then removed from the source on
+ * purpose.
  */
 function isOutdated({ bundle, owner, selectAgain, confirmedAt }: Selected, { state }: StoredState): boolean {
   if (selectAgain === undefined || state.kind !== 'valid') return false;
@@ -120,8 +120,9 @@ interface Found {
 }
 
 /**
- * Moves what readers have as a release to its own place, if the publication that follows is wanted; that is
- * decided as if the release were there. What came of it, unless it is to be decided anew.
+ * Moves the current release in place, for a destination that no longer uses releases. Decides about the
+ * publication first, as if the release were in place, and moves nothing if the decision refuses. Returns a
+ * result if the publication ends here, `left` after the move, and `overtaken` if the caller must start over.
  */
 async function leaveReleases(
   context: CoreContext,
@@ -141,12 +142,13 @@ async function leaveReleases(
   if (!changesDestination(move.plan.action)) return plannedResult(bundle.path, move.plan, planned, null);
   if (request.dryRun) {
     await refuseObstructedMove(storage, move, plan);
-    return toldAsLeft(plannedResult(bundle.path, plan, planned, null), selected, request);
+    return asLeftReleases(plannedResult(bundle.path, plan, planned, null), selected, request);
   }
   return (await carryOutMove(context, storage, move, selected, request)) ? 'left' : 'overtaken';
 }
 
-function toldAsLeft(
+/** Marks a result as a change of layout and warns the operator. */
+function asLeftReleases(
   result: ActionResult,
   { destinationPath, warn }: BundlePublication,
   { dryRun }: PublishRequest,
@@ -180,7 +182,7 @@ interface Done {
   applied: Applied | null;
 }
 
-/** Takes the lease, decides again under it, and applies the plan. Null if the bundle is outdated by then. */
+/** Takes the lease, decides again and applies the plan. null if the bundle became outdated. */
 async function decideAndApply(
   context: CoreContext,
   storage: Storage,
@@ -193,7 +195,7 @@ async function decideAndApply(
     if (isOutdated(selected, lease.found)) return null;
     const plan = await decideOn(lease.found);
     lease.check();
-    // On object stores nothing keeps others from writing before this attempt has written its intent.
+    // On object stores, other publishers can write until this attempt has written its intent.
     if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
       throw versionConflict(storage, stateKey);
     if (!changesDestination(plan.action)) return { plan, applied: null };

@@ -6,7 +6,7 @@ import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
 
-/** A decision, and what it was made of. */
+/** A decision and its inputs. */
 export interface Decided {
   plan: Plan;
   planned: readonly PlannedOutput[];
@@ -14,40 +14,39 @@ export interface Decided {
 }
 
 /**
- * What the caller asks of a publication. Made once, and passed on unchanged from the pipeline to its
- * destinations and their bundles.
+ * The options of a publication. The pipeline passes them on unchanged to its destinations and their bundles.
  */
 export interface PublishRequest {
-  /** Report what would be done: nothing is written, no lease is taken, nobody is notified. */
+  /** Only report the plan. Writes nothing, takes no lease and sends no notifications. */
   dryRun: boolean;
   /** Replace everything at a bundle path that could otherwise not be published to. */
   force: boolean;
   /** Remove more published outputs than `limits.max_removed` of the destination allows. */
   allowRemovals?: boolean;
-  /** Only these destinations; all by default. */
+  /** Publish only to these destinations. Default: all. */
   destinationIds?: readonly string[];
-  /** Lead this channel to what is published, at the destinations that have it, and leave the others alone. */
+  /** Publish to this channel, and only to the destinations that have it. */
   channel?: string;
   /**
-   * Called with each decision before anything follows from it; what it throws fails the publication. There
-   * may be several about one bundle path: one without the lease, one under it, and more if other publishers
-   * were quicker. The last one counts.
+   * Called with each decision before it is applied. If it throws, the publication fails. There may be several
+   * decisions about one bundle path: one without the lease, one under it, and more if other publishers
+   * interfere. The last one counts.
    */
   onDecided?: (decided: Decided) => void;
-  /** As `onDecided`, of each orphan that is to be removed; what it throws leaves the orphan as it is. */
+  /** Like `onDecided`, for each orphan to remove. If it throws, the orphan is kept. */
   onOrphan?: (decided: DecidedOrphan) => void;
   onProgress?: (progress: Progress) => void;
-  /** Told of what is read before it is known what to write: files without a declared digest. */
+  /** Receives the progress of reading files without a declared digest, which happens before planning. */
   reading?: Reading;
-  /** The span of the run: those of its destinations belong to it. */
+  /** The span of the run, which is the parent of the destinations' spans. */
   trace?: TraceContext;
-  /** The run of the upload that is published; for events. */
+  /** The id of the upload's run, for events. */
   runId?: string;
   /**
-   * RFC 3339; of a run that was interrupted, when it began. What it committed since is told as published,
-   * though nothing is left to do: nobody can know whether it was told before.
+   * When an interrupted run started, as RFC 3339. Outputs that it committed since are reported as published,
+   * although nothing is left to do, because the first notification may have been lost.
    */
   tellsSince?: string;
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   leaseTimes?: LeaseTimes;
 }

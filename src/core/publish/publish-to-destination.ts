@@ -76,8 +76,8 @@ export async function publishToDestination(
 }
 
 /**
- * Opens the destination unless there is nothing to publish, and stops between bundles when asked to. Throws
- * the reason of the signal if it left bundles of which none had failed for it.
+ * Opens the destination, unless there is nothing to publish, and publishes the bundles until the signal
+ * aborts. Throws the reason of the signal if it skipped bundles and no result reports that yet.
  */
 async function publishAll(
   context: CoreContext,
@@ -102,7 +102,7 @@ async function publishAll(
       add(published);
       decided.push({ destinationPath, action: published.action, state: published.state });
       if (context.signal?.aborted !== true || index === bundles.length - 1) continue;
-      // Where nothing says so yet, it has to be told that the others were left.
+      // If no result reports the abort yet, report that the other bundles were skipped.
       if (published.action.error === null) throw asAborted(context.signal.reason);
       return;
     }
@@ -111,16 +111,16 @@ async function publishAll(
 }
 
 interface Published {
-  /** The one that it was in the end, which may have been selected again. */
+  /** The published bundle, which may have been selected again. */
   bundle: SourceBundle;
   action: ActionResult;
-  /** Whether this very run had committed before what needs no change now. */
+  /** Whether this run had already committed the unchanged outputs before it was interrupted. */
   isOwn: boolean;
-  /** That was decided on last. */
+  /** The state of the last decision. */
   state: CatalogState | null;
 }
 
-/** The index of the root is loaded only if a destination has one. */
+/** Loads the code of the root index only if a destination has one. */
 async function listAtRoot(
   context: CoreContext,
   storage: Storage,
@@ -128,7 +128,7 @@ async function listAtRoot(
   decided: readonly PublishedPath[],
   { dryRun, channel, leaseTimes }: PublishRequest,
 ): Promise<void> {
-  // What is published to a channel is not what readers find.
+  // The root index lists current releases only, not channels.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
   const { listPublished } = await import('./root-index/list-published.ts');
   const warning = await listPublished(context, storage, { owner, destination }, decided, { leaseTimes });
@@ -164,7 +164,7 @@ async function publishSelected(
   return { bundle, action, isOwn, state };
 }
 
-/** What publishes releases is loaded only if a destination keeps any. */
+/** Loads the code for releases only if a destination uses them. */
 async function publishThere(
   context: CoreContext,
   storage: Storage,
@@ -182,20 +182,22 @@ function channelOf({ channels }: ReleasesConfig, { channel }: PublishRequest): C
   return channels.find(({ name }) => name === channel) ?? null;
 }
 
-/** Of a selection for the destination root. Throws what kept it from being made, or `bundle_not_found`. */
+/**
+ * The single bundle of a selection. Throws the error of the selection, or `bundle_not_found` if it is empty.
+ */
 function onlyBundle({ bundles: [selected], error }: Selection): SourceBundle {
   if (error !== null) {
     const { code, message, hint, findings } = error;
     throw new WaybillError(code, message, { findings, ...(hint === null ? {} : { hint }) });
   }
   if (selected !== undefined) return selected.bundle;
-  throw new WaybillError('bundle_not_found', 'the source holds no bundle any more');
+  throw new WaybillError('bundle_not_found', 'the source no longer has a bundle');
 }
 
 function unkeptWarnings({ destinationPath, unkept: [first, ...others] }: ActionResult): Finding[] {
   if (first === undefined) return [];
   const what = others.length === 0 ? 'is' : `and ${others.length} more are`;
-  const message = `target=${destinationPath}: "${first}" ${what} too large to be put back if the publication fails in the middle; the next run would finish it`;
+  const message = `target=${destinationPath}: "${first}" ${what} too large to be restored if the publication fails midway; the next run would finish it`;
   return [finding('warning', 'cannot_be_undone', message, { file: first })];
 }
 

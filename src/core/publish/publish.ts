@@ -24,10 +24,14 @@ import {
   type SourceContent,
 } from './selection/select-bundles.ts';
 
+/*
+ * The entry points of publication, for `waybill run` and the daemon's runs.
+ */
+
 /**
- * Publishes the bundles of a configured source to the pipeline's destinations, which are served in parallel
- * and fail independently. What fails at the source or at a destination is in the result. A pipeline of
- * uploads is skipped, with a warning. Throws `channel_not_found` alone.
+ * Publishes the bundles of a configured source to the pipeline's destinations. These are served in parallel
+ * and fail independently. Failures of the source or a destination are in the result. An upload pipeline is
+ * skipped with a warning. Throws only `channel_not_found`.
  */
 export async function publishPipeline(
   context: CoreContext,
@@ -36,7 +40,7 @@ export async function publishPipeline(
 ): Promise<PipelineResult> {
   const { source } = pipeline;
   if (source.backend === 'http_upload') return skipped(pipeline);
-  // Throws where nothing has begun.
+  // Rejects an unknown channel before opening anything.
   chosenDestinations(pipeline, request);
   const result = await publishFromSource(context, pipeline, source, request).catch((error: unknown) =>
     unreadSource(pipeline, request, errorRecord(error)),
@@ -47,8 +51,8 @@ export async function publishPipeline(
 }
 
 /**
- * Publishes bundles that are loaded already, as uploads are. What fails at a destination is in the result.
- * Throws `channel_not_found` alone.
+ * Publishes bundles that are already loaded, such as uploads. Failures of a destination are in the result.
+ * Throws only `channel_not_found`.
  */
 export async function publishBundles(
   context: CoreContext,
@@ -96,7 +100,7 @@ async function publishFromSource(
       warnings: [...warnings, ...loaded.warnings, ...(bundles === 0 ? [noBundles] : [])],
       invalidBundles: [...invalid, ...loaded.invalid],
     });
-    // What is published for a time takes nothing away from anybody.
+    // Channel publications are temporary, so they never remove orphans.
     if (request.channel !== undefined) return published;
     return withOrphans(context, pipeline, published, request, {
       source: origin,
@@ -106,7 +110,7 @@ async function publishFromSource(
   });
 }
 
-/** Once every destination was published to, since nothing is removed if any of that failed. */
+/** Settles orphans after all destinations were published to: none is removed if any publication failed. */
 async function withOrphans(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -201,7 +205,7 @@ function skipped(pipeline: PipelineConfig): PipelineResult {
   const notice = finding(
     'warning',
     'upload_pipeline_skipped',
-    `pipeline "${pipeline.id}" takes uploads; \`waybill serve\` publishes it`,
+    `pipeline "${pipeline.id}" accepts uploads; \`waybill serve\` publishes it`,
   );
   return { ...emptyResult(pipeline), status: 'skipped', warnings: [notice] };
 }

@@ -7,24 +7,23 @@ import { unusable } from './stored-releases.ts';
 import type { SwitchRefusal } from './switch.ts';
 
 /*
- * Channels: named pointers beside the current one, each for a time. A release that one leads to is kept for
- * that long, and does not become what a rollback goes to.
+ * Channels: named pointers that expire, in addition to the current one. A channel keeps its release from
+ * being removed. Publishing to a channel does not make the release a target of rollbacks.
  */
 
 export interface ChannelSwitch {
   name: string;
   to: ReleaseId;
-  /** What the channel led to when this was decided; null for nothing. */
+  /** The channel's release when the switch was decided; null if it had none. */
   from: ReleaseId | null;
-  /** How long from now on, in milliseconds. */
+  /** Time until the channel expires, in milliseconds. */
   ttlMs: number;
 }
 
 /**
- * Leads a channel to a release that was just published, or lets it stay there for the whole of its time
- * again; null once that is done. Refuses if the channel was led elsewhere meanwhile, if the release is not
- * whole or is being removed, or if something that waybill did not make has the place of the pointer. Throws
- * as `changeReleases` does.
+ * Points a channel at a release that was just published, or renews its expiry. Returns null on success.
+ * Refuses if the channel was switched in the meantime, if the release is incomplete or being removed, or if a
+ * foreign file has the pointer's name. Throws like `changeReleases`.
  */
 export async function setChannel(
   context: ReleasesContext,
@@ -64,7 +63,7 @@ async function refusalOf(
   return isTaken ? { why: 'name_taken', name } : null;
 }
 
-/** On object stores a channel has no place of its own. */
+/** On object stores the channels are fields of the pointer object, so the name is always free. */
 async function isFree(storage: Storage, name: string): Promise<boolean> {
   if (storage.facts.rename === 'none') return true;
   const key = channelLinkKey(name);
@@ -74,8 +73,7 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the channels whose time is over, their pointers first, and returns their names. Throws as
- * `changeReleases` does.
+ * Removes the expired channels, their pointers first, and returns their names. Throws like `changeReleases`.
  */
 export async function removeExpiredChannels(
   context: ReleasesContext,
@@ -85,7 +83,7 @@ export async function removeExpiredChannels(
   return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()), times);
 }
 
-/** Removes a channel before its time is over; false if there is none. Throws as `changeReleases` does. */
+/** Removes a channel before it expires. Returns false if there is none. Throws like `changeReleases`. */
 export async function removeChannel(
   context: ReleasesContext,
   storage: Storage,

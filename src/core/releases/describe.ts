@@ -7,50 +7,57 @@ import { readReleases } from './store.ts';
 import { eachRelease, releaseIn, unusable, type Unusable } from './stored-releases.ts';
 import type { StoredRelease } from './retention.ts';
 
-/** One release, for people and JSON. Plain data. */
+/*
+ * Views of the releases of a bundle path for the CLI, the API and the console.
+ */
+
+/** One release. Plain data. */
 export interface ReleaseView extends StoredRelease {
   isCurrent: boolean;
-  /** A rollback goes to it unless told otherwise. */
+  /** Whether it is the default target of a rollback. */
   isLastGood: boolean;
-  /** It was rolled back, and does not become current again by itself. */
+  /** Whether it was rolled back, so that runs do not make it current again. */
   isRolledBack: boolean;
   isBeingRemoved: boolean;
-  /** The channels that lead to it, sorted. */
+  /** The channels that point at it, sorted. */
   channels: string[];
-  /** The bundle that it was published from; null if its catalog does not say. */
+  /** The bundle that it was published from; null if its catalog does not record it. */
   bundle: { path: string; created: string } | null;
-  /** Recorded outputs and their bytes; null if its catalog is unreadable. */
+  /** The number of recorded outputs; null if the catalog is unreadable. */
   outputs: number | null;
+  /** The total size of the recorded outputs; null if the catalog is unreadable. */
   bytes: number | null;
-  /** RFC 3339, UTC: when it became current last, and when another did instead; null if never, or not yet. */
+  /** RFC 3339, UTC: when it last became current; null if never. */
   activatedAt: string | null;
+  /** RFC 3339, UTC: when another release replaced it as current; null if none did. */
   leftAt: string | null;
 }
 
 /** Plain data. */
 export interface ChannelView {
   name: string;
-  /** Null if its pointer is not there, or leads elsewhere. */
+  /** null if the pointer is missing or does not point at a release. */
   release: ReleaseId | null;
-  /** RFC 3339, UTC: when something was published to it last, and when it goes. */
+  /** RFC 3339, UTC: the time of the last publication to it. */
   setAt: string;
+  /** RFC 3339, UTC. */
   expiresAt: string;
 }
 
 export interface ReleasesView {
-  /** Null if there is none, or the pointer names something else. */
+  /** null if there is no pointer or it does not point at a release. */
   current: ReleaseId | null;
-  /** What the pointer names instead of a release; else null. */
+  /** The target of a pointer that does not point at a release; otherwise null. */
   foreignTarget: string | null;
   /** Sorted by name. */
   channels: ChannelView[];
-  /** The newest first, by when their bundles were created. */
+  /** Newest first, by the creation time of the bundle. */
   releases: ReleaseView[];
 }
 
 /**
- * The releases of the bundle path that `storage` is rooted at, from pointer, ledger and catalogs. Throws
- * `state_conflict` if the ledger is broken, or the storage's own error.
+ * The releases of the bundle path that `storage` is rooted at, from the pointers, the ledger and the
+ * catalogs. Throws `state_conflict` if the ledger is malformed, or the storage's error.
  */
 export async function describeReleases(storage: Storage): Promise<ReleasesView> {
   const found = await readReleases(storage);
@@ -58,7 +65,10 @@ export async function describeReleases(storage: Storage): Promise<ReleasesView> 
   for await (const { release, catalog } of eachRelease(storage))
     releases.push(viewOf(release, catalog, found));
   const channels = found.ledger.channels.map(({ name, setAt, expiresAt }) => ({
-    ...{ name, release: found.channels.get(name) ?? null, setAt, expiresAt },
+    name,
+    release: found.channels.get(name) ?? null,
+    setAt,
+    expiresAt,
   }));
   const { current, foreignTarget } = found;
   return { current, foreignTarget, channels, releases: releases.reverse() };
@@ -74,7 +84,7 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
     isLastGood: lastGood(found) === id,
     isRolledBack: rolledBack(found).includes(id),
     isBeingRemoved: found.ledger.removing.includes(id),
-    channels: [...found.channels].filter(([, led]) => led === id).map(([name]) => name),
+    channels: [...found.channels].filter(([, target]) => target === id).map(([name]) => name),
     bundle: bundle === undefined ? null : { path: bundle.source.path, created: bundle.created },
     outputs: catalog === null ? null : catalog.outputs.length,
     bytes: catalog === null ? null : catalog.outputs.reduce((sum, { size }) => sum + size, 0),
@@ -85,13 +95,12 @@ function viewOf(release: StoredRelease, catalog: Catalog | null, found: Releases
 
 export interface ReleaseDetails {
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
-  /** Why it could not become current, by names and sizes of its files; null if it could. */
+  /** Why it cannot become current; null if it can. Checks the names and sizes of its files. */
   unusable: Unusable | null;
 }
 
 /**
- * What is in one release, and whether all of it is there. Throws `state_conflict` if its catalog is not
- * valid.
+ * The outputs of one release, and whether it is complete. Throws `state_conflict` if its catalog is invalid.
  */
 export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<ReleaseDetails> {
   const { outputs } = await catalogOf(storage, id);
@@ -101,17 +110,17 @@ export async function releaseDetails(storage: Storage, id: ReleaseId): Promise<R
   };
 }
 
-/** Paths by what becomes of them from one release to another; sorted. */
+/** The differences between two releases, as sorted paths. */
 export interface ReleaseDifference {
   added: string[];
   removed: string[];
-  /** Other bytes, or other headers. */
+  /** Paths with different content or headers. */
   changed: string[];
-  /** How many are the same. */
+  /** The number of equal paths. */
   same: number;
 }
 
-/** Throws `state_conflict` if the catalog of one of them is not valid. */
+/** Throws `state_conflict` if the catalog of one of the releases is invalid. */
 export async function compareReleases(
   storage: Storage,
   from: ReleaseId,
@@ -121,7 +130,7 @@ export async function compareReleases(
   return differenceBetween(before.outputs, after.outputs);
 }
 
-/** Both sorted by path. Pure. */
+/** `before` and `after` must be sorted by path. Pure. */
 export function differenceBetween(
   before: readonly OutputRecord[],
   after: readonly OutputRecord[],

@@ -5,12 +5,16 @@ import { compareCodeUnits } from '../paths.ts';
 import { emptyLedger, type Channel, type Ledger, type Releases } from './ledger.ts';
 import { parseReleaseId, releaseAt, releaseKey, type ReleaseId } from './release.ts';
 
+/*
+ * The JSON form of the ledger. On object stores the same document is also the pointer.
+ */
+
 export const ledgerVersion = 1;
 export const maxLedgerBytes = 16 << 20;
 
 /**
- * The document that remembers the releases of a bundle path. `current` is in it where the document is the
- * pointer, too: readers need that key alone. Pure.
+ * Serializes the ledger of a bundle path. Pass `current` if the document is also the pointer. It is the only
+ * key that readers need. Pure.
  */
 export function serialiseReleases(
   ledger: Ledger,
@@ -21,7 +25,9 @@ export function serialiseReleases(
     ...(current === undefined ? {} : { current: current === null ? null : releaseKey(current) }),
     updated_at: updatedAt,
     history: ledger.history.map(({ id, activatedAt, leftAt }) => ({
-      ...{ id, activated_at: activatedAt, left_at: leftAt },
+      id,
+      activated_at: activatedAt,
+      left_at: leftAt,
     })),
     rollbacks: ledger.rollbacks.map(({ to, from }) => ({ to, from: [...from] })),
     removing: [...ledger.removing],
@@ -37,15 +43,15 @@ export function serialiseReleases(
 }
 
 /**
- * Parses what `serialiseReleases` wrote. `place` names it in errors. Throws `state_conflict` if it is
- * anything else, or of a newer version. The channels lead where the ledger says. Pure.
+ * Parses the output of `serialiseReleases`. `place` is the document's name for errors. Throws
+ * `state_conflict` if it is malformed or of a newer version. The channels are those of the ledger. Pure.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {
     const document = asObject(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)), '');
     const version = asInteger(document['schema_version'], 'schema_version');
     if (version !== ledgerVersion)
-      throw new Malformed('schema_version', `is ${version}, and this version knows ${ledgerVersion}`);
+      throw new Malformed('schema_version', `is ${version}, but this version supports ${ledgerVersion}`);
     const target = document['current'] ?? null;
     const pointer = target === null ? null : asString(target, 'current');
     const current = pointer === null ? null : releaseAt(pointer);
@@ -56,7 +62,7 @@ export function parseReleases(bytes: Uint8Array, place: string): Releases {
     const why = error instanceof Malformed || error instanceof SyntaxError ? error.message : 'is not UTF-8';
     throw new WaybillError('state_conflict', `${place} ${why}`, {
       cause: error,
-      hint: 'was it edited, or written by a newer version? what is published is not in it and stays as it is',
+      hint: 'restore it from a backup, or use a newer waybill if one wrote it; the published files are unchanged',
     });
   }
 }

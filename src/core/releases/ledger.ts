@@ -1,34 +1,39 @@
 import { compareCodeUnits } from '../paths.ts';
 import type { ReleaseId } from './release.ts';
 
+/*
+ * The ledger of a bundle path's releases, and the pure functions that change it.
+ */
+
 /**
- * What has to be remembered of the releases of a bundle path beside the pointer. Which release is current is
- * said by the pointer alone, and nothing here contradicts it: where the two are changed in two steps, this
- * comes first, and is without effect until the pointer follows.
+ * Facts about the releases of a bundle path that the pointer does not hold. The pointer alone determines the
+ * current release. If both change in two steps, the ledger changes first, and its change has no effect until
+ * the pointer follows.
  */
 export interface Ledger {
-  /** One for each release that was current, or was about to be; the one that became so last at the end. */
+  /** One entry per release that was or was about to be current. The latest is last. */
   history: readonly Activation[];
   /**
-   * What was rolled back, for as long as that holds. Usually one at most: a second one is there while another
-   * rollback is under way, so that the first holds until that is done.
+   * The effective rollbacks, usually at most one. During a second rollback there are two, so that the first
+   * stays effective until the switch.
    */
   rollbacks: readonly Rollback[];
-  /** Releases that are being removed, and can no longer become current. */
+  /** Releases that are being removed and can no longer become current. */
   removing: readonly ReleaseId[];
-  /** Sorted by name. One that is announced here is known, whether or not its pointer is there yet. */
+  /** Sorted by name. Includes channels whose pointer does not exist yet. */
   channels: readonly Channel[];
-  /** Releases that a channel led to before, for as long as they are there. */
+  /** Releases that a channel pointed at before, until they are removed. */
   leftByChannels: readonly { id: ReleaseId; leftAt: string }[];
 }
 
-/** A second pointer beside the current one, for a time. */
+/** A named pointer that expires, in addition to the current one. */
 export interface Channel {
   name: string;
-  /** What it leads to, or is about to. */
+  /** The release that it points at or is about to point at. */
   id: ReleaseId;
-  /** RFC 3339, UTC: when it was set last, and when its time is over. */
+  /** RFC 3339, UTC: the time of the last publication to it. */
   setAt: string;
+  /** RFC 3339, UTC. */
   expiresAt: string;
 }
 
@@ -36,46 +41,51 @@ export interface Activation {
   id: ReleaseId;
   /** RFC 3339, UTC. */
   activatedAt: string;
-  /** When another became current instead; null if none did yet, or if this one never was. */
+  /** When another release replaced it; null if none did, or if it never became current. */
   leftAt: string | null;
 }
 
-/** Effective as long as `to` is current. */
+/** Effective while `to` is current. */
 export interface Rollback {
   to: ReleaseId;
-  /** Releases that do not become current again by themselves. */
+  /** Releases that runs do not make current again. */
   from: readonly ReleaseId[];
 }
 
-/** What readers are given, and what is remembered. */
+/** The pointers and the ledger of a bundle path. */
 export interface Releases {
   ledger: Ledger;
-  /** Null if there is no pointer, or it names no release (see `foreignTarget`). */
+  /** null if there is no pointer or it does not point at a release (see `foreignTarget`). */
   current: ReleaseId | null;
-  /** What the pointer names instead of a release; null if it names one, or there is none. */
+  /** The target of a pointer that does not point at a release; otherwise null. */
   foreignTarget: string | null;
-  /** What the pointers of the channels name, by channel; those that name no release are not in it. */
+  /** The releases that the channels' pointers point at. Omits pointers with another target. */
   channels: ReadonlyMap<string, ReleaseId>;
 }
 
 export const emptyLedger: Ledger = {
-  ...{ history: [], rollbacks: [], removing: [] },
-  ...{ channels: [], leftByChannels: [] },
+  history: [],
+  rollbacks: [],
+  removing: [],
+  channels: [],
+  leftByChannels: [],
 };
 
 export const noReleases: Releases = {
-  ...{ ledger: emptyLedger, current: null, foreignTarget: null },
+  ledger: emptyLedger,
+  current: null,
+  foreignTarget: null,
   channels: new Map<string, ReleaseId>(),
 };
 
-/** The releases that were rolled back and do not become current by themselves. Pure. */
+/** The releases that were rolled back, so that runs do not make them current again. Pure. */
 export function rolledBack({ ledger, current }: Pick<Releases, 'ledger' | 'current'>): ReleaseId[] {
   return effective({ ledger, current }).flatMap(({ from }) => [...from]);
 }
 
 /**
- * The release that a rollback goes to unless told otherwise: of those that were current before, the last one
- * that was not itself rolled back, and is not being removed. Null if there is none. Pure.
+ * The default target of a rollback: the most recent earlier release that was not rolled back itself and is
+ * not being removed; null if there is none. Pure.
  */
 export function lastGood(releases: Releases): ReleaseId | null {
   const { ledger, current } = releases;
@@ -88,8 +98,9 @@ export function lastGood(releases: Releases): ReleaseId | null {
 }
 
 /**
- * The ledger for a switch to `to`. Rollbacks that are effective stay: they become ineffective with the
- * switch, and hold if that never happens. `rollback` is set if this is one. Pure.
+ * The ledger to write before a switch to `to`. Effective rollbacks are kept: the switch makes them
+ * ineffective, and they must hold if it never happens. `rollback` is null unless the switch is a rollback.
+ * Pure.
  */
 export function beforeSwitch(
   { ledger, current }: Releases,
@@ -106,13 +117,13 @@ export function beforeSwitch(
   return { ...ledger, history, rollbacks: rollback === null ? rollbacks : [...rollbacks, rollback] };
 }
 
-/** Once no pointer leads to a release any more: the bundle path is taken down. Pure. */
+/** The ledger after the bundle path was unpublished, with all pointers removed. Pure. */
 export function leaving({ ledger, current }: Releases, now: string): Ledger {
   const history = ledger.history.map((one) => (one.id === current ? { ...one, leftAt: now } : one));
   return { ...ledger, history, rollbacks: [], channels: [] };
 }
 
-/** The rollback that a switch from the current release to `to` is. Pure. */
+/** The rollback from the current release to `to`. Pure. */
 export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   const { current } = releases;
   const from = new Set([...rolledBack(releases), ...(current === null ? [] : [current])]);
@@ -120,17 +131,20 @@ export function rollbackTo(releases: Releases, to: ReleaseId): Rollback {
   return { to, from: [...from] };
 }
 
-/** Without any rollback. Pure. */
+/** The ledger without rollbacks. Pure. */
 export function resumed(ledger: Ledger): Ledger {
   return { ...ledger, rollbacks: [] };
 }
 
-/** Announces that these are removed. Pure. */
+/** The ledger that announces the removal of these releases. Pure. */
 export function announcing(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   return { ...ledger, removing: [...new Set([...ledger.removing, ...ids])].sort() };
 }
 
-/** Once these were removed. What is not announced any more may be there anew, and is left as it is. Pure. */
+/**
+ * The ledger after these releases were removed. An id that is no longer announced is kept, because the
+ * release may have been published again. Pure.
+ */
 export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   const gone = new Set(ids.filter((id) => ledger.removing.includes(id)));
   return {
@@ -141,7 +155,7 @@ export function forgetting(ledger: Ledger, ids: readonly ReleaseId[]): Ledger {
   };
 }
 
-/** The ledger for a channel that is about to lead to another release, or to stay for longer. Pure. */
+/** The ledger to write before a channel switches to another release or is renewed. Pure. */
 export function withChannel(releases: Releases, channel: Channel): Ledger {
   const { ledger } = releases;
   const others = ledger.channels.filter(({ name }) => name !== channel.name);
@@ -150,25 +164,25 @@ export function withChannel(releases: Releases, channel: Channel): Ledger {
   return { ...ledger, channels, leftByChannels: leftSince(ledger, left, channel.setAt) };
 }
 
-/** Once these channels are gone. Pure. */
+/** The ledger after these channels were removed. Pure. */
 export function withoutChannels(releases: Releases, names: readonly string[], now: string): Ledger {
   const { ledger } = releases;
   const channels = ledger.channels.filter(({ name }) => !names.includes(name));
   return { ...ledger, channels, leftByChannels: leftSince(ledger, ledTo(releases, names), now) };
 }
 
-/** The channels whose time is over. Pure. */
+/** The names of the expired channels. Pure. */
 export function expiredChannels({ ledger }: Pick<Releases, 'ledger'>, now: Date): string[] {
   const isOver = ({ expiresAt }: Channel): boolean => Date.parse(expiresAt) <= now.getTime();
   return ledger.channels.filter(isOver).map(({ name }) => name);
 }
 
-/** What readers of these channels have, or are about to have; of all channels by default. Pure. */
+/** The releases that these channels point at or are about to point at. Default: all channels. Pure. */
 export function ledTo({ ledger, channels }: Releases, names?: readonly string[]): ReleaseId[] {
-  const isMeant = (name: string): boolean => names?.includes(name) ?? true;
-  const announced = ledger.channels.filter(({ name }) => isMeant(name)).map(({ id }) => id);
-  const seen = [...channels].filter(([name]) => isMeant(name)).map(([, id]) => id);
-  return [...new Set([...seen, ...announced])];
+  const isSelected = (name: string): boolean => names?.includes(name) ?? true;
+  const announced = ledger.channels.filter(({ name }) => isSelected(name)).map(({ id }) => id);
+  const pointedAt = [...channels].filter(([name]) => isSelected(name)).map(([, id]) => id);
+  return [...new Set([...pointedAt, ...announced])];
 }
 
 function leftSince(

@@ -2,7 +2,7 @@ import type { Owner } from '../identity.ts';
 import type { Occurrence } from '../notify/event.ts';
 import type { ReleaseId } from './release.ts';
 
-/** A switch that somebody asked for, for the notifiers. Pure. */
+/** The notification of a switch that a client requested. Pure. */
 export function switchOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },

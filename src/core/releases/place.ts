@@ -13,8 +13,8 @@ import { readReleases } from './store.ts';
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * What somebody means who names a destination, a bundle path or a release, and a refusal that helps where
- * there is no such thing.
+ * Resolves the names of destinations, bundle paths, releases and channels that a client or user gives. Errors
+ * for unknown names suggest similar ones.
  */
 
 /** A bundle path with releases. */
@@ -25,7 +25,7 @@ export interface Place {
   storage: Storage;
 }
 
-/** The destination of this name. Throws `destination_not_found` with what was probably meant. */
+/** The destination with this name. Throws `destination_not_found` with a suggestion. */
 export function destinationNamed({ id, destinations }: PipelineConfig, name: string): DestinationConfig {
   const found = destinations.find((destination) => destination.id === name);
   if (found !== undefined) return found;
@@ -37,13 +37,13 @@ export function destinationNamed({ id, destinations }: PipelineConfig, name: str
 export function requireReleasesLayout({ id, releases }: Pick<DestinationConfig, 'id' | 'releases'>): void {
   if (releases !== null) return;
   throw new WaybillError('no_releases', `destination "${id}" is published in place: it has no releases`, {
-    hint: '`layout: releases` on the destination keeps them from the next publication on',
+    hint: 'set `layout: releases` on the destination to keep releases from the next publication on',
   });
 }
 
 /**
- * The destinations, of these, at which a channel can be published to. Throws `channel_not_found` with what
- * was probably meant if there is none. Pure.
+ * The destinations that have this channel configured. Throws `channel_not_found` with a suggestion if none
+ * has. Pure.
  */
 export function destinationsWithChannel<T extends Pick<DestinationConfig, 'releases'>>(
   destinations: readonly T[],
@@ -56,7 +56,7 @@ export function destinationsWithChannel<T extends Pick<DestinationConfig, 'relea
   throw unknownName('channel_not_found', 'channel', channel, [...new Set(known)].sort());
 }
 
-/** Opens the destination for as long as `work` takes. */
+/** Opens the destination, runs `work` and closes it. */
 export async function atDestination<T>(
   context: CoreContext,
   { location }: Pick<DestinationConfig, 'location'>,
@@ -71,8 +71,8 @@ export async function atDestination<T>(
 }
 
 /**
- * The bundle path that is meant; without `path`, the only one there is. Throws `bundle_path_needed` if there
- * are several, `not_published` if there is none, or the storage's own error.
+ * The bundle path to work on: `path`, or by default the only one with releases. Throws `bundle_path_needed`
+ * if there are several, `not_published` if there is none, or the storage's error.
  */
 export async function placeOf(
   root: Storage,
@@ -90,22 +90,22 @@ export async function placeOf(
   const named = [only, ...others].slice(0, 10).join(' | ');
   throw new WaybillError(
     'bundle_path_needed',
-    `there are releases of ${others.length + 1} bundle paths: name one`,
-    { hint: `--path ${named}; over HTTP, ?path=` },
+    `${others.length + 1} bundle paths have releases: choose one`,
+    { hint: `add --path ${named}; over HTTP, ?path=` },
   );
 }
 
 /**
- * The release that was named, by its id or by the channel that leads to it. Throws `release_not_found` with
- * what was probably meant, or as `readReleases` does.
+ * The release with this id, or the release of the channel with this name. Throws `release_not_found` with a
+ * suggestion, or like `readReleases`.
  */
 export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
   const known = await releaseIds(storage);
   if (id !== undefined && known.includes(id)) return id;
   const { channels } = await readReleases(storage);
-  const led = channels.get(name);
-  if (led !== undefined) return led;
+  const target = channels.get(name);
+  if (target !== undefined) return target;
   const names = [...channels.keys(), ...[...known].reverse()];
   throw unknownName('release_not_found', `release or channel of "${destinationPath}"`, name, names);
 }
@@ -115,8 +115,8 @@ export interface ListedPath extends ReleasesView {
 }
 
 /**
- * The releases of one bundle path or, without `path`, of all that have some, sorted by path. Throws as
- * `describeReleases` does.
+ * The releases of one bundle path or, without `path`, of all bundle paths with releases, sorted by path.
+ * Throws like `describeReleases`.
  */
 export async function listReleases(
   root: Storage,
@@ -130,25 +130,25 @@ export async function listReleases(
   return listed;
 }
 
-/** The bundle paths that have releases, sorted; one recursive listing. */
+/** The bundle paths with releases, sorted. Takes one recursive listing. */
 export async function pathsWithReleases(root: Storage): Promise<string[]> {
   const paths = (await managedPaths(root)).flatMap((path) => releasePathOf(path)?.bundlePath ?? []);
   return [...new Set(paths)];
 }
 
-/** Of which nobody has said that there are releases. */
+/** The place of a bundle path, without checking that it has releases. */
 export function placeAt(root: Storage, destinationPath: string): Place {
   return { destinationPath, storage: within(root, parseBundlePath(destinationPath)) };
 }
 
-const mostNamed = 20;
+const maxNamed = 20;
 
 const noneYet: Partial<Record<ErrorCode, string>> = {
   channel_not_found:
-    '`releases.channels` of a destination with layout: releases makes one; then publish to it',
+    'add the channel to `releases.channels` of a destination with layout: releases, then publish to it',
 };
 
-/** With what was probably meant, and what is known. Pure. */
+/** An error for an unknown name, with the most similar name and the known ones in the hint. Pure. */
 export function unknownName(
   code: ErrorCode,
   what: string,
@@ -157,11 +157,11 @@ export function unknownName(
 ): WaybillError {
   const meant = nearest(name, known);
   const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
-  const more = known.length > mostNamed ? `, and ${known.length - mostNamed} more` : '';
+  const more = known.length > maxNamed ? `, and ${known.length - maxNamed} more` : '';
   return new WaybillError(code, `there is no ${what} named "${name}"`, {
     hint:
       known.length === 0
-        ? (noneYet[code] ?? 'there is none yet')
-        : `${guess}known: ${known.slice(0, mostNamed).join(', ')}${more}`,
+        ? (noneYet[code] ?? 'none exists yet')
+        : `${guess}known: ${known.slice(0, maxNamed).join(', ')}${more}`,
   });
 }

@@ -7,17 +7,17 @@ import { readReleases } from './store.ts';
 import { releaseIn } from './stored-releases.ts';
 
 /**
- * The bundle paths that these managed paths are published at, `.` for the root, in their order: a release
- * belongs to the bundle path that it is kept for. Pure.
+ * The bundle paths of these managed paths, `.` for the root, in the same order. A release counts as its
+ * bundle path. Pure.
  */
 export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
   return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
 }
 
 /**
- * What is published at the bundle path that `storage` is rooted at: its catalog in place, or that of its
- * current release. Where a change of layout has left both, that of the layout which is preferred. Throws the
- * storage's own error, and `state_conflict` if the ledger of the releases is broken.
+ * The state published at the bundle path that `storage` is rooted at: the in-place catalog or the catalog of
+ * the current release. If a change of layout left both, `preferred` decides. Throws the storage's error, and
+ * `state_conflict` if the ledger of the releases is malformed.
  */
 export async function publishedState(
   storage: Storage,

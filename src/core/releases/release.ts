@@ -3,43 +3,46 @@ import { hexOf, finishDigest, startDigest } from '../digest.ts';
 import type { Instant } from '../instant.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 
+/*
+ * The names of releases: ids, directories and pointers.
+ */
+
 declare const releaseBrand: unique symbol;
 /**
- * The name of one release of a bundle path, such as `20261121T101500Z-9f2c41aa`: when its bundle was created,
- * to the second and in UTC, and the first digits of what it consists of.
+ * The id of a release, such as `20261121T101500Z-9f2c41aa`: the creation time of the bundle in UTC, and the
+ * first digits of a digest of the outputs.
  */
 export type ReleaseId = string & { readonly [releaseBrand]: true };
 
-/** How a bundle path is published: at its own place, or as releases of which one is current. */
+/** How a bundle path is published: in place, or as releases with one current release. */
 export type Layout = 'in_place' | 'releases';
 
-/** The directory of all releases of a bundle path, within it. */
+/** The directory of the releases, relative to the bundle path. */
 export const releasesKey = joinKey('', 'releases');
-/** What readers follow: a symbolic link or, on an object store, an object. */
+/** The pointer that readers follow: a symbolic link or, on an object store, an object. */
 export const currentLinkKey = joinKey('', 'current');
 export const currentObjectKey = joinKey('', 'current.json');
 
-/** What decides about the bytes, the headers and the record of one output. */
+/** Everything that determines the content, the headers and the record of an output. */
 export type ReleasedOutput = Omit<OutputRecord, 'updatedAt'>;
 
 const idForm = /^\d{8}T\d{6}Z-[0-9a-f]{8}$/;
 const releasePathForm = /^(?:(.+)\/)?releases\/([^/]+)$/;
 
-/** Where readers of a channel of this name follow it; on object stores it is in the one pointer. Pure. */
+/** The pointer of a channel. On object stores, the channels are fields of `current.json` instead. Pure. */
 export function channelLinkKey(name: string): Key {
   return joinKey('', name);
 }
 
-/** Undefined if the text is no id of a release. Pure. */
+/** undefined if the text is not a release id. Pure. */
 export function parseReleaseId(text: string): ReleaseId | undefined {
   return idForm.test(text) ? (text as ReleaseId) : undefined;
 }
 
 /**
- * The release that these outputs of a bundle are: the same for the same plan, so that a run after a crash
- * finds the directory that it began. Everything that a catalog records of an output counts, but for its time:
- * a release never changes, so that whatever would change its records makes it another one. `outputs` are
- * sorted by path. Pure.
+ * The release id of a bundle with these outputs. Equal plans have equal ids, so that a run after a crash
+ * finds the directory that it started. All recorded fields of an output except its time affect the id,
+ * because the records of a release never change. `outputs` must be sorted by path. Pure.
  */
 export function releaseIdOf(created: Instant, outputs: Iterable<ReleasedOutput>): ReleaseId {
   const hash = startDigest().update(created);
@@ -59,14 +62,14 @@ export function releaseKey(id: ReleaseId): Key {
   return joinKey(releasesKey, id);
 }
 
-/** The bundle path, `.` for the root, and the release that a managed path is; null if it is none. Pure. */
+/** Splits the path of a release into bundle path (`.` for the root) and id; null for other paths. Pure. */
 export function releasePathOf(path: string): { bundlePath: string; id: ReleaseId } | null {
   const [, above, name = ''] = releasePathForm.exec(path) ?? [];
   const id = parseReleaseId(name);
   return id === undefined ? null : { bundlePath: above ?? '.', id };
 }
 
-/** Whether a key within a bundle path is a pointer, a release, or of a release. Pure. */
+/** Whether a key within a bundle path is a pointer, a release or a file of a release. Pure. */
 export function isOfReleases(key: string, channels: readonly string[] = []): boolean {
   const [first = '', second = ''] = key.split('/');
   if (first !== releasesKey)
@@ -74,7 +77,7 @@ export function isOfReleases(key: string, channels: readonly string[] = []): boo
   return parseReleaseId(second) !== undefined;
 }
 
-/** The release that a pointer names; null if it names anything else. Pure. */
+/** The release that a pointer's target names; null if it names anything else. Pure. */
 export function releaseAt(target: string): ReleaseId | null {
   const prefix = `${releasesKey}/`;
   const name = listedKey(target);

@@ -1,32 +1,37 @@
 import { expiredChannels, lastGood, ledTo, type Releases } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 
-/** One release as it is found in storage. */
+/*
+ * Decides which releases to remove.
+ */
+
+/** A release found in storage. */
 export interface StoredRelease {
   id: ReleaseId;
   /**
-   * `complete`: its catalog says that all of it is there. `writing`: an attempt may be at work on it.
-   * `abandoned`: an attempt began it, and nobody is at work any more. `unreadable`: its catalog is invalid or
-   * of a newer version.
+   * - `complete`: its catalog has no intent.
+   * - `writing`: an attempt may be working on it.
+   * - `abandoned`: an attempt started it and no longer works on it.
+   * - `unreadable`: its catalog is invalid or of a newer version.
    */
   state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
-  /** RFC 3339, UTC: when its catalog was written. Null if that is not known. */
+  /** RFC 3339, UTC: when its catalog was written; null if unknown. */
   writtenAt: string | null;
 }
 
 export interface RetentionRule {
-  /** So many complete releases stay beside the current one. */
+  /** The number of complete releases to keep in addition to the current one. */
   keep: number;
-  /** A release stays for so long after it was written, or after another became current instead, in ms. */
+  /** How long a release is kept after it was written or last in use, in milliseconds. */
   lingerMs: number;
 }
 
 /**
- * The releases to remove, sorted: what is beyond the newest `keep` and has lingered, and what was begun and
- * abandoned. Never the current one, the one that a rollback would go to, one that a channel leads to, one
- * that is being written, or one that nobody can read. What has no channel any more, and was never current, is
- * not among those that are kept. Nothing at all if the pointer names something else than a release: nobody
- * knows then what readers see. Pure.
+ * The releases to remove, sorted: complete ones beyond the newest `keep`, and abandoned ones, each after
+ * `lingerMs`. Never removes the current release, the default target of a rollback, a release of a channel, or
+ * one that is being written or unreadable. Releases that only former channels used do not count for `keep`.
+ * Removes nothing if the pointer does not point at a release, because it is unknown which files readers use.
+ * Pure.
  */
 export function retired(
   releases: Releases,
@@ -54,8 +59,8 @@ export function retired(
 }
 
 /**
- * From when on a run removes an unfinished release that no pointer leads to: RFC 3339, UTC. null if it is
- * kept because an attempt may still be at work on it. Pure.
+ * The time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. null if it is
+ * kept because an attempt may still be working on it. Pure.
  */
 export function removableFrom(
   releases: Releases,
@@ -70,7 +75,7 @@ export function removableFrom(
 interface Uses {
   leftAt: ReadonlyMap<ReleaseId, string | null>;
   channelLeftAt: ReadonlyMap<ReleaseId, string>;
-  /** When a release was written or last left by readers, whichever is later; empty if neither is known. */
+  /** When a release was written or last in use, whichever is later; empty if neither is known. */
   lastUse: (release: StoredRelease) => string;
 }
 
@@ -82,14 +87,16 @@ function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
   return { leftAt, channelLeftAt, lastUse };
 }
 
-/** Whether something may be retired, as far as the ledger alone tells: no release is looked at. Pure. */
+/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. Pure. */
 export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
   const { history, leftByChannels, removing } = releases.ledger;
   if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;
   const writtenAt = new Map(history.map(({ id, activatedAt }) => [id, activatedAt]));
   for (const { id } of leftByChannels) if (!writtenAt.has(id)) writtenAt.set(id, '');
   const known = Array.from(writtenAt, ([id, at]): StoredRelease => ({
-    ...{ id, state: 'complete', writtenAt: at },
+    id,
+    state: 'complete',
+    writtenAt: at,
   }));
   return retired(releases, known, rule, now).length > 0;
 }

@@ -8,11 +8,15 @@ import { retired, type RetentionRule } from './retention.ts';
 import { changeReleases, readReleases, type ReleasesContext } from './store.ts';
 import { releaseIn, surveyReleases } from './stored-releases.ts';
 
+/*
+ * Removes expired channels and the releases that retention no longer keeps.
+ */
+
 export interface RetireOptions {
   rule: RetentionRule;
   /**
-   * Removes all of a release, whether or not an earlier call has begun with it. Leaves it alone if `isStill`
-   * says no: it has to be asked under the lease of the release, after its catalog was read.
+   * Removes a release, including one that an earlier call removed in part. Must keep the release if `isStill`
+   * returns false. Call `isStill` under the lease of the release, after reading its catalog.
    */
   remove: (id: ReleaseId, isStill: () => Promise<boolean>) => Promise<void>;
   dryRun: boolean;
@@ -27,10 +31,10 @@ export interface Retired {
 }
 
 /**
- * Removes the channels whose time is over, and the releases that the rule retires. Each release is announced
- * in the ledger before anything of it goes, so that it cannot become current from then on, and is forgotten
- * once it is gone: after a kill, the next call finishes it. Throws as `changeReleases` does, or what `remove`
- * throws.
+ * Removes the expired channels and the releases that `rule` retires. A release is announced in the ledger
+ * before its first file is removed, so that it can no longer become current. It is dropped from the ledger
+ * once it is removed. After a kill, the next call finishes the removal. Throws like `changeReleases`, or the
+ * error of `remove`.
  */
 export async function retireReleases(
   context: ReleasesContext,
@@ -43,15 +47,15 @@ export async function retireReleases(
   const wanted = retired(found, stored, rule, clock.now());
   if (dryRun) return { channels, releases: [...announcing(found.ledger, wanted).removing] };
   for (const id of empty) await sweepUnbegun(context, releaseIn(storage, id));
-  // Killed between the commit of a release and the switch to it: nobody comes back there, either.
+  // A publisher that was killed between the commit of a release and the switch left its lock, too.
   for (const { id } of stored) await sweepAbandoned(context, releaseIn(storage, id), { kind: 'absent' });
   if (wanted.length === 0 && found.ledger.removing.length === 0) {
-    // A call that was killed after its last change may have left its lock.
+    // A call that was killed after its last change may have left the lock of the bundle path.
     await sweepAbandoned(context, storage, { kind: 'absent' });
     return { channels, releases: [] };
   }
   const stillWanted = (releases: Releases): ReleaseId[] =>
-    // Another process may have switched to one of them since; one that is new since is not looked at.
+    // Decided again: another process may have switched to one of these releases in the meantime.
     retired(releases, stored, rule, clock.now());
   const releases = await removeAll(context, storage, stillWanted, {
     remove,
@@ -60,7 +64,7 @@ export async function retireReleases(
   return { channels, releases };
 }
 
-/** What there is once the channels whose time is over are gone, and their names. */
+/** Removes the expired channels. Returns their names and the remaining releases and channels. */
 async function withoutExpired(
   context: ReleasesContext,
   storage: Storage,
@@ -80,9 +84,9 @@ async function withoutExpired(
 }
 
 /**
- * Whoever was killed before it had written its intent, or once it had removed the catalog, left a lock, part
- * of one, or the bare directory, and nobody comes back there. Taking the lease and giving it back sweeps all
- * of these; somebody who is at work keeps its own.
+ * Sweeps the directory of a release without a catalog. A process that was killed before it wrote its intent,
+ * or after it removed the catalog, left a lock, a part of one, or an empty directory. Taking and releasing
+ * the lease removes these. A live holder keeps its lease.
  */
 async function sweepUnbegun(context: ReleasesContext, release: Storage): Promise<void> {
   if (release.facts.rename === 'none') return;
@@ -92,8 +96,8 @@ async function sweepUnbegun(context: ReleasesContext, release: Storage): Promise
 }
 
 /**
- * Removes these releases, as `retireReleases` does, of a bundle path that has no current one. Throws
- * `destination_busy` if there is one by now, and as `retireReleases`.
+ * Removes these releases of a bundle path without a current release, in the same way as `retireReleases`.
+ * Throws `destination_busy` if a release became current in the meantime, and like `retireReleases`.
  */
 export async function removeReleases(
   context: ReleasesContext,
@@ -114,7 +118,7 @@ async function removeAll(
   select: (releases: Releases) => readonly ReleaseId[],
   { remove, leaseTimes }: Pick<RetireOptions, 'remove' | 'leaseTimes'>,
 ): Promise<ReleaseId[]> {
-  const goes = await changeReleases(
+  const announced = await changeReleases(
     context,
     storage,
     async (releases) => {
@@ -124,17 +128,20 @@ async function removeAll(
     },
     leaseTimes,
   );
-  // Another process may have removed it meanwhile, and a third have published it anew.
+  // Another process may have removed it in the meantime, and a third one published it again.
   const isStill = async (id: ReleaseId): Promise<boolean> => {
     const { ledger, current } = await readReleases(storage);
     return current !== id && ledger.removing.includes(id);
   };
-  for (const id of goes) await remove(id, async () => isStill(id));
+  for (const id of announced) await remove(id, async () => isStill(id));
   await changeReleases(
     context,
     storage,
-    async ({ ledger, current }) => ({ result: null, next: { ledger: forgetting(ledger, goes), current } }),
+    async ({ ledger, current }) => ({
+      result: null,
+      next: { ledger: forgetting(ledger, announced), current },
+    }),
     leaseTimes,
   );
-  return [...goes];
+  return [...announced];
 }

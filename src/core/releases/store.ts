@@ -21,60 +21,60 @@ import {
 import { releaseIds } from './stored-releases.ts';
 
 /*
- * Where the pointer and the ledger of a bundle path are, and how they change. On file systems the pointer is
- * a symbolic link and the ledger a file beside it. Both change under the lease of the bundle path, the ledger
- * first. On object stores they are one object, written on the condition of its version: a change that was
- * overtaken is decided again.
+ * Reads and changes the pointers and the ledger of a bundle path. On file systems, the pointer is a symbolic
+ * link and the ledger a file next to it. Both change under the lease of the bundle path, the ledger first. On
+ * object stores, one object is both. It is written on the condition of its version, and a change that lost a
+ * race is decided again.
  */
 
 export const ledgerKey = joinKey('', `${reservedPrefix}.releases.json`);
 
 export type ReleasesContext = Pick<CoreContext, 'clock' | 'log' | 'signal'>;
 
-/** What a decision comes to. */
 export interface ReleasesChange<T> {
-  /** What is told of it. */
+  /** The value that `changeReleases` returns. */
   result: T;
-  /** What becomes of pointers and ledger; null if nothing changes. */
+  /** The new pointers and ledger; null for no change. */
   next: NextReleases | null;
 }
 
 export interface NextReleases {
   ledger: Ledger;
-  /** No pointer with null. */
+  /** null removes the pointer. */
   current: ReleaseId | null;
-  /** The channels whose pointers change, and where they lead then; none with null. None change by default. */
+  /** The new targets of changed channels; null removes a pointer. Default: no changes. */
   channels?: ReadonlyMap<string, ReleaseId | null>;
 }
 
-/** Another process may change the object between reading and writing it; then so many times anew. */
-const mostTries = 20;
+/** How often a change is tried if other processes keep changing the object first. */
+const maxTries = 20;
 
 /**
  * Throws `storage_permanent` if the storage can neither replace a link in one step nor write an object on the
- * condition of its version: then readers would see a mixture, or two publishers overwrite each other.
+ * condition of its version. Without these, readers could see a mixture of releases, or publishers overwrite
+ * each other's changes.
  */
 export async function requireReleases(storage: Storage): Promise<void> {
-  const hint = 'use `layout: in_place` there, or another server';
+  const hint = 'use `layout: in_place` for this destination, or another server';
   if (storage.facts.rename === 'none') {
     if ((await storage.facts.conditionalWrites()) === 'full') return;
     throw new WaybillError(
       'storage_permanent',
-      `${storage.label}: releases need a server that honours conditional writes (If-Match), which this one does not`,
+      `${storage.label}: releases need a server with conditional writes (If-Match), which this one does not support`,
       { hint },
     );
   }
   if (storage.facts.replacesLinks) return;
   throw new WaybillError(
     'storage_permanent',
-    `${storage.label}: releases need a server that replaces a link in one step (posix-rename@openssh.com), which this one does not offer`,
+    `${storage.label}: releases need a server that replaces links in one step (posix-rename@openssh.com), which this one does not support`,
     { hint },
   );
 }
 
 /**
- * Reads pointer and ledger of the bundle path that `storage` is rooted at. Throws `state_conflict` if the
- * ledger is broken, or the storage's own error.
+ * Reads the pointers and the ledger of the bundle path that `storage` is rooted at. Throws `state_conflict`
+ * if the ledger is malformed, or the storage's error.
  */
 export async function readReleases(storage: Storage): Promise<Releases> {
   if (storage.facts.rename === 'none') return (await readObject(storage)).releases;
@@ -91,12 +91,11 @@ export async function readReleases(storage: Storage): Promise<Releases> {
 }
 
 /**
- * Decides about pointer and ledger as they are, and carries that out, so that of several processes one comes
- * after the other. `decide` may be called again. It must have looked at the release that becomes current:
- * nothing here does.
+ * Reads the pointers and the ledger, calls `decide` and writes its result, serialized with other processes.
+ * `decide` may be called several times. It must check that the release to activate is usable.
  *
- * Throws what `decide` throws, `destination_busy` if others are always quicker, `lease_lost`,
- * `commit_unknown` if it cannot be known whether the change was made, or the storage's own error.
+ * Throws the error of `decide`, `destination_busy` if other processes keep changing the object first,
+ * `lease_lost`, `commit_unknown` if the outcome cannot be determined, or the storage's error.
  */
 export async function changeReleases<T>(
   context: ReleasesContext,
@@ -116,9 +115,9 @@ export async function changeReleases<T>(
 }
 
 /**
- * Removes the ledger of a bundle path that has no release any more. On an object store it stays: it is the
- * pointer, too, and says that there is nothing, and no server promises to remove it on a condition. Throws as
- * `changeReleases` does.
+ * Removes the ledger of a bundle path without releases. On an object store it is kept, because servers do not
+ * guarantee conditional deletes. There it is also the pointer, and states that no release is current. Throws
+ * like `changeReleases`.
  */
 export async function forgetReleases(
   context: ReleasesContext,
@@ -142,7 +141,7 @@ async function changeFiles(
   updatedAt: string,
 ): Promise<void> {
   const held = whileHeld(storage, lease);
-  // A pointer that no ledger knows of would stay for good.
+  // Pointers are removed before their ledger entries: a pointer without an entry would never be removed.
   for (const [name, id] of channels)
     if (id === null && found.channels.has(name)) await setLink(held, lease, channelLinkKey(name), null);
   if (ledger !== found.ledger) {
@@ -157,7 +156,7 @@ async function changeFiles(
     if (id !== null && found.channels.get(name) !== id) await setLink(held, lease, channelLinkKey(name), id);
 }
 
-/** Readers see it change in one step; it is removed with null. */
+/** Replaces the link in one step; null removes it. */
 async function setLink(held: Storage, lease: Lease, key: Key, id: ReleaseId | null): Promise<void> {
   const target = id === null ? null : releaseKey(id);
   await lease.fence();
@@ -173,7 +172,7 @@ async function changeObject<T>(
   decide: (releases: Releases) => Promise<ReleasesChange<T>>,
   updatedAt: () => string,
 ): Promise<T> {
-  for (let tries = 1; tries <= mostTries; tries += 1) {
+  for (let tries = 1; tries <= maxTries; tries += 1) {
     const { releases, version } = await readObject(storage);
     const { result, next } = await decide(releases);
     if (next === null) return result;
@@ -197,7 +196,7 @@ async function changeObject<T>(
   throw destinationBusy(storage, null);
 }
 
-/** The version is asked for first: if the object changes between the two calls, the condition fails. */
+/** Requests the version first, so that a change between the two calls makes the conditional write fail. */
 async function readObject(storage: Storage): Promise<{ releases: Releases; version: string | null }> {
   const version = (await storage.stat(currentObjectKey))?.version ?? null;
   const bytes = version === null ? null : await readIfThere(storage, currentObjectKey);

@@ -8,7 +8,11 @@ import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, releaseKey, releasesKey, type ReleaseId } from './release.ts';
 import type { StoredRelease } from './retention.ts';
 
-/** The releases that have a directory below the bundle path that `storage` is rooted at, sorted by id. */
+/*
+ * The releases in storage and their state. `storage` is always rooted at the bundle path.
+ */
+
+/** The ids of the releases that have a directory, sorted. */
 export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
   const ids: ReleaseId[] = [];
   for await (const { key, type } of storage.list(releasesKey, { recursive: false })) {
@@ -19,9 +23,8 @@ export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {
 }
 
 /**
- * The releases below the bundle path that `storage` is rooted at, sorted by id, each with its catalog if that
- * is valid. What has no catalog is none: nothing was written there yet, or all of it was removed. Throws the
- * storage's own error.
+ * The releases, sorted by id, each with its catalog if that is valid. Skips directories without a catalog:
+ * nothing was written there yet, or everything was removed. Throws the storage's error.
  */
 export async function* eachRelease(
   storage: Storage,
@@ -32,8 +35,8 @@ export async function* eachRelease(
 }
 
 /**
- * As `eachRelease`, all of them, without their catalogs; and the directories that have none, where somebody
- * may just begin, or was killed as he did.
+ * Like `eachRelease`, without catalogs. Also returns the directories without a catalog, where an attempt may
+ * just be starting or was killed.
  */
 export async function surveyReleases(
   storage: Storage,
@@ -59,8 +62,8 @@ export type Unusable =
   | { why: 'damaged'; path: string; others: number };
 
 /**
- * Whether all of a release is there, by names and sizes, so that a rollback reads no payload. Null if it is.
- * Throws the storage's own error.
+ * Why a release is not complete; null if it is. Checks only names and sizes, so that a rollback reads no file
+ * content. Throws the storage's error.
  */
 export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusable | null> {
   const release = releaseIn(storage, id);
@@ -72,12 +75,12 @@ export async function unusable(storage: Storage, id: ReleaseId): Promise<Unusabl
   return path === undefined ? null : { why: 'damaged', path, others: others.length };
 }
 
-/** The storage as the publication of this release sees it. */
+/** The storage rooted at this release. */
 export function releaseIn(storage: Storage, id: ReleaseId): Storage {
   return within(storage, releaseKey(id));
 }
 
-/** In the order of the catalog. */
+/** The missing files and those with another size, in catalog order. */
 async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string[]> {
   const paths = outputs.map(({ path }) => path);
   const found = await sizesOf(release, paths);
@@ -85,11 +88,11 @@ async function damagedIn(release: Storage, { outputs }: Catalog): Promise<string
 }
 
 function stateOf(state: CatalogState): Pick<StoredRelease, 'state' | 'writtenAt'> {
-  return state.kind === 'valid' ? standing(state.catalog) : { state: 'unreadable', writtenAt: null };
+  return state.kind === 'valid' ? releaseState(state.catalog) : { state: 'unreadable', writtenAt: null };
 }
 
 /** The state of a release according to its valid catalog. Pure. */
-export function standing({
+export function releaseState({
   pending,
   updatedAt,
 }: Pick<Catalog, 'pending' | 'updatedAt'>): Pick<StoredRelease, 'state' | 'writtenAt'> {

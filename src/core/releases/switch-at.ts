@@ -9,23 +9,27 @@ import type { ReleaseId } from './release.ts';
 import { readReleases } from './store.ts';
 import { promote, resume, rollBack, type SwitchOptions, type SwitchResult } from './switch.ts';
 
-/** What somebody asks for; without a release, a rollback goes to the last good one. */
+/*
+ * Carries out the requests of the `releases` commands and routes at one bundle path.
+ */
+
+/** A request. A rollback without `release` goes to the last good one. */
 export type SwitchRequest =
   | { verb: 'rollback'; release?: string }
   | { verb: 'promote'; release: string }
   | { verb: 'resume' }
   | { verb: 'drop'; channel: string };
 
-/** What readers, or those of the channel, had, and have now or, in a dry run, would have. Plain data. */
+/** The release before and after the switch, or after it would happen in a dry run. Plain data. */
 export interface Switched {
   from: ReleaseId | null;
   to: ReleaseId | null;
 }
 
 /**
- * Carries out what was asked for at a bundle path, and notifies of it if readers now have another release;
- * asked again, it changes nothing. Throws `release_not_found`, `channel_not_found`, `release_unusable` if it
- * is refused, and as `changeReleases` does.
+ * Carries out the request at a bundle path, and notifies if the current release changed. Idempotent. Throws
+ * `release_not_found`, `channel_not_found`, `release_unusable` if the switch is refused, and like
+ * `changeReleases`.
  */
 export async function switchAt(
   context: CoreContext,
@@ -37,7 +41,7 @@ export async function switchAt(
   const { destinationPath } = place;
   const where = describeBundlePath(destinationPath);
   if (request.verb === 'drop') return dropChannel(context, place, request.channel, options);
-  const done = await asked(context, place, request, options);
+  const done = await performSwitch(context, place, request, options);
   if (done.outcome === 'refused') throw switchRefused(done.refusal, where);
   if (done.outcome === 'unchanged') return { from: done.current, to: done.current };
   const { from, to } = done;
@@ -60,7 +64,7 @@ async function dropChannel(
   return { from: channels.get(name) ?? null, to: null };
 }
 
-async function asked(
+async function performSwitch(
   context: CoreContext,
   place: Place,
   request: Exclude<SwitchRequest, { verb: 'drop' }>,

@@ -13,40 +13,44 @@ import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange, type ReleasesContext } from './store.ts';
 import { unusable, type Unusable } from './stored-releases.ts';
 
+/*
+ * Makes a release current: after a publication, by a rollback or by a promotion. Every function throws like
+ * `changeReleases`.
+ */
+
 export interface SwitchOptions {
-  /** Decide and report; nothing is changed, and no lease taken. */
+  /** Only decides and reports. Changes nothing and takes no lease. */
   dryRun: boolean;
   /** Only tests pass their own. */
   leaseTimes?: LeaseTimes;
 }
 
 interface ActivateOptions extends SwitchOptions {
+  /** Refuse unless this release, or `to` itself, is current; null for no current release. */
   from?: ReleaseId | null;
+  /** Refuse if this returns false. It runs where no other switch can happen in between. */
   isStill?: () => Promise<boolean>;
 }
 
 export type SwitchResult =
   | { outcome: 'switched'; from: ReleaseId | null; to: ReleaseId }
-  /** Readers see what they saw. */
   | { outcome: 'unchanged'; current: ReleaseId | null }
   | { outcome: 'refused'; refusal: SwitchRefusal };
 
-/** Why nothing was switched; `id` is the release that was asked for, or would have been chosen. */
+/** Why a switch was refused. `id` is the requested or chosen release. */
 export type SwitchRefusal =
   | { why: 'foreign_pointer'; target: string }
   | { why: 'nothing_to_go_back_to' }
   | { why: 'rolled_back'; id: ReleaseId }
   | { why: 'being_removed'; id: ReleaseId }
   | { why: 'overtaken'; id: ReleaseId }
-  /** Something that waybill did not make has the place of a channel's pointer. */
+  /** A foreign file has the name of the channel's pointer. */
   | { why: 'name_taken'; name: string }
   | (Unusable & { id: ReleaseId });
 
 /**
- * Makes a release current that was just published. Refuses one that was rolled back: it does not come back by
- * itself; with `from`, one that was made to follow another release than the one that is current now; and one
- * of which `isStill`, asked where no other switch can come between, says no. Throws as `changeReleases` does,
- * as all of these do.
+ * Makes a release current that was just published. Refuses a release that was rolled back, because only a
+ * promotion may bring it back.
  */
 export async function activate(
   context: ReleasesContext,
@@ -64,8 +68,8 @@ export async function activate(
 }
 
 /**
- * Makes an earlier release current, by default the last good one, and keeps what it goes back from (and what
- * was gone back from before) from coming back by itself.
+ * Makes an earlier release current, by default the last good one. Runs do not make the rolled back release,
+ * or one that was rolled back before, current again.
  */
 export async function rollBack(
   context: ReleasesContext,
@@ -80,7 +84,7 @@ export async function rollBack(
   });
 }
 
-/** Makes any release current, and lets what was rolled back come back. */
+/** Makes any release current and ends the rollback. */
 export async function promote(
   context: ReleasesContext,
   storage: Storage,
@@ -92,7 +96,7 @@ export async function promote(
   );
 }
 
-/** Lets what was rolled back come back with the next run that publishes it. */
+/** Ends the rollback: the next run that publishes a rolled back release makes it current. */
 export async function resume(
   context: ReleasesContext,
   storage: Storage,

@@ -6,9 +6,9 @@ import { ledTo } from './ledger.ts';
 import { releasePathOf } from './release.ts';
 import { removableFrom } from './retention.ts';
 import { readReleases } from './store.ts';
-import { standing } from './stored-releases.ts';
+import { releaseState } from './stored-releases.ts';
 
-/** A release that was begun and is not finished, and that no reader has. Plain data. */
+/** An unfinished release without a pointer to it. Plain data. */
 export interface UnfinishedRelease {
   state: 'writing' | 'abandoned';
   /** RFC 3339, UTC. */
@@ -18,8 +18,8 @@ export interface UnfinishedRelease {
 }
 
 /**
- * Describes the managed path `path` of a destination as an unfinished release. null if it is none: it is no
- * release, it is finished, or readers have it or may have it.
+ * Describes the managed path `path` of a destination as an unfinished release. null if it is not a release,
+ * is finished, or a pointer leads or may lead to it.
  *
  * @param lingerMs How long a release is kept without readers; null if the destination keeps no releases.
  */
@@ -34,7 +34,7 @@ export async function unfinishedRelease(
   const releases = await readReleases(within(root, parseBundlePath(place.bundlePath)));
   const { current, foreignTarget } = releases;
   if (foreignTarget !== null || current === place.id || ledTo(releases).includes(place.id)) return null;
-  const release = { id: place.id, ...standing({ pending, updatedAt }) };
+  const release = { id: place.id, ...releaseState({ pending, updatedAt }) };
   return {
     state: release.state === 'abandoned' ? 'abandoned' : 'writing',
     startedAt: pending.startedAt,

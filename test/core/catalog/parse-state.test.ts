@@ -200,7 +200,7 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
     [
       'two bundles of one owner',
       { ...base, bundles: [bundle, bundle] },
-      /bundles\[1\]\.owner is there twice/,
+      /bundles\[1\]\.owner is a duplicate/,
     ],
     [
       'created without a zone',

@@ -177,7 +177,7 @@ t.test('only a valid state has a catalog; of any other the error says what it is
   const catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
   t.equal(requireCatalog({ kind: 'valid', catalog }), catalog);
   for (const [state, message] of [
-    [{ kind: 'absent' }, /is gone/],
+    [{ kind: 'absent' }, /was removed while/],
     [{ kind: 'legacy', version: 2, records: [] }, /superseded schema version 2/],
     [{ kind: 'future', version: 5 }, /version 5, which is newer/],
     [{ kind: 'invalid', reason: 'outputs is not an array' }, /is invalid: outputs is not an array/],

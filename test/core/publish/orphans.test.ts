@@ -243,7 +243,7 @@ t.test('a source without any bundle takes nothing down, unless removals are allo
   const before = await snapshot(web);
   const refused = {
     status: 'failed',
-    destinations: [{ orphans: [], error: { code: 'too_many_removals', message: /holds no bundle at all/ } }],
+    destinations: [{ orphans: [], error: { code: 'too_many_removals', message: /has no bundles/ } }],
   };
   t.match(await stand.run({ dryRun: true }), refused);
   t.match(await stand.run(), refused);
@@ -564,7 +564,7 @@ t.test('the refusal to take everything down says how much that is', async (t) =>
     await stand.add(...names);
     await stand.run();
     await stand.drop(...names);
-    const message = `the source holds no bundle at all, so that ${what}`;
+    const message = `the source has no bundles, so ${what}`;
     t.match(await stand.run(), { destinations: [{ error: { code: 'too_many_removals', message } }] });
     await put(stand.source, 'bad/manifest.json', '{');
     t.match(

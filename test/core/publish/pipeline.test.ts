@@ -304,12 +304,12 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
         for (const file of ['b/manifest.json', 'c/manifest.json', 'c/which.txt'])
           await source.remove(listedKey(file));
       },
-      { code: 'bundle_not_found', message: 'the source holds no bundle any more', hint: null },
+      { code: 'bundle_not_found', message: 'the source no longer has a bundle', hint: null },
     ],
     [
       'a bundle is invalid by then',
       async (source) => put(source, 'd/manifest.json', '{'),
-      { code: 'invalid_bundle', hint: 'mend or remove that bundle' },
+      { code: 'invalid_bundle', hint: 'fix or remove that bundle' },
     ],
     [
       'the newest has a file too few',

@@ -35,7 +35,7 @@ t.test('the plan and a warning name what could not be put back, in a dry run, to
         {
           code: 'cannot_be_undone',
           message:
-            'target=bundle: "changed" and 1 more are too large to be put back if the publication fails in the middle; the next run would finish it',
+            'target=bundle: "changed" and 1 more are too large to be restored if the publication fails midway; the next run would finish it',
         },
       ],
     });
@@ -52,7 +52,7 @@ t.test('a single one is named alone, with its path for whoever reads JSON', asyn
     finding(
       'warning',
       'cannot_be_undone',
-      'target=bundle: "alone" is too large to be put back if the publication fails in the middle; the next run would finish it',
+      'target=bundle: "alone" is too large to be restored if the publication fails midway; the next run would finish it',
       { file: 'alone' },
     ),
   ]);

@@ -51,7 +51,7 @@ for (const flavour of ['files', 'objects'] as const) {
       await t.rejects(down(root, { dryRun }), {
         code: 'usage',
         message: '"site" is published in place and as releases; nothing was removed',
-        hint: 'say which of both goes, with `--layout in_place` or `--layout releases`',
+        hint: 'choose the layout to remove with `--layout in_place` or `--layout releases`',
       });
     t.same(await snapshot(root), before);
   });
@@ -68,7 +68,7 @@ for (const flavour of ['files', 'objects'] as const) {
     await t.rejects(down(root, { layout: 'in_place' }), {
       code: 'not_published',
       message: '"site" is not published with `layout: in_place`; nothing was removed',
-      hint: 'without --layout goes what is published there, in whichever layout',
+      hint: 'omit --layout to remove the bundle in whichever layout it uses',
     });
     t.same((await down(root)).releases.toSorted(), ids, 'and what is alone there need not be named');
   });

@@ -138,7 +138,7 @@ t.test('a path that is not published: what was meant is named, and nothing is ma
   await put(root, 'top/x/.publisher.json', '{}');
   await t.rejects(remove(root, { destinationPath: 'top' }), {
     code: 'not_published',
-    hint: 'one bundle path at a time: top/x',
+    hint: 'unpublish one bundle path at a time: top/x',
   });
   await root.remove(listedKey('top/x/.publisher.json'));
   t.same(await snapshot(root), before);

@@ -9,7 +9,7 @@ import { RecordReader } from './record-reader.ts';
 const newline = 0x0a;
 const comma = 0x2c;
 const space = 0x20;
-/** Where a list of records begins and ends, by its indent: that of the catalog, and that of its intent. */
+/** The delimiters of the two lists of records, by indent: the catalog's (2) and its intent's (4). */
 const lists = [2, 4].map((indent) => ({
   indent,
   start: Buffer.from(`${' '.repeat(indent)}"outputs": [`),
@@ -22,23 +22,23 @@ interface OpenList {
   readonly indent: number;
   readonly end: Buffer;
   readonly records: OutputRecord[];
-  /** At the beginning, and after a comma. */
+  /** True at the start of the list and after a comma. */
   isRecordNext: boolean;
 }
 
-/** The catalog in these bytes if they are exactly what `serialiseCatalog` writes of it; else null. Pure. */
+/** Parses a catalog; null unless the bytes are exactly the output of `serialiseCatalog`. Pure. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
   const reader = new CanonicalReader(backends);
   return reader.push(bytes) ? reader.catalog() : null;
 }
 
 /**
- * Reads a catalog while its bytes arrive, as long as they are exactly those that `serialiseCatalog` writes of
- * it: then nothing but its records has to be kept, because the bytes can be made again. A catalog of half a
- * million records as one text, and as one tree of what `JSON.parse` makes of it, takes many times as much.
+ * A streaming parser for catalogs in the exact form that `serialiseCatalog` writes. It keeps only the
+ * records, because the bytes can be generated again. The text and the `JSON.parse` tree of half a million
+ * records would take many times the memory.
  *
- * Lists of records are read line by line and taken out of the document. What is left of that is parsed, and
- * must be what `serialiseCatalog` writes of a catalog without records.
+ * Lists of records are read line by line and removed from the document. The remaining document is parsed as a
+ * whole and must equal the output of `serialiseCatalog` for a catalog without records.
  */
 export class CanonicalReader {
   readonly #backends: SourceBackends;
@@ -47,9 +47,9 @@ export class CanonicalReader {
   readonly #rest: Buffer[] = [];
   /** By indent. */
   readonly #found = new Map<number, OutputRecord[]>();
-  /** The list that is being read. */
+  /** The list being read; null outside of lists. */
   #list: OpenList | null = null;
-  /** The beginning of a line whose end has not arrived. */
+  /** The start of a line whose end has not arrived yet. */
   #carried: Buffer[] = [];
   #carriedBytes = 0;
   #restBytes = 0;
@@ -59,7 +59,7 @@ export class CanonicalReader {
     this.#records = new RecordReader(backends);
   }
 
-  /** False as soon as the bytes turn out to be others. The chunk is not kept. */
+  /** Returns false once the bytes are not in canonical form. Does not keep the chunk. */
   push(chunk: Uint8Array): boolean {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let from = 0;
@@ -79,7 +79,7 @@ export class CanonicalReader {
     return this.#carry(bytes.subarray(from));
   }
 
-  /** What was read, once all of it was pushed; null if it is not a whole catalog. */
+  /** The catalog, after all bytes were pushed; null if it is incomplete or not in canonical form. */
   catalog(): Catalog | null {
     if (this.#carriedBytes > 0) return null;
     const catalog = this.#withoutRecords();
@@ -90,7 +90,7 @@ export class CanonicalReader {
     return { ...catalog, outputs, pending: catalog.pending && { ...catalog.pending, outputs: announced } };
   }
 
-  /** The comparison refuses what is cut short, a list that is there twice, and any other version. */
+  /** The comparison rejects truncated documents, duplicate lists and other versions. */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
     try {

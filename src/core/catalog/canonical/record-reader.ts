@@ -8,32 +8,32 @@ import { recordParser, type SourceBackends } from '../parse-record.ts';
 import { beforeSize, recordEnd, recordMiddle, recordStart, recordToJson } from '../record-json.ts';
 
 /*
- * Bytes are matched as characters, one for each byte (latin1), by one expression for all of a record: a
- * catalog has up to half a million of them.
+ * Matches a whole record with one regular expression on latin1 text, one character per byte. A catalog has up
+ * to half a million records, and this is faster than `JSON.parse`.
  */
 const path = '([\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]+)';
 const digest = '(sha256:[0-9a-f]{64})';
-/** Longer numbers may not be exact. */
+/** At most 15 digits: longer numbers may lose precision. */
 const size = '(0|[1-9][0-9]{0,14})';
 const url = '(?:null|"([\\x21\\x23-\\x5b\\x5d-\\x7e]+)")';
-/** So many sorts of record are remembered: they are sorted by path, so that neighbours are alike. */
-const remembered = 8;
+/** Number of recent shapes to try. Records are sorted by path, so adjacent ones are usually alike. */
+const maxShapes = 8;
 
-/** What records have in common that are alike: what they say, and the form of their lines. */
-interface Sort extends Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> {
+/** The values that similar records share, and the pattern that matches their lines. */
+interface Shape extends Pick<OutputRecord, 'owner' | 'source' | 'kind' | 'updatedAt' | 'generated'> {
   form: RegExp;
 }
 
 /**
- * Reads records of one list, each from the bytes of a line that is exactly what `recordToJson` writes of it.
- * Most records have the owner, source, kind, time and metadata of one shortly before: their bytes are
- * compared and not parsed again, and the records share what they say.
+ * Reads records of one list from lines in the exact form that `recordToJson` writes. Most records have the
+ * same owner, source, kind, time and metadata as a recent one. Such lines are matched instead of parsed, and
+ * their records share these values.
  */
 export class RecordReader {
   readonly #parse: (value: unknown) => OutputRecord;
-  /** The first is that of the last record. */
-  readonly #sorts: Sort[] = [];
-  /** What was read last, and its characters: there are many records in it. */
+  /** Most recently used first. */
+  readonly #shapes: Shape[] = [];
+  /** The latest buffer and its characters. A buffer holds many records. */
   #bytes: Buffer | null = null;
   #characters = '';
 
@@ -41,20 +41,20 @@ export class RecordReader {
     this.#parse = recordParser(backends);
   }
 
-  /** The record in `bytes` from `from` up to `to`; null if the line is any other. */
+  /** The record in `bytes` from `from` up to `to`; null if the line is not in canonical form. */
   read(bytes: Buffer, from: number, to: number): OutputRecord | null {
     return this.#readAlike(bytes, from, to) ?? this.#readAny(bytes, from, to);
   }
 
-  /** Null for a line of a sort that is new, or with a text that JSON escapes. */
+  /** null if no known shape matches, or a value contains JSON escapes. */
   #readAlike(bytes: Buffer, from: number, to: number): OutputRecord | null {
     const all = this.#charactersOf(bytes);
-    for (const [index, sort] of this.#sorts.entries()) {
-      sort.form.lastIndex = from;
-      const found = sort.form.exec(all);
-      if (found === null || sort.form.lastIndex !== to) continue;
-      if (index > 0) this.#sorts.unshift(...this.#sorts.splice(index, 1));
-      return recordOf(sort, found);
+    for (const [index, shape] of this.#shapes.entries()) {
+      shape.form.lastIndex = from;
+      const found = shape.form.exec(all);
+      if (found === null || shape.form.lastIndex !== to) continue;
+      if (index > 0) this.#shapes.unshift(...this.#shapes.splice(index, 1));
+      return recordOf(shape, found);
     }
     return null;
   }
@@ -70,10 +70,10 @@ export class RecordReader {
 
   #remember(record: OutputRecord): void {
     const form = formOf(record);
-    if (this.#sorts.some((known) => known.form.source === form.source)) return;
-    if (this.#sorts.length === remembered) this.#sorts.pop();
+    if (this.#shapes.some((known) => known.form.source === form.source)) return;
+    if (this.#shapes.length === maxShapes) this.#shapes.pop();
     const { owner, source, kind, updatedAt, generated } = record;
-    this.#sorts.unshift({ owner, source, kind, updatedAt, generated, form });
+    this.#shapes.unshift({ owner, source, kind, updatedAt, generated, form });
   }
 
   #charactersOf(bytes: Buffer): string {
@@ -94,7 +94,7 @@ export class RecordReader {
   }
 }
 
-/** Matches from `lastIndex` on what `recordToJson` writes of records that are like this one. */
+/** A sticky pattern for the `recordToJson` lines of records with the same shared values. */
 function formOf(record: OutputRecord): RegExp {
   const parts = [
     literally(`${recordStart}"`),
@@ -110,11 +110,11 @@ function formOf(record: OutputRecord): RegExp {
   return new RegExp(parts.join(''), 'y');
 }
 
-/** Null where the form alone does not say that it is right. */
-function recordOf(sort: Sort, found: RegExpExecArray): OutputRecord | null {
+/** null if the path or URL needs the full parser's checks. */
+function recordOf(shape: Shape, found: RegExpExecArray): OutputRecord | null {
   const [, path = '', digest = '', size, url] = found;
   if (!isPlainPath(path) || (url !== undefined && !URL.canParse(url))) return null;
-  const { owner, source, kind, updatedAt, generated } = sort;
+  const { owner, source, kind, updatedAt, generated } = shape;
   return {
     path,
     owner,

@@ -19,7 +19,7 @@ export interface ApplyOptions extends AttemptOptions {
 
 export interface Applied {
   outputsWritten: number;
-  /** Planned outputs whose bytes stayed as they were. */
+  /** Planned outputs whose files did not change. */
   outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
@@ -27,28 +27,28 @@ export interface Applied {
 }
 
 /**
- * Executes a plan under a lease. A kill at any moment leaves a destination that the next run completes:
+ * Executes a plan under a lease. After a kill at any moment, the next run completes the work:
  *
- * 1. Settle: if an earlier attempt was interrupted, find out what it left of the paths that this plan does
- *    not touch.
- * 2. Intent: write a state that names every path this attempt may touch, before touching any. What the plan
- *    keeps is not among them: its bytes stay.
+ * 1. Settle: if an earlier attempt was interrupted, read the files that it may have touched and that this
+ * plan
+ *    does not touch.
+ * 2. Intent: write a state that names every path that this attempt may touch. Kept paths are not among them,
+ *    because their files do not change.
  * 3. Stage: write and verify every output that is not kept, if the storage can rename.
- * 4. Save: keep every file that will be replaced or removed, so that it can be put back.
- * 5. Fence: make sure that the lease is still ours. Then rename the staged files and new directories into
- *    place (or write them in place if the storage cannot rename), assets before pages, and remove what the
- *    plan omits. If a directory becomes a file, or a file a directory, what is in the way is removed first:
- *    by then, everything that replaces it is staged.
- * 6. Commit: write the state with the records of what was written and kept, and without the intent. If the
- *    last output of the bundle path was unpublished, the state is removed instead.
+ * 4. Save: keep every file that will be replaced or removed, so that it can be restored.
+ * 5. Fence: check that the lease is still held. Then rename the staged files and new directories into place,
+ *    assets before pages, and remove the files that the plan omits. If the storage cannot rename, write the
+ *    files in place. If a directory becomes a file or a file a directory, the blocking file is removed first.
+ *    Everything that replaces it is already staged.
+ * 6. Commit: write the state with the records of the written and kept outputs and without the intent. If the
+ *    last output of the bundle path was unpublished, remove the state instead.
  *
- * A clean failure at any step is undone: what the attempt created is removed, what it replaced or removed is
- * put back, and so is the state. The intent stays, and the next run does the work over, if something could
- * not be put back, or if a request to change a file remained without an answer, so that a server may still
- * carry it out.
+ * A failure at any step is undone: created files are removed, replaced and removed files are restored, and so
+ * is the state. The intent remains, and the next run repeats the work, if a file could not be restored, or if
+ * a change got no response, so that the server may still carry it out.
  *
- * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was quicker),
- * `commit_unknown`, `body_mismatch` (the source changed), the reason of `signal`, or the storage's own error.
+ * Throws `lease_lost`, `storage_conflict` or `storage_exists` (another attempt was first), `commit_unknown`,
+ * `body_mismatch` (the source changed), the reason of `signal`, or the storage's error.
  */
 export async function apply(plan: Work, options: ApplyOptions): Promise<Applied> {
   const { storage, lease, clock } = options;
@@ -89,8 +89,9 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
 }
 
 /**
- * Beside a state, copies that an object store keeps are found and swept by the next attempt. Without one
- * nobody would look for them, so they go first; should the removal of the state then fail, its intent stays.
+ * Writes or removes the state. Copies in an object store that remain next to a state are swept by the next
+ * attempt. Without a state no attempt would look for them, so they are removed before it. If removing the
+ * state then fails, its intent remains.
  */
 async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catalog): Promise<void> {
   if (plan.action === 'unpublish' && catalog.outputs.length === 0) {
@@ -102,7 +103,7 @@ async function commit(plan: Work, attempt: Attempt, lease: Lease, catalog: Catal
   }
 }
 
-/** The records of paths that the plan does not concern, and what an interrupted attempt did not finish. */
+/** The records of paths outside the plan, and the files that an interrupted attempt did not finish. */
 async function settled(plan: Work, storage: Storage, { found: { state } }: Lease): Promise<Settled> {
   if (plan.clears) return { outputs: [], vanished: [] };
   if (state.kind !== 'valid' || state.catalog.pending === null)
@@ -110,7 +111,7 @@ async function settled(plan: Work, storage: Storage, { found: { state } }: Lease
   return settleInterrupted(storage, state.catalog, concernedPaths(plan));
 }
 
-/** Of the files to remove, those at or below a path where the plan needs a file or a directory instead. */
+/** The files to remove that block a planned file or directory. */
 function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Key[] {
   const files = new Set<string>(writes.map(({ path }) => path));
   const directories = new Set<string>();
@@ -120,7 +121,7 @@ function blockers(writes: readonly PlannedOutput[], removes: readonly Key[]): Ke
   );
 }
 
-/** Missing staged files mean that the lease was lost; report that. */
+/** Missing staged files usually mean that the lease was lost. Reports that instead, if it is so. */
 async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
   if (!hasCode(error, 'storage_not_found')) return error;
   return lease.fence().then(

@@ -5,13 +5,12 @@ import { intentOf, type Lease } from '../../lease/lease.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
 
 /*
- * The two catalogs that an attempt writes. `base` are the records of the paths that its plan does not
- * concern.
+ * The two catalogs that an attempt writes. `base` has the records of the paths outside its plan.
  */
 
 /**
- * The catalog with the intent: it announces every path that the attempt writes or removes. The old records of
- * those paths stay until the commit, because they say what was there, and so do those of what is kept. Pure.
+ * The catalog with the intent, which announces every path that the attempt writes or removes. The previous
+ * records of these paths, and of kept paths, stay until the commit. Pure.
  */
 export function announcedCatalog(
   plan: Work,
@@ -25,7 +24,8 @@ export function announcedCatalog(
     action: plan.action as AttemptAction,
     startedAt,
     outputs: plan.writes.map((output) => recordOf(output, startedAt)),
-    // A key that no state may name is unmanaged content, and is so again if this attempt crashes.
+    // A key that a state must not contain is unmanaged content. It is unmanaged again if this attempt
+    // crashes.
     removes: plan.removes.filter(isStoredKey),
   });
   const concerned = concernedPaths(plan);
@@ -67,7 +67,7 @@ export function committedCatalog(
   };
 }
 
-/** What stood there without a catalog of this version counts as the first generation. */
+/** Content published without a catalog of this version counts as the first generation. */
 function generationOf({ action }: Work, { found: { state } }: Lease): number {
   if (state.kind === 'valid') return state.catalog.generation;
   return action === 'publish_new' ? 0 : 1;

@@ -9,16 +9,15 @@ export interface AttemptOptions {
   storage: Storage;
   lease: Lease;
   log: Log;
-  /** Files written, kept or removed at once. */
+  /** The number of files written, kept or removed concurrently. */
   concurrency: number;
   signal?: AbortSignal;
   /**
-   * Puts an output at a key from elsewhere in the storage, so that its bytes need not be written; false if it
-   * has to be written.
+   * Copies or links an output to a key from elsewhere in the storage. Returns false if it must be written.
    */
   duplicate?: (output: PlannedOutput, to: Key) => Promise<boolean>;
-  /** Called with the size in bytes of each chunk that was written. */
+  /** Called with the size in bytes of each written chunk. */
   onBytes?: (count: number) => void;
-  /** Called with the path of each output that was written, in staging if the storage can rename. */
+  /** Called with the path of each output once it is written, or staged if the storage can rename. */
   onOutput?: (path: string) => void;
 }

@@ -12,22 +12,21 @@ import { SavedFiles } from './saved-files.ts';
 import { layOutStaging, missingDirectories, type StagedLayout, type StagedMove } from './staged-layout.ts';
 
 /**
- * The changes of one attempt to the files at its destination. Remembers what it has done, which is all that
- * undoing it after a failure needs to know.
+ * The file changes of one attempt. Records its changes so that they can be undone after a failure.
  */
 export class Attempt {
   readonly #plan: Work;
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
-  /** Until something is staged, every output on its own. */
+  /** Before staging, every output is laid out on its own. */
   #layout: StagedLayout<PlannedOutput>;
   /** Keys whose files may have been written or removed. */
   readonly #written = new Set<Key>();
   readonly #removed = new Set<Key>();
-  /** Of those, the ones that the storage refused to change: it may refuse to put them back, too. */
+  /** Keys that the storage refused to change. It may refuse to restore them, too. */
   readonly #refused = new Set<Key>();
-  /** Whether a request that failed may still be carried out by the server. */
+  /** Whether the server may still carry out a request that failed. */
   #isUncertain = false;
 
   constructor(plan: Work, options: AttemptOptions) {
@@ -53,7 +52,7 @@ export class Attempt {
     });
   }
 
-  /** Keeps every file that the attempt replaces or removes. */
+  /** Saves every file that the attempt replaces or removes. */
   async save(): Promise<void> {
     const mayExist = pathsThatMayExist(this.#plan, this.#options.lease);
     const replaced = this.#plan.writes.flatMap(({ path }) => (mayExist.has(path) ? [keyOf(path)] : []));
@@ -61,8 +60,8 @@ export class Attempt {
   }
 
   /**
-   * Renames what was staged to where it belongs, or, on storages that cannot rename, writes every output in
-   * place. Assets become visible before the pages that need them.
+   * Renames the staged outputs into place or, on storages that cannot rename, writes every output in place.
+   * Assets become visible before the pages that need them.
    */
   async putInPlace(): Promise<void> {
     const { storage, concurrency } = this.#options;
@@ -98,39 +97,42 @@ export class Attempt {
     });
   }
 
-  /** Before the commit: removes the copies, or throws the storage's error. Then nothing can be put back. */
+  /**
+   * Removes the saved copies before the commit. Nothing can be restored afterwards. Throws the storage's
+   * error.
+   */
   async discardSurely(): Promise<void> {
     await this.#saved.discardSurely();
   }
 
-  /** After the commit: removes the copies of what was replaced or removed. Never throws. */
+  /** Removes the saved copies after the commit. Never throws. */
   async discard(): Promise<void> {
     await this.#saved.discard();
   }
 
   /**
-   * Undoes the attempt after `failure`: removes what it created, puts back what it replaced or removed, and
-   * then the state. The intent stays if something could not be put back, or if a request without an answer
-   * may still change a file. Never throws, because `failure` is the error to report.
+   * Undoes the attempt after `failure`: removes created files, restores replaced and removed ones, and then
+   * the state. The intent remains if a file could not be restored, or if a request without a response may
+   * still change a file. Never throws, because `failure` is the error to report.
    */
   async undo(failure: unknown): Promise<void> {
     const { storage, lease, log } = this.#options;
-    // Without the lease nothing here belongs to this attempt. As long as the commit is unknown, nothing may
-    // be deleted.
+    // Without the lease, the files belong to another attempt. If the commit is unknown, nothing may be
+    // deleted.
     if (hasCode(failure, 'lease_lost') || hasCode(failure, 'commit_unknown')) return;
     try {
       lease.check();
       await lease.fence();
       await this.#undoChanges();
-      // Frees the space of the staged outputs: on a full disk the old state would not fit beside them.
+      // Frees the space of the staged outputs first: on a full disk, the old state would not fit.
       if (storage.facts.rename !== 'none') await storage.removeTree(stagingOf(lease.attemptId));
       if (this.#isUncertain)
         log.warn(
           { storage: storage.label },
-          'the failed attempt was undone, but the server may still carry out a request of it; the next run makes sure',
+          'the failed attempt was undone, but the server may still carry out one of its requests; the next run checks',
         );
       else {
-        // Copies beside a state are found by the next attempt. Without one nobody would look for them.
+        // The next attempt sweeps copies only if there is a state.
         if (lease.found.raw === null) await this.#saved.discardSurely();
         await lease.restoreState();
       }
@@ -143,7 +145,7 @@ export class Attempt {
     }
   }
 
-  /** First what was created, because it may be in the way of what was removed. Goes on after a failure. */
+  /** Removes created files first, because they may block restored ones. Continues after a failure. */
   async #undoChanges(): Promise<void> {
     const { storage, lease, concurrency } = this.#options;
     const failures: unknown[] = [];
@@ -164,8 +166,8 @@ export class Attempt {
   }
 
   /**
-   * Runs `work`, which changes files, and learns from its failure what it may have done. `key` is given if it
-   * changes the file at this key in one step, so that a refusal means that it did not.
+   * Runs `work`, which changes files, and records the possible effects of a failure. Pass `key` if the work
+   * changes only this file, in one step, so that a refusal means that the file did not change.
    */
   async #changing(work: () => Promise<void>, key?: Key): Promise<void> {
     try {
@@ -212,16 +214,16 @@ export class Attempt {
 }
 
 /**
- * So many files are renamed by one call: two names for each are some 600 bytes, and a call makes contents and
- * names durable once, however many they are.
+ * Files renamed per call. Each call flushes once, so large batches are fast. A file takes some 600 bytes of
+ * memory for its two names.
  */
-const renamedAtOnce = 32_768;
+const renameBatch = 32_768;
 
 function* batchesOf<T>(all: readonly T[]): Iterable<readonly T[]> {
-  for (let from = 0; from < all.length; from += renamedAtOnce) yield all.slice(from, from + renamedAtOnce);
+  for (let from = 0; from < all.length; from += renameBatch) yield all.slice(from, from + renameBatch);
 }
 
-/** Planned paths that may hold a file before the attempt: recorded, announced, or replaced by force. */
+/** Planned paths that may have a file before the attempt: recorded, announced, or replaced by force. */
 function pathsThatMayExist(plan: Work, { found: { state } }: Lease): PathSet {
   if (state.kind === 'valid' && !plan.clears) return recordedIn(state);
   return plan.action === 'publish_new' ? new Set() : new Set(plan.writes.map(({ path }) => path));

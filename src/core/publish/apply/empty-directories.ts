@@ -3,15 +3,15 @@ import { nameOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 
 /**
- * Removes the directories that hold no file at any depth. A forced replacement leaves nothing that it did not
- * publish, and directories that no output has ever been in are not removed with their last file. Object
- * stores have no directories. Throws the storage's own error.
+ * Removes directories without files at any depth. A forced replacement must leave only its own outputs, and
+ * directories that never had an output are not removed along with a file. Does nothing on object stores.
+ * Throws the storage's error.
  */
 export async function removeEmptyDirectories(storage: Storage): Promise<void> {
   if (storage.facts.rename !== 'none') await removeIfEmpty(storage, '');
 }
 
-/** Whether there was no file in it. */
+/** Returns whether the directory had no files. */
 async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boolean> {
   let isEmpty = true;
   const directories: Key[] = [];

@@ -5,10 +5,11 @@ import type { Change, Storage } from '../../storage/storage.ts';
 import type { Work } from '../plan.ts';
 
 /**
- * Throws what the execution of a plan would end with, as far as that can be seen without writing: a directory
- * that cannot be made or written to, another file system, a name that is too long, too little room. `storage`
- * is rooted at the bundle path, `stateBytes` the size of the state that was found. Without the lease the room
- * is not looked at while something is staged there: what a dead attempt left is swept before the next begins.
+ * Throws the error that applying a plan would end with, as far as it can be detected without writing: a
+ * directory that cannot be created or written to, another file system, a name that is too long, too little
+ * space. `storage` is rooted at the bundle path. `stateBytes` is the size of the current state. Without the
+ * lease, free space is not checked while there are staged files, because those of a dead attempt will be
+ * swept.
  */
 export async function refuseObstructed(
   storage: Storage,
@@ -21,10 +22,10 @@ export async function refuseObstructed(
   if (obstacle !== null) throw obstacle;
 }
 
-/** What is in the way and goes with the plan is no obstacle. */
+/** Leaves out writes that are blocked only by files that the plan removes. */
 function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<Change, 'bytes'> {
-  const goes = new Set<string>(removes);
-  const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => goes.has(ancestor)));
+  const removed = new Set<string>(removes);
+  const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => removed.has(ancestor)));
   return { writes: free.map(({ path }) => keyOf(path)), removes, from: '' };
 }
 

@@ -4,23 +4,23 @@ import { joinKey, type Key } from '../../storage/key.ts';
 import type { Kept } from '../../storage/storage.ts';
 import type { AttemptOptions } from './attempt-options.ts';
 
-/** The files that an attempt replaces or removes, as they were before it. */
+/** The original files that an attempt replaces or removes. */
 export class SavedFiles {
   readonly #options: AttemptOptions;
   readonly #byKey = new Map<Key, Kept>();
-  /** Whether there may be copies in staging: one whose answer was lost may have been made. */
+  /** Whether staging may have copies, including one whose response was lost. */
   #hasCopies = false;
 
   constructor(options: AttemptOptions) {
     this.#options = options;
   }
 
-  /** Keeps the files at these keys; those that do not exist are passed over. */
+  /** Saves the files at these keys. Skips keys without a file. */
   async save(keys: readonly Key[]): Promise<void> {
     const { storage, lease, signal, concurrency } = this.#options;
     await inParallel(keys.entries(), concurrency, async ([index, key]) => {
       lease.check();
-      // Nothing was changed yet, and on a remote storage this may take minutes.
+      // Stopping is still safe here, and on a remote storage this may take minutes.
       signal?.throwIfAborted();
       const kept = await storage.keep(key, this.#aside(index)).catch((error: unknown) => {
         this.#hasCopies = true;
@@ -36,15 +36,17 @@ export class SavedFiles {
     return this.#byKey.get(key);
   }
 
-  /** Where the file at a key has to be moved before it is replaced or removed; undefined for most. */
+  /**
+   * The key to which a file must be moved before it is replaced or removed; undefined if it need not move.
+   */
   movesTo(key: Key): Key | undefined {
     const kept = this.#byKey.get(key);
     return kept?.by === 'move' ? kept.aside : undefined;
   }
 
   /**
-   * Removes the copies once they are of no more use. Other storages than object stores sweep the staging of
-   * the attempt when its lease is released. Never throws, because the next attempt sweeps what is left.
+   * Removes the copies from an object store. Other storages sweep the staging of the attempt when its lease
+   * is released. Never throws, because the next attempt sweeps the rest.
    */
   async discard(): Promise<void> {
     const { storage, log } = this.#options;
@@ -58,7 +60,7 @@ export class SavedFiles {
     }
   }
 
-  /** Like `discard`; throws the storage's error. */
+  /** Like `discard`, but throws the storage's error. */
   async discardSurely(): Promise<void> {
     const { storage, lease } = this.#options;
     if (storage.facts.rename !== 'none' || !this.#hasCopies) return;

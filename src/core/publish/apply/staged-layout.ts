@@ -6,15 +6,14 @@ import type { PlannedOutput } from '../plan.ts';
 import { inVisibleOrder } from './visible-order.ts';
 
 /*
- * Where outputs wait in the staging directory of an attempt, and by which moves they get in place. A
- * directory that is not at the destination yet is staged as it will be and moved whole: one rename instead of
- * one for each file, which readers see at once, and file systems are quicker with many small directories than
- * with one that holds every file.
+ * The layout of an attempt's staging directory, and the moves that put outputs in place. A directory that
+ * does not exist at the destination yet is staged as a whole and moved with one rename. Readers then see all
+ * of its files at the same time, and many small directories are faster than a single large one.
  */
 
 type Output = Pick<PlannedOutput, 'path' | 'generated'>;
 
-/** One move from staging into place; both are keys, `from` below the staging directory of the attempt. */
+/** One move from staging into place. `from` is relative to the staging directory of the attempt. */
 export interface StagedMove {
   from: string;
   to: Key;
@@ -24,16 +23,16 @@ export interface StagedMove {
 export interface StagedLayout<T extends Output> {
   /** The groups in which outputs become visible; see `inVisibleOrder`. */
   groups: readonly (readonly T[])[];
-  /** Where the output with this index among all is staged. */
+  /** The staged name of the output with this index. */
   stagedName(index: number): string;
-  /** What puts these outputs in place, a group or a part of one; a directory once in the life of a layout. */
+  /** The moves for these outputs, which are a group or a part of one. Each directory is moved only once. */
   movesOf(outputs: readonly T[]): Iterable<StagedMove>;
 }
 
 /**
- * Lays out the staging of these outputs. `missing` are the uppermost directories that are not at the
- * destination. Of those, and of the directories in them, the uppermost whose outputs become visible in one
- * group are moved whole. Pure.
+ * Lays out the staging of these outputs. `missing` has the topmost directories that do not exist at the
+ * destination. A directory at or below one of these is moved as a whole if all of its outputs become visible
+ * in the same group. Pure.
  */
 export function layOutStaging<T extends Output>(
   outputs: readonly T[],
@@ -42,7 +41,7 @@ export function layOutStaging<T extends Output>(
   const groups = inVisibleOrder(outputs);
   const wholeAt = wholeDirectories(groups, missing);
   const indices = new Map<T, number>();
-  /** By index of the output: the number of the directory that it is moved with; -1 if it is moved alone. */
+  /** By output index: the number of the directory that it moves with; -1 if it moves alone. */
   const treeOf = new Int32Array(outputs.length);
   const trees: string[] = [];
   const treeAt = new Map<string, number>();
@@ -85,13 +84,13 @@ export function layOutStaging<T extends Output>(
   }
 }
 
-/** Returns what tells the directory that a path is moved with; null if it is moved alone. */
+/** Returns a function that maps a path to the directory that it moves with, or null if it moves alone. */
 function wholeDirectories(
   groups: readonly (readonly Output[])[],
   missing: ReadonlySet<string>,
 ): (path: string) => string | null {
   if (missing.size === 0) return () => null;
-  /** By directory: the group of all that is below it; null if there are several. */
+  /** By directory: the group of the outputs below it; null if they are in several groups. */
   const groupOf = new Map<string, number | null>();
   for (const [group, outputs] of groups.entries())
     for (const { path } of outputs)
@@ -110,12 +109,12 @@ function wholeDirectories(
   };
 }
 
-/** Directories looked at at once. */
+/** The number of concurrent `stat` calls. */
 const concurrentLooks = 16;
 
 /**
- * The uppermost directories of these outputs at which nothing is, level by level: what is below one of them
- * is not looked at. Throws the storage's own error.
+ * The topmost directories of these outputs that do not exist. Checks level by level, and nothing below a
+ * missing directory. Throws the storage's error.
  */
 export async function missingDirectories(
   storage: Pick<Storage, 'stat'>,

@@ -13,9 +13,9 @@ const listings = new Set(['index', 'checksums']);
 const feedName = /(?:^|\/)(?:feed|rss|atom|index|sitemap)[^/]*\.(?:xml|json)$/i;
 
 /**
- * The outputs in the groups in which they become visible: first what pages load (style sheets, images,
- * data), then what leads readers to it (pages, feeds, listings). A reader who comes in between finds the old
- * page or a new one that is complete. Each output is in one group; no group is empty. Pure.
+ * Groups the outputs in the order in which they become visible: first assets (style sheets, images, data),
+ * then the pages, feeds and listings that refer to them. In between, readers get the old page or a complete
+ * new one. Each output is in one group, and no group is empty. Pure.
  */
 export function inVisibleOrder<T extends Pick<PlannedOutput, 'path' | 'generated'>>(
   outputs: readonly T[],

@@ -5,7 +5,11 @@ import type { DecisionInput, Reason } from '../plan.ts';
 import { omittedPaths, type Known } from './known-records.ts';
 import { byPath } from './recorded-as.ts';
 
-/** Why the planned paths cannot be written beside what is there; null if they can. Pure. */
+/*
+ * Detects planned paths that conflict with existing content.
+ */
+
+/** The first conflict of the planned paths with existing content; null if there is none. Pure. */
 export function findCollision(input: DecisionInput, known: Known): Reason | null {
   return (
     findNestedBundle(input) ??
@@ -16,7 +20,7 @@ export function findCollision(input: DecisionInput, known: Known): Reason | null
   );
 }
 
-/** A planned path that lies in a managed bundle path of its own. Pure. */
+/** A planned path that is in a nested managed bundle path. Pure. */
 export function findNestedBundle({ observed, planned }: DecisionInput): Reason | null {
   const nested = new Set(observed.nested);
   if (nested.size === 0) return null;
@@ -43,7 +47,8 @@ function findOtherOwner({ planned, owner }: DecisionInput, { holders }: Known): 
 }
 
 /**
- * A superseded state marks the whole bundle path as managed, so planned outputs may replace what is there.
+ * Unrecorded files at planned paths. A legacy state marks the whole bundle path as managed, so planned
+ * outputs may replace any file there.
  */
 function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Reason | null {
   const [first, ...others] = unrecorded;
@@ -58,19 +63,19 @@ function findUnrecorded({ observed: { state, unrecorded } }: DecisionInput): Rea
 }
 
 /**
- * A file cannot lie below another file: a planned path and an output that stays must not require that. No
- * record blocks another one of the same state, so that only what is new has to be looked at.
+ * A planned path that would be below a file that stays, or the other way round. The records of one state
+ * never block each other, so nothing is checked if all planned paths are recorded.
  */
 function findBlockedPath(input: DecisionInput, known: Known): Reason | null {
   if (areAllRecorded(input)) return null;
   const planned = new Set<string>(input.planned.map(({ path }) => path));
-  const goes = new Set<string>(omittedPaths(input, known));
-  const stays = new Set<string>(
-    [...known.holders.keys()].filter((path) => !planned.has(path) && !goes.has(path)),
+  const omitted = new Set<string>(omittedPaths(input, known));
+  const remaining = new Set<string>(
+    [...known.holders.keys()].filter((path) => !planned.has(path) && !omitted.has(path)),
   );
-  const below = findBelow(planned, stays);
+  const below = findBelow(planned, remaining);
   if (below !== null) return blocked(`the planned path "${below.path}" lies below "${below.file}", which is`);
-  const above = findBelow(stays, planned);
+  const above = findBelow(remaining, planned);
   if (above !== null)
     return blocked(`the planned path "${above.file}" is a directory of "${above.path}", which is`);
   return null;
@@ -82,7 +87,7 @@ function areAllRecorded({ observed: { state }, planned }: DecisionInput): boolea
   return planned.every(({ path }) => recorded.has(path));
 }
 
-/** Something that no record names is in the way of a directory, or of a file. */
+/** An unrecorded entry that blocks a planned file or its directory. */
 function findObstruction({ observed: { obstacles }, planned }: DecisionInput): Reason | null {
   if (obstacles.size === 0) return null;
   for (const { path } of planned)
@@ -93,7 +98,7 @@ function findObstruction({ observed: { obstacles }, planned }: DecisionInput): R
   return null;
 }
 
-const called: Record<EntryType, string> = {
+const typeNames: Record<EntryType, string> = {
   file: 'a file',
   link: 'a symbolic link',
   directory: 'a directory',
@@ -102,8 +107,8 @@ const called: Record<EntryType, string> = {
 
 function obstruction(path: string, place: string, type: EntryType): string {
   return place === path
-    ? `at the planned path "${path}" there is ${called[type]} with content that is not recorded`
-    : `the planned path "${path}" needs the directory "${place}", where there is ${called[type]} that is not recorded`;
+    ? `at the planned path "${path}" there is ${typeNames[type]} with content that is not recorded`
+    : `the planned path "${path}" needs the directory "${place}", where there is ${typeNames[type]} that is not recorded`;
 }
 
 function blocked(start: string): Reason {

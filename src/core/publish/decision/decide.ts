@@ -7,9 +7,9 @@ import { knownRecords, nothingKnown, omittedPaths, type Known, type ManagedState
 import { byPath, isRecordedAs } from './recorded-as.ts';
 
 /**
- * The decision table of the specification, as a function: what to do with these outputs at a destination that
- * looks like this, and why. Pure. Throws `empty_plan` for a replacement by nothing and `nested_managed_path`
- * for a force that would delete another managed bundle path: these are refusals, not decisions.
+ * The decision table of the specification: the action for these outputs at the observed destination, and the
+ * reason. Throws `empty_plan` if a replacement has no outputs, and `nested_managed_path` if force would
+ * delete another managed bundle path. These are refusals and not decisions. Pure.
  */
 export function decide(input: DecisionInput): Plan {
   refuseEmptyReplacement(input);
@@ -149,7 +149,7 @@ function proceed(
   return { ...unchanged(input, action, reason), ...fates, removes, untouched, unkept, changes };
 }
 
-/** Of the paths that the plan writes or removes, those whose recorded files are too large to be kept. */
+/** The written or removed paths whose recorded files are too large to be kept for a restore. */
 function unkeptAmong(
   { observed: { largestKeptBytes } }: DecisionInput,
   { records }: Known,

@@ -4,7 +4,7 @@ import type { DecisionInput, PlannedChange, PlannedOutput } from '../plan.ts';
 import type { Known } from './known-records.ts';
 import { byPath, sameGenerator, sameHeaders, sameSource } from './recorded-as.ts';
 
-/** The planned outputs by what becomes of them; both sorted as they were planned. */
+/** The planned outputs by fate, in planned order. */
 export interface Fates {
   writes: PlannedOutput[];
   kept: PlannedOutput[];
@@ -12,9 +12,9 @@ export interface Fates {
 }
 
 /**
- * Decides for every planned output whether it is written or kept, and why. An output is kept if its record
- * vouches for the very bytes (and for the headers, where the storage keeps any) and the file was seen with
- * that size; if only what the catalog says of it differs, its record is refreshed. Pure.
+ * Decides for every planned output whether it is written or kept, and why. An output is kept if it is
+ * recorded with the same content (and the same headers, if the storage keeps them) and the file has the
+ * recorded size. If only other fields of the record differ, the record is refreshed. Pure.
  */
 export function fatesOf(input: DecisionInput, known: Known): Fates {
   const { state } = input.observed;
@@ -26,7 +26,7 @@ export function fatesOf(input: DecisionInput, known: Known): Fates {
   return sorted(input.planned, (output) => fateOf(output, judged));
 }
 
-/** A forced replacement vouches for nothing: whatever is there goes, and every output is written. Pure. */
+/** The fates under force: every output is written, regardless of records. Pure. */
 export function forcedFates({ planned, observed }: DecisionInput): Fates {
   const present = new Set<string>(observed.contents);
   return sorted(planned, ({ path }) =>
@@ -58,7 +58,7 @@ function fateOf(output: PlannedOutput, { input: { observed }, records, announced
   return recordFate(record, output, isSameHeaders);
 }
 
-/** The bytes stay; does the record? */
+/** The fate of an output whose file stays: `keep` or `refresh`. */
 function recordFate(record: OutputRecord, output: PlannedOutput, isSameHeaders: boolean): Verdict {
   if (!isSameHeaders) return { fate: 'refresh', why: 'headers_differ' };
   if (record.kind !== output.kind) return { fate: 'refresh', why: 'kind_differs' };

@@ -4,11 +4,15 @@ import { compareCodeUnits } from '../../paths.ts';
 import { listedKey, type Key } from '../../storage/key.ts';
 import type { DecisionInput } from '../plan.ts';
 
-/** What a state records, and what an interrupted attempt of the same owner left to be removed. */
+/*
+ * The records of a state in the form that decisions use.
+ */
+
 export interface Known {
   records: OutputRecord[];
-  /** The owner of each path, those included that interrupted attempts announced; null if it is unknown. */
+  /** The owner of each recorded or announced path; null if unknown. */
   holders: Map<string, Owner | null>;
+  /** Files that an interrupted attempt of the same owner had still to remove. */
   unfinished: Key[];
 }
 
@@ -31,31 +35,31 @@ export function knownRecords(state: ManagedState, input: DecisionInput): Known {
 }
 
 /**
- * The files to remove: outputs of this owner that a replacement does not plan, and those that an interrupted
- * attempt was still to remove. Sorted. Pure.
+ * The files to remove, sorted: outputs of this owner that a replacement does not plan, and those that an
+ * interrupted attempt had still to remove. Pure.
  */
 export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
   const kept = new Set<string>(planned.map(({ path }) => path));
-  const goes = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));
+  const omitted = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));
   if (workflow === 'replacement') {
     const announced = observed.state.kind === 'valid' ? (observed.state.catalog.pending?.outputs ?? []) : [];
     for (const record of [...known.records, ...announced])
-      if (sameOwner(record.owner, owner) && !kept.has(record.path)) goes.add(record.path);
+      if (sameOwner(record.owner, owner) && !kept.has(record.path)) omitted.add(record.path);
   }
-  return [...goes].sort(compareCodeUnits).map(listedKey);
+  return [...omitted].sort(compareCodeUnits).map(listedKey);
 }
 
 /**
- * An interrupted replacement, forced or not, had decided what goes; the next attempt of the same owner
- * finishes that. A prune decides anew.
+ * The removals of an interrupted replacement, which the next attempt of the same owner finishes. A prune
+ * selects its files again.
  */
 function unfinishedRemoves({ action, removes }: Pending): Key[] {
   return action === 'prune' ? [] : removes;
 }
 
 /**
- * Only v3 recorded enough to make a record from. What it lacks differs from any plan, so the output is
- * written anew.
+ * Converts a legacy record. Only version 3 has enough fields. The missing ones differ from any plan, so the
+ * output will be written again.
  */
 function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
   if (v3 === null || !sameOwner(v3.owner, owner)) return [];

@@ -4,7 +4,11 @@ import { sameOwner, type SourceIdentity } from '../../identity.ts';
 import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';
 
-/** Compares the seven things of `skip_same`; the seventh, the path, is what the record was found by. Pure. */
+/*
+ * Compares planned outputs with catalog records.
+ */
+
+/** Whether the record equals the planned output in every field that `skip_same` requires. Pure. */
 export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
   return (
     record !== undefined &&
@@ -20,9 +24,8 @@ export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOu
 }
 
 /**
- * True if a valid state alone settles the decision, so that nothing else at the destination needs to be
- * looked at: the decision is `skip_same`. No path can block another one then, because a state whose records
- * block each other is invalid. Pure.
+ * Whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. Planned paths
+ * cannot block each other then, because a state whose records block each other is invalid. Pure.
  */
 export function isSettledByState(
   { owner, workflow, planned }: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
@@ -38,9 +41,9 @@ export function isSettledByState(
 }
 
 /**
- * The planned outputs that may be kept if the file is still there: their records vouch for the same bytes,
- * and for the headers where the storage keeps any. Records of what an unfinished attempt announced vouch for
- * nothing. Pure.
+ * The planned outputs that can be kept if the file still exists: they are recorded with the same content, and
+ * with the same headers if the storage keeps them. Paths announced by an unfinished attempt are excluded.
+ * Pure.
  */
 export function vouchedOutputs(
   planned: readonly PlannedOutput[],
@@ -63,7 +66,9 @@ export function vouchedOutputs(
 
 const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
 
-/** The records by path. One index for each list of records, which may have half a million. Pure. */
+/**
+ * The records by path. Builds one index per list and caches it: there may be half a million records. Pure.
+ */
 export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
   const known = indexes.get(records);
   if (known !== undefined) return known;
@@ -73,10 +78,9 @@ export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, Ou
   return index;
 }
 
-/** Paths that are asked for one by one. */
 export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
 
-/** As `recordedPaths`, and without another set of half a million where the index is one. Pure. */
+/** Like `recordedPaths`, but reuses the index of a large catalog if possible. Pure. */
 export function recordedIn(state: CatalogState): PathSet {
   const isWhole = state.kind === 'valid' && state.catalog.pending === null;
   return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);
@@ -86,7 +90,7 @@ export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
   return a.backend === b.backend && a.id === b.id && a.path === b.path;
 }
 
-/** What an object store keeps with the bytes. Pure. */
+/** Compares the headers that an object store keeps with the content. Pure. */
 export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
   return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
 }

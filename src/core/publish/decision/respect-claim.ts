@@ -2,18 +2,22 @@ import type { ClaimAbove } from '../../catalog/claim-above.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Plan, ReasonCode } from '../plan.ts';
 
-const saysUnmanaged = new Set<ReasonCode>(['content_unmanaged', 'path_unrecorded']);
+/*
+ * Takes the catalogs of parent bundle paths into account: they may own files that look unmanaged here.
+ */
+
+const unmanagedReasons = new Set<ReasonCode>(['content_unmanaged', 'path_unrecorded']);
 
 /**
- * Whether the plan takes files at its bundle path for nobody's: it would delete them, or calls them
- * unmanaged. Then a catalog above may know better. Pure.
+ * Whether the plan treats files at its bundle path as unowned: it would delete them, or reports them as
+ * unmanaged. A catalog of a parent path must then be checked. Pure.
  */
 export function dependsOnClaims({ clears, action, reason }: Plan): boolean {
-  return clears || (action === 'fail_unmanaged' && saysUnmanaged.has(reason.code));
+  return clears || (action === 'fail_unmanaged' && unmanagedReasons.has(reason.code));
 }
 
 /**
- * The plan in the light of what a catalog above records: a refusal names whose the files are. Throws
+ * Adjusts the plan to a claim of a parent catalog: a refusal then names the owner of the files. Throws
  * `nested_managed_path` if the plan would delete them. Pure.
  */
 export function respectClaim(plan: Plan, claim: ClaimAbove | null): Plan {

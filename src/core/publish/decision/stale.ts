@@ -5,8 +5,8 @@ import { compareInstants } from '../../instant.ts';
 import { changesDestination, type BundleIdentity, type Plan } from '../plan.ts';
 
 /**
- * Refuses a plan that would replace a bundle by an older one; equally old is not older. Throws
- * `stale_bundle`, which names both. Pure.
+ * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
+ * `stale_bundle`, which names both bundles. Pure.
  */
 export function refuseStale(
   { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
@@ -25,8 +25,8 @@ export function refuseStale(
 }
 
 /**
- * Whether the owner has published a bundle that comes before this one in the choice of the newest: a newer
- * one, or another that is equally old. Whoever selected this one must then ask the source again. Pure.
+ * Whether the owner has published a newer bundle, or a different one with the same creation time. The caller
+ * must then select from the source again. Pure.
  */
 export function isOvertaken(
   { created, source }: BundleIdentity,

@@ -3,18 +3,18 @@ import { keyOf, parentOf, type Key } from '../../storage/key.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';
 
-/** Looked at concurrently: a remote storage answers many at the price of one. */
+/** Concurrent requests, because remote storages are limited by latency. */
 const filesAtOnce = 64;
 const directoriesAtOnce = 16;
 
-/** A server that lists a directory tells as much of so many files as if it were asked for each of them. */
+/** Listing a directory costs about as much as this many `stat` calls. */
 const filesPerListing = 8;
 
 type Look = Pick<Storage, 'stat' | 'list'>;
 
 /**
- * What is wrong with these outputs at the storage, by path; nothing for those that are there with their size.
- * `isRemote`: a call takes a round trip. Throws the storage's own error.
+ * The damage of these outputs in storage, by path. Omits files that exist with the right size. `isRemote`
+ * means that each call takes a round trip. Throws the storage's error.
  */
 export async function damagedAmong(
   storage: Look,
@@ -39,7 +39,7 @@ async function damagedOneByOne(
   return damaged;
 }
 
-/** A directory that cannot be listed may be something else by now: then each of its files is asked for. */
+/** Falls back to one call per file if a directory cannot be listed, for example because it is now a file. */
 async function damagedInListings(
   storage: Look,
   outputs: readonly PlannedOutput[],

@@ -11,16 +11,19 @@ import { obstaclesTo } from './obstacles.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
 
-/** Paths that are looked at concurrently: a remote storage answers many at the price of one. */
+/** The number of concurrent `stat` calls, because remote storages are limited by latency. */
 const concurrentLooks = 64;
 
 /**
- * Looks at a destination bundle path, and no further than the decision needs: one read of the state if that
- * settles everything; a `stat` of each planned path that is unrecorded or may be kept if the state is valid
- * (listings, where those are cheaper); a listing if there is no usable state, or if force may clear
- * everything. `storage` is rooted at the bundle path. `stored` is the state if it was just read; `damaged`
- * is what an earlier look found of the outputs that it vouches for. Never writes. Throws the storage's own
- * error.
+ * Observes a destination bundle path with as few requests as the decision needs:
+ *
+ * - only the state, if it settles the decision;
+ * - with a valid state, a `stat` of each planned path that is unrecorded or may be kept, or listings if they
+ *   are cheaper;
+ * - a listing, if there is no usable state or force may clear everything.
+ *
+ * `storage` is rooted at the bundle path. Pass `stored` if the state was just read, and `damaged` from an
+ * earlier observation of the same state. Never writes. Throws the storage's error.
  */
 export async function observe(
   storage: Storage,
@@ -55,22 +58,29 @@ export async function observe(
 function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
   const { keepsHeaders, largestKeptBytes } = facts;
   return {
-    ...{ state, keepsHeaders, largestKeptBytes, isSettled: false, contentPresent: false },
-    ...{ unrecorded: [], damaged: new Map<string, Damage>(), obstacles: new Map<string, EntryType>() },
-    ...{ nested: [], contents: [] },
+    state,
+    keepsHeaders,
+    largestKeptBytes,
+    isSettled: false,
+    contentPresent: false,
+    unrecorded: [],
+    damaged: new Map<string, Damage>(),
+    obstacles: new Map<string, EntryType>(),
+    nested: [],
+    contents: [],
   };
 }
 
 type Look = Pick<Storage, 'stat' | 'list'>;
 
-/** An object store takes one request per `stat`, but lists a thousand names in one. */
+/** An object store takes one request per `stat`, but lists a thousand names per request. */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
   return storage.facts.rename === 'none' && stats > 16 && records < stats * 500;
 }
 
 /**
- * A listing in the form of a storage that knows the planned paths and the states of bundle paths. Object
- * stores know only files.
+ * Serves `stat` for the planned paths and for states from a single listing. Only for object stores, which
+ * have no directories.
  */
 async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<Look> {
   const wanted = new Set<string>(planned.map(({ path }) => path));
@@ -86,7 +96,7 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   };
 }
 
-/** The planned paths that were not seen to hold what is planned. */
+/** The planned paths that must be written. */
 function pathsToWrite(
   planned: readonly PlannedOutput[],
   vouched: readonly PlannedOutput[],
@@ -97,8 +107,8 @@ function pathsToWrite(
 }
 
 /**
- * Which of these paths are taken. A directory that holds nothing but recorded files does not count, because
- * those can be removed.
+ * The paths that exist in storage. A directory with only recorded files does not count, because these can be
+ * removed.
  */
 async function presentAmong(
   storage: Look,
@@ -118,7 +128,7 @@ async function presentAmong(
   return taken.flat();
 }
 
-/** The directories of these paths that are managed bundle paths themselves. */
+/** The parent directories of these paths that are managed bundle paths. */
 async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string[]> {
   const directories = new Set<string>();
   for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
@@ -132,8 +142,8 @@ async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string
 }
 
 /**
- * Walks the bundle path level by level until it finds content that waybill does not manage, and collects the
- * managed bundle paths below, which are not entered. They are complete unless there is content.
+ * Walks the bundle path until it finds unmanaged content, and collects the nested managed bundle paths
+ * without entering them. `nested` is complete only if there is no content.
  */
 async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
   const nested: string[] = [];
@@ -155,7 +165,7 @@ async function survey(storage: Storage): Promise<Pick<Observation, 'contentPrese
   return { contentPresent: false, nested };
 }
 
-/** Every file below the bundle path that force would clear, and the managed bundle paths among them. */
+/** All files below the bundle path that force would clear, and the nested managed bundle paths. */
 async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
   const contents: Key[] = [];
   const nested = new Set<string>();

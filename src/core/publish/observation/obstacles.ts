@@ -7,9 +7,9 @@ import type { EntryType, Storage } from '../../storage/storage.ts';
 const concurrentLooks = 64;
 
 /**
- * What stands in the way of these planned paths and is not recorded, by its path: what is not a directory
- * where one is needed, and, at the `recorded` paths among them, a directory with content that is not
- * recorded. Object stores have no directories and hence no such obstacles. Throws the storage's own error.
+ * Unrecorded entries that block these planned paths, by path: a file or link where a directory is needed, and
+ * a directory with unrecorded content at a `recorded` path. Object stores have no directories and therefore
+ * no obstacles. Throws the storage's error.
  */
 export async function obstaclesTo(
   storage: Pick<Storage, 'facts' | 'stat' | 'list'>,
@@ -31,7 +31,7 @@ export async function obstaclesTo(
   return obstacles;
 }
 
-/** Whether there is a directory at a path with files that are not recorded. */
+/** Whether the path is a directory with unrecorded files. */
 async function holdsOthers(
   storage: Pick<Storage, 'stat' | 'list'>,
   path: RelativePath,

@@ -14,13 +14,13 @@ export interface Orphan {
   /** Relative to the destination root. */
   destinationPath: string;
   layout: Layout;
-  /** The bundle that was published there; null if the catalog does not say. */
+  /** The bundle that was published there; null if the catalog does not record it. */
   bundle: PublishedBundle | null;
   /** Everything that unpublishing it would remove, sorted. */
   outputs: string[];
-  /** Bytes of the recorded ones. */
+  /** The total size of the recorded outputs. */
   bytes: number;
-  /** Of the catalog that says so. */
+  /** The generation of its catalog. */
   generation: number;
   updatedAt: string;
 }
@@ -28,14 +28,14 @@ export interface Orphan {
 export interface FoundOrphans {
   /** Sorted by path. */
   orphans: Orphan[];
-  /** Recorded outputs of the owner: those of the orphans, and all at the destination. */
+  /** Recorded outputs of the owner: those of the orphans (`goes`), and all at the destination. */
   counts: { goes: number; total: number };
 }
 
 /**
- * The bundle paths of the destination that `from` published and that are not held by the source any more. One
- * recursive listing; catalogs of held paths are read only to be counted, with `counted`. A catalog that is
- * not valid, or of others, is passed over. Throws the storage's error.
+ * Finds the bundle paths that `from` published and that the source no longer has. Takes one recursive
+ * listing. With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid
+ * catalogs and those of other owners. Throws the storage's error.
  */
 export async function findOrphans(
   root: Storage,

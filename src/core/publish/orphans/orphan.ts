@@ -3,25 +3,25 @@ import type { Catalog } from '../../catalog/catalog.ts';
 import { sameOwner, type Owner, type SourceIdentity } from '../../identity.ts';
 
 /*
- * Which published bundles a source no longer holds. All of it is pure.
+ * Decides which published bundles a source no longer has. Pure.
  */
 
-/** Of a whole listing of a source: everything that may hide or be a bundle. */
+/** The parts of a complete source listing that may be or may hide a bundle. */
 export type SourceListing = Pick<Discovery, 'warnings'> & {
   candidates: readonly { path: string }[];
   invalid: readonly { path: string }[];
 };
 
-/** Whose orphans: what this owner has published from this source. */
+/** Selects the bundles that an owner published from a source. */
 export interface PublishedFrom {
   owner: Owner;
   source: Pick<SourceIdentity, 'backend' | 'id'>;
 }
 
 /**
- * The bundle paths that the source answers for: each bundle, valid or not, and what discovery passed over (a
- * link, a directory with a dot). Discovery looks below none of them, so whatever lies there is as little
- * known to be gone.
+ * The paths that the source may still have: every bundle, valid or not, and everything that discovery
+ * skipped, such as links and dot directories. Discovery does not look below these paths, so bundles there may
+ * exist, too.
  */
 export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
   return new Set([
@@ -30,7 +30,7 @@ export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set
   ]);
 }
 
-/** Whether the path is one of these or lies below one. */
+/** Whether the path is one of these or below one. */
 export function isHeld(held: ReadonlySet<string>, path: string): boolean {
   if (held.has('.')) return true;
   for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
@@ -39,9 +39,8 @@ export function isHeld(held: ReadonlySet<string>, path: string): boolean {
 }
 
 /**
- * Whether something of this owner is published at the bundle path, and all of it from the bundle of this path
- * in this source; what an interrupted attempt of the owner announced counts. What came from elsewhere says
- * nothing about this source.
+ * Whether the owner has outputs at the bundle path, and all of them come from the bundle with the same path
+ * in this source. Outputs announced by an interrupted attempt of the owner count, too.
  */
 export function isFromSource(
   { outputs, pending }: Catalog,

@@ -15,19 +15,19 @@ import { heldPaths, isFromSource, isHeld, type PublishedFrom, type SourceListing
 export interface OrphanTask {
   destination: DestinationConfig;
   from: PublishedFrom;
-  /** The source as it was when the bundles were selected. */
+  /** The listing from which the bundles were selected. */
   listing: SourceListing;
-  /** Lists the source once more. */
+  /** Lists the source again. */
   listAgain: () => Promise<SourceListing>;
-  /** Something of the pipeline failed: then nothing is removed. */
+  /** Whether any part of the pipeline failed. Nothing is removed in this case. */
   hasFailed: boolean;
 }
 
 /**
- * Reports or removes, as `orphans` of the destination says, what was published there and is not in the source
- * any more. What is removed is unpublished one bundle path after another, each an attempt of its own. It has
- * to be missing from the source in two listings, before the publications and after them, and its catalog must
- * not have changed since it was found. Never throws: a failure is in the result that is returned.
+ * Reports or removes orphans: bundles that the source no longer has. The `orphans` setting of the destination
+ * decides. Bundle paths are unpublished one after another, each as a separate attempt. A bundle must be
+ * missing from two listings, before and after the publications, and its catalog must not have changed since
+ * it was found. Never throws: a failure is in the returned result.
  */
 export async function settleOrphans(
   context: CoreContext,
@@ -48,7 +48,7 @@ export async function settleOrphans(
       await settleAt(context, root, task, request, { ...result, orphans });
     });
   } catch (error) {
-    context.log.error({ err: error, destination: destination.id }, 'orphans could not be settled');
+    context.log.error({ err: error, destination: destination.id }, 'settling orphans failed');
     return withDestinationFailure({ ...result, orphans }, destination, errorRecord(error));
   }
   const isFailed = orphans.some(({ error }) => error !== null);
@@ -74,9 +74,9 @@ async function settleAt(
     return;
   }
   refuseRemoval(task, found, listing, request);
-  const again = request.dryRun ? listing : await task.listAgain();
-  if (again !== listing) refuseRemoval(task, found, again, request);
-  const held = heldPaths(again);
+  const latest = request.dryRun ? listing : await task.listAgain();
+  if (latest !== listing) refuseRemoval(task, found, latest, request);
+  const held = heldPaths(latest);
   for (const orphan of found.orphans) {
     if (context.signal?.aborted === true) break;
     if (isHeld(held, orphan.destinationPath)) continue;
@@ -85,11 +85,11 @@ async function settleAt(
   }
 }
 
-const notAfterFailure = 'orphans stay where they are until everything else of the pipeline succeeds';
+const notAfterFailure = 'orphans are kept until the rest of the pipeline succeeds';
 
 /**
- * A source without a bundle is more often a mount that is missing than a wish to take everything down.
- * Throws `too_many_removals`.
+ * Enforces `limits.max_removed`, and refuses removals if the source has no bundles at all: more often a mount
+ * is missing than that everything should be removed. Throws `too_many_removals`.
  */
 function refuseRemoval(
   { destination: { limits } }: OrphanTask,
@@ -103,12 +103,12 @@ function refuseRemoval(
   const what = orphans.length === 1 ? 'is an orphan' : `and ${orphans.length - 1} more are orphans`;
   throw new WaybillError(
     'too_many_removals',
-    `the source holds no bundle at all, so that "${orphans[0]?.destinationPath ?? ''}" ${what}; none was removed`,
-    { hint: 'check the location of the source; if all of it is meant to go, run once with --allow-removals' },
+    `the source has no bundles, so "${orphans[0]?.destinationPath ?? ''}" ${what}; none was removed`,
+    { hint: 'check the location of the source; to remove everything, run once with --allow-removals' },
   );
 }
 
-/** Null if somebody else has removed it by now. */
+/** null if another process has already removed it. */
 async function remove(
   context: CoreContext,
   root: Storage,
@@ -119,9 +119,12 @@ async function remove(
   const { destinationPath, layout, generation, updatedAt } = orphan;
   try {
     const { outputs, bytes } = await unpublishListed(context, root, destination, {
-      ...{ owner: from.owner, destinationPath, layout, dryRun },
+      owner: from.owner,
+      destinationPath,
+      layout,
+      dryRun,
       concurrency: destination.fileConcurrency,
-      // Counted over the destination already.
+      // Already checked for the whole destination.
       maxRemoved: null,
       orphan: {
         runId: runId ?? null,
@@ -145,6 +148,9 @@ function reported({ destinationPath, bundle, outputs, bytes }: Orphan): OrphanRe
   return {
     destinationPath,
     bundle: bundle === null ? null : { path: bundle.source.path, created: bundle.created },
-    ...{ outputs, bytes, action: 'keep', error: null },
+    outputs,
+    bytes,
+    action: 'keep',
+    error: null,
   };
 }

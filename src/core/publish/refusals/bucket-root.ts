@@ -3,9 +3,8 @@ import { backendOf, type DestinationLocation } from '../../storage/backends.ts';
 import type { Plan } from '../plan.ts';
 
 /**
- * A forced replacement deletes everything below its bundle path, which at the root of a destination can be a
- * whole bucket, with whatever else is kept in it. Throws `bucket_root_protected` if the backend protects that
- * root. Pure.
+ * Refuses a forced replacement at a destination root that is a whole bucket: it would also delete unrelated
+ * files in the bucket. Throws `bucket_root_protected` if the backend protects that root. Pure.
  */
 export function refuseBucketRoot(
   { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,

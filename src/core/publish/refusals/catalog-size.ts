@@ -1,22 +1,22 @@
 import { maxWholeCatalogBytes, type OutputRecord } from '../../catalog/catalog.ts';
 import { bytesOfRecord } from '../../catalog/record-json.ts';
-import { catalogTooLarge, mostBytes } from '../../catalog/serialise-catalog.ts';
+import { catalogTooLarge, maxBytesFor } from '../../catalog/serialise-catalog.ts';
 import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
-/** Fields, numbers, times and digests of a record; its other texts count by their length. */
+/** An upper bound for the field names, numbers, times and digests of a record. */
 const fixedBytes = 512;
-/** JSON escapes a code unit in six bytes at most. */
+/** JSON escapes a code unit with at most six bytes. */
 const bytesPerUnit = 6;
 
 /**
- * Refuses a plan whose catalog could be written and never read again. Throws `catalog_too_large`, before
- * anything is written and in a dry run too. Pure.
+ * Refuses a plan whose catalog would be too large to read back. Throws `catalog_too_large` before anything is
+ * written, also in a dry run. Pure.
  */
 export function refuseLargeCatalog(plan: Plan): void {
   if (!changesDestination(plan.action)) return;
   const { untouched, writes, kept } = plan;
   const records = [untouched, writes, kept] as const;
-  // Adding up lengths takes a hundredth of the time, and settles it for all but the very largest.
+  // The upper bound is a hundred times faster to compute, and suffices for all but the largest catalogs.
   if (sum(records, atMost) < maxWholeCatalogBytes) return;
   const updatedAt = new Date(0).toISOString();
   let longest = 0;
@@ -25,8 +25,8 @@ export function refuseLargeCatalog(plan: Plan): void {
     longest = Math.max(longest, bytes);
     return bytes;
   });
-  const most = mostBytes(longest);
-  if (size > most) throw catalogTooLarge(plan.destinationPath, size, most);
+  const maxBytes = maxBytesFor(longest);
+  if (size > maxBytes) throw catalogTooLarge(plan.destinationPath, size, maxBytes);
 }
 
 type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;

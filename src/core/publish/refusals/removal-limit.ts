@@ -5,7 +5,13 @@ import { sameOwner } from '../../identity.ts';
 import { formatAmount, mostOf, type Amount } from '../../settings/units.ts';
 import type { Plan } from '../plan.ts';
 
-/** Published outputs of one owner: how many there are, and how many of them are to go. */
+/*
+ * Enforces `limits.max_removed`.
+ */
+
+/**
+ * The number of published outputs of one owner (`total`), and how many of them are to be removed (`goes`).
+ */
 export interface Removals {
   goes: number;
   total: number;
@@ -14,9 +20,8 @@ export interface Removals {
 }
 
 /**
- * What a plan removes of the outputs that its owner has published at the bundle path. What an interrupted
- * attempt of the same owner was still to remove is not counted: that was allowed, and may be gone. Neither is
- * anything that force clears, which was asked for. Pure.
+ * Counts the plan's removals among the outputs of its owner. Removals of an interrupted attempt of the same
+ * owner do not count, because they were already allowed. Neither do files that force clears. Pure.
  */
 export function plannedRemovals(
   plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
@@ -44,7 +49,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
   );
 }
 
-/** Throws `too_many_removals` if more is to go than `limits.max_removed` allows. Pure. */
+/** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
 export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
   if (limit === null) return;
   const most = mostOf(limit, total);

@@ -7,8 +7,8 @@ import { refuseLargeCatalog } from './catalog-size.ts';
 import { plannedRemovals, refuseRemovals } from './removal-limit.ts';
 
 /**
- * Refuses what a destination does not want, wherever the plan would be carried out; `state` is what was found
- * there. Throws `catalog_too_large`, `stale_bundle` and `too_many_removals`. Pure.
+ * Enforces the limits of a destination on a plan. `state` is the state found there. Throws
+ * `catalog_too_large`, `stale_bundle` and `too_many_removals`. Pure.
  */
 export function refuseUnwanted(
   plan: Plan,
@@ -18,7 +18,7 @@ export function refuseUnwanted(
 ): void {
   refuseLargeCatalog(plan);
   if (stale === 'refuse' && !force) refuseStale(plan, publishedBy(state, plan.owner));
-  // Whose outputs they are is counted only where there is a limit.
+  // The owner's outputs are counted only if there is a limit.
   if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
     refuseRemovals(maxRemoved, plannedRemovals(plan, state));
 }

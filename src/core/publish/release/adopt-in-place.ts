@@ -14,31 +14,35 @@ import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { adoptable } from './adoption.ts';
 import { fillRelease, type Filling } from './fill-release.ts';
-import { isInPlace, type Standing } from './standing.ts';
+import { isInPlace, type Snapshot } from './snapshot.ts';
 
-/** The release that becomes of what is published in place. */
+/*
+ * The change from the in-place layout to releases: the files in place become the first release.
+ */
+
+/** The release to make of the files published in place. */
 export interface AdoptedInPlace {
   filling: Filling;
-  /** The state in place that it was made of. */
+  /** The in-place state that it is based on. */
   found: StoredState;
-  /** What readers have once it is current; its bytes are still in place. */
-  standing: Standing;
+  /** The snapshot once the release is current. Its files are still read from their place. */
+  snapshot: Snapshot;
 }
 
 /**
- * The release that holds what the catalog in place records and what is there; what an interrupted attempt
- * may have touched is settled first, in a dry run as it is at the moment. Null if nothing is published in
- * place. `storage` is rooted at the bundle path. Throws `not_owned` if other owners have outputs there, as
- * `acquireLease` does where somebody is at work, or the storage's own error.
+ * Plans the release of the files that are published in place and recorded; null if there are none. The paths
+ * that an interrupted attempt may have touched are settled first. `storage` is rooted at the bundle path.
+ * Throws `not_owned` if other owners have outputs there, like `acquireLease` if another publisher is active,
+ * or the storage's error.
  */
 export async function adoptInPlace(
   context: CoreContext,
   storage: Storage,
-  standing: Standing,
+  snapshot: Snapshot,
   { bundle, owner, destination, destinationPath }: BundlePublication,
   { dryRun, leaseTimes }: Pick<PublishRequest, 'dryRun' | 'leaseTimes'>,
 ): Promise<AdoptedInPlace | null> {
-  if (!isInPlace(standing)) return null;
+  if (!isInPlace(snapshot)) return null;
   const { identity: source, created } = bundle;
   const pick = async (found: StoredState): Promise<AdoptedInPlace> => {
     const catalog = requireCatalog(found.state);
@@ -53,18 +57,18 @@ export async function adoptInPlace(
     const into = pathWithin(destinationPath, releaseKey(id));
     const filling: Filling = { release, plan, base: '', destinationPath: into, destination };
     const there = outputs.filter(({ path }) => same.has(path));
-    return { filling, found, standing: onceCurrent(standing, id, { ...settled, outputs: there }) };
+    return { filling, found, snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }) };
   };
-  if (dryRun || requireCatalog(standing.stored.state).pending === null) return pick(standing.stored);
+  if (dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
   return withLease(context, storage, async ({ found }) => pick(found), leaseTimes);
 }
 
-/** What a publication comes to is decided as if that were done already. */
-function onceCurrent(standing: Standing, current: ReleaseId, catalog: Catalog): Standing {
-  const { releases, channel, pointer, stored } = standing;
+/** The snapshot that a publication is decided on, as if the adoption had already happened. */
+function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
+  const { releases, channel, pointer, stored } = snapshot;
   return {
-    ...standing,
-    // As the switch leaves it: without a pointer, nothing is held back.
+    ...snapshot,
+    // The switch ends all rollbacks.
     releases: { ...releases, ledger: resumed(releases.ledger), current },
     pointer: channel === null ? current : pointer,
     shown: current,
@@ -73,9 +77,9 @@ function onceCurrent(standing: Standing, current: ReleaseId, catalog: Catalog): 
 }
 
 /**
- * Makes that release and makes it current; the files in place stay, and so does their catalog. False, with
- * nothing switched, if somebody published in place or switched meanwhile. Throws as `fillRelease` and
- * `changeReleases` do.
+ * Creates the release and makes it current. The files in place and their catalog are kept. Returns false,
+ * without switching, if another publisher published in place or switched in the meantime. Throws like
+ * `fillRelease` and `changeReleases`.
  */
 export async function carryOutAdoption(
   context: CoreContext,
@@ -89,12 +93,11 @@ export async function carryOutAdoption(
   try {
     await fillRelease(context, storage, filling, times);
     const to = filling.release.id;
-    const { outcome } = await activate(context, storage, to, {
-      ...{ dryRun: false, from: null, isStill, ...times },
-    });
+    const options = { dryRun: false, from: null, isStill, ...times };
+    const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {
-    // What was to be adopted may have gone while it was read.
+    // The files may have been removed while they were read.
     if (isContention(error) || !(await isStill())) return false;
     throw error;
   }

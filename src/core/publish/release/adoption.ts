@@ -11,27 +11,26 @@ import { damagedAmong } from '../observation/damage.ts';
 import type { BundleIdentity, PlannedOutput } from '../plan.ts';
 
 /*
- * A change of layout: what is published in one layout is adopted in the other, as it is recorded, before
- * anything new is published there. What readers had stays where it was, for those who still come that way,
- * until it is taken down.
+ * A change of layout adopts the published outputs in the new layout before anything new is published. The old
+ * files stay for readers of the old location until they are unpublished.
  */
 
-/** What a publication adopts: it is what readers had before, and is what they have afterwards. */
+/** The published outputs that a change of layout adopts. */
 export interface Adoptable {
   bundle: BundleIdentity;
-  /** Sorted by path; recorded, and there. The bytes are read from where they were published. */
+  /** Recorded and existing outputs, sorted by path. Their content is read from the old location. */
   content: readonly PlannedOutput[];
 }
 
 interface AdoptableOptions {
   destinationPath: string;
-  /** The bundle that is taken for published if an older waybill did not record which one it was. */
+  /** The bundle to assume if an older version of waybill did not record it. */
   otherwise: BundleIdentity;
 }
 
 /**
- * What can be adopted of a catalog that lies in `storage`: the outputs that are there as they are recorded.
- * Throws `not_owned` if some are of another owner, who would lose them, or the storage's own error.
+ * The outputs of a catalog that exist in `storage` as recorded. Throws `not_owned` if other owners have
+ * outputs there, because they would lose them, or the storage's error.
  */
 export async function adoptable(
   storage: Storage,
@@ -51,7 +50,7 @@ export async function adoptable(
   return { bundle: { source, created }, content };
 }
 
-/** Records as outputs whose bytes are read from where they are recorded. Pure. */
+/** Converts records to outputs whose content is read from the recorded files. Pure. */
 export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
   return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
     const body = storedBody(storage, { key: keyOf(path), size });
@@ -62,9 +61,9 @@ export function asPlanned(storage: Storage, records: readonly OutputRecord[]): P
 function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
   return new WaybillError(
     'not_owned',
-    `${describeBundlePath(destinationPath)} holds outputs of ${pipelineId}/${destinationId}, which a change of layout would take from it; nothing was changed`,
+    `${describeBundlePath(destinationPath)} has outputs of ${pipelineId}/${destinationId}, which a change of layout would take over; nothing was changed`,
     {
-      hint: `publish to another path, or take it down there: --pipeline ${pipelineId} --destination ${destinationId}`,
+      hint: `publish to another path, or unpublish it with --pipeline ${pipelineId} --destination ${destinationId}`,
     },
   );
 }

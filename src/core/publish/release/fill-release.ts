@@ -20,31 +20,36 @@ import type { Plan, PlannedOutput, Work } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import type { PlannedRelease } from './plan-release.ts';
 
-/** Where a release goes, and what it follows. */
+/*
+ * Writes the files of a release.
+ */
+
+/** A release to write and the directory that it can reuse files of. */
 export interface Filling {
   release: PlannedRelease;
   plan: Pick<Plan, 'owner' | 'bundle'>;
-  /** The directory, within the bundle path, that has the same bytes at `release.same`; null if none has. */
+  /**
+   * The directory within the bundle path that has the same files at `release.same`; null if there is none.
+   */
   base: Key | '' | null;
-  /** Of the release, relative to the destination root. */
+  /** The path of the release relative to the destination root. */
   destinationPath: string;
   destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
 }
 
-/** The paths of a release by how they got there; the others were there already. */
+/** The paths that were written or linked. All others already existed. */
 export interface Filled {
   written: ReadonlySet<string>;
   linked: ReadonlySet<string>;
 }
 
 /**
- * Makes the directory of a release complete, by the protocol of a publication and under its lease; whatever
- * an earlier attempt left there is finished, and what is damaged is written again. What the current release
- * has with the same bytes comes from there, without passing through this machine, where the storage can do
- * that. `storage` is rooted at the bundle path.
+ * Completes the directory of a release, under its lease and with the protocol of a publication. Finishes the
+ * work of an earlier attempt and rewrites damaged files. Files that the current release has are linked or
+ * copied from it on the server, if the storage supports that. `storage` is rooted at the bundle path.
  *
- * Throws `unmanaged_content` if somebody else's files are there, `state_conflict` if its catalog is not
- * valid, and what `apply` throws.
+ * Throws `unmanaged_content` if the directory has foreign files, `state_conflict` if its catalog is invalid,
+ * and like `apply`.
  */
 export async function fillRelease(
   context: CoreContext,
@@ -60,10 +65,15 @@ export async function fillRelease(
     const linked = new Set<string>();
     if (work === null) return { written: linked, linked };
     await refuseObstructed(target, unlikeCurrent(release, work), {
-      ...{ stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true },
+      stateBytes: lease.found.raw?.size ?? 0,
+      isUnderLease: true,
     });
     await apply(work, {
-      ...{ storage: whileHeld(target, lease), lease, clock, log, concurrency: destination.fileConcurrency },
+      storage: whileHeld(target, lease),
+      lease,
+      clock,
+      log,
+      concurrency: destination.fileConcurrency,
       ...(signal === undefined ? {} : { signal }),
       onBytes: (count) => onProgress?.({ type: 'bytes', destinationId: destination.id, count }),
       onOutput: (path) => onProgress?.({ type: 'output', destinationId: destination.id, path }),
@@ -83,8 +93,8 @@ export async function fillRelease(
 }
 
 /**
- * Of what is to be written, that which the current release does not have: names and room are asked for these
- * alone, since the others are names that were possible there, and take no room. Pure.
+ * The work without files that the current release has. Only the remaining files need a check of names and
+ * free space: the others have valid names and take no space. Pure.
  */
 export function unlikeCurrent(
   { same }: Pick<PlannedRelease, 'same'>,
@@ -104,7 +114,7 @@ async function duplicated(
   return (await storage.duplicate(joinKey(base, path), joinKey(target, to))) !== null;
 }
 
-/** What is to be done in the directory of a release; null if it is complete. */
+/** The remaining work in the directory of a release; null if it is complete. */
 async function workIn(
   target: Storage,
   { state }: StoredState,
@@ -117,9 +127,9 @@ async function workIn(
   }
   const { outputs, pending } = requireCatalog(state);
   const records = byPath(outputs);
-  const unvouched = announcedPaths(pending);
+  const announced = announcedPaths(pending);
   const vouched = content.filter(
-    (output) => !unvouched.has(output.path) && isRecordedAs(records.get(output.path), output),
+    (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
   );
   const damaged = await damagedAmong(target, vouched, target.facts.localFiles === null);
   const kept = vouched.filter(({ path }) => !damaged.has(path));
@@ -134,13 +144,13 @@ async function workIn(
   return { ...work, action: 'replace_catalog', writes, kept, removes };
 }
 
-/** An attempt writes its intent before anything else, so that files without a catalog are somebody's. */
+/** Files without a catalog are foreign, because an attempt writes its intent before anything else. */
 async function refuseContent(target: Storage, destinationPath: string): Promise<void> {
   for await (const { key } of target.list('', { recursive: true }))
     if (!isReservedPath(key))
       throw new WaybillError(
         'unmanaged_content',
-        `"${destinationPath}" holds "${key}", and no catalog: waybill did not publish that`,
-        { hint: 'look at what is there and move it away; nobody is given it as a release' },
+        `"${destinationPath}" has the file "${key}" but no catalog: waybill did not publish it`,
+        { hint: 'check the files there and move them away; they are not part of a release' },
       );
 }

@@ -26,26 +26,30 @@ import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { adoptable, type Adoptable } from './adoption.ts';
 
-/** What readers have of a bundle path that is to be published in place from now on. */
+/*
+ * The change from releases to the in-place layout: the current release is first published in place.
+ */
+
+/** The current release of a bundle path that will be published in place. */
 export interface LeftReleases {
   current: ReleaseId;
-  /** The names of the channels, whose pointers lie beside the current one. */
+  /** The names of the channels, whose pointers are next to the current one. */
   channels: readonly string[];
   /** Rooted at the current release. */
   storage: Storage;
-  /** Its catalog, which is valid. */
+  /** The state of the current release, which is valid. */
   stored: StoredState;
 }
 
-/** Where a publication in place may find releases: the bundle path, and the destination that it is of. */
+/** The storages rooted at the bundle path and at the destination. */
 interface Place {
   storage: Storage;
   root: Storage;
 }
 
 /**
- * The current release of the bundle path that `storage` is rooted at; null if there is none, or what is there
- * is not of this kind. Throws `state_conflict` if its catalog cannot be read, or the storage's own error.
+ * The current release of the bundle path that `storage` is rooted at; null if there is none, or the files
+ * there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's error.
  */
 export async function releasesToLeave(
   storage: Storage,
@@ -62,12 +66,12 @@ export async function releasesToLeave(
     'state_conflict',
     `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the catalog of its current release ${current} cannot be read`,
     {
-      hint: '`waybill releases rollback` goes to one that is whole; `waybill unpublish` takes all of them down',
+      hint: 'run `waybill releases rollback` to return to a complete release, or `waybill unpublish` to remove all of them',
     },
   );
 }
 
-/** A pointer or ledger that cannot be read is somebody's content. */
+/** A pointer or ledger that cannot be parsed counts as foreign content. */
 async function findReleases(storage: Storage): Promise<Releases | null> {
   try {
     return await readReleases(storage);
@@ -81,20 +85,19 @@ async function currentOf(storage: Storage): Promise<ReleaseId | null> {
   return (await findReleases(storage))?.current ?? null;
 }
 
-/** The publication in place of what readers have. */
+/** The publication of the current release in place. */
 export interface Move {
   adopted: Adoptable;
   left: LeftReleases;
   decideOn: DecideOn;
-  /** What it comes to without the lease; it may be refused. */
+  /** The decision without the lease, which may be a refusal. */
   plan: Plan;
 }
 
 /**
- * Decides how what the current release holds gets to its own place. The releases themselves stay, and are no
- * content there. `planned` is what is published afterwards. Throws `not_owned` if others have published the
- * release, `state_conflict` if an output would take the place of the pointer, as `decider` does, or the
- * storage's own error.
+ * Plans the publication of the current release in place. The releases are kept and do not count as content.
+ * `planned` has the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
+ * `state_conflict` if an output has the name of the pointer, like `decider`, or the storage's error.
  */
 export async function planMove(
   { storage, root }: Place,
@@ -106,33 +109,36 @@ export async function planMove(
   const { state } = left.stored;
   if (state.kind !== 'valid') throw new TypeError('a release that is left has a catalog');
   const { identity: source, created } = bundle;
-  const adopted = await adoptable(left.storage, state.catalog, owner, {
-    ...{ destinationPath, otherwise: { source, created } },
-  });
+  const otherwise = { source, created };
+  const adopted = await adoptable(left.storage, state.catalog, owner, { destinationPath, otherwise });
   refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
   const decideOn = decider({ storage: withoutReleases(storage, left.channels), root }, destination, {
-    ...{ owner, bundle: adopted.bundle, workflow: 'replacement', force, destinationPath },
+    owner,
+    bundle: adopted.bundle,
+    workflow: 'replacement',
+    force,
+    destinationPath,
     planned: adopted.content,
   });
   const plan = await decideOnLatest(storage, await readState(storage), decideOn);
   return { adopted, left, decideOn, plan };
 }
 
-/** Throws what would keep it, and the publication that follows, from being carried out. */
+/** Throws the error that the move or the publication after it would end with; see `refuseObstructed`. */
 export async function refuseObstructedMove(
   storage: Storage,
   { plan }: Pick<Move, 'plan'>,
   following: Pick<Plan, 'writes'>,
 ): Promise<void> {
-  // What is linked or copied by the server takes no room that is known of.
+  // Files linked or copied on the server need no free space that can be checked.
   const moved = plan.writes.map((output) => ({ ...output, size: 0 }));
   const work = { writes: [...moved, ...following.writes], removes: plan.removes };
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
 /**
- * Carries it out, under the lease of the bundle path. False, with nothing changed, if others published or
- * switched meanwhile. Throws as `apply` and `decider` do.
+ * Carries out the move under the lease of the bundle path. Returns false, without changes, if another process
+ * published or switched in the meantime. Throws like `apply` and `decider`.
  */
 export async function carryOutMove(
   context: CoreContext,
@@ -149,7 +155,11 @@ export async function carryOutMove(
     await refuseObstructed(storage, plan, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
     const { clock, log, signal } = context;
     await apply(plan, {
-      ...{ storage: whileHeld(storage, lease), lease, clock, log, concurrency: destination.fileConcurrency },
+      storage: whileHeld(storage, lease),
+      lease,
+      clock,
+      log,
+      concurrency: destination.fileConcurrency,
       ...(signal === undefined ? {} : { signal }),
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(left.current), path);
@@ -167,13 +177,13 @@ export async function carryOutMove(
   }
 }
 
-/** Whether nothing is published there yet, or an interrupted first publication has left its intent. Pure. */
+/** Whether nothing is published in place: no state, or only the intent of a first publication. Pure. */
 export function isUnpublished({ state }: StoredState): boolean {
   if (state.kind === 'absent') return true;
   return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
 }
 
-/** For whoever looks at a bundle path without its releases. */
+/** A view of a bundle path without its releases. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
   return {
     ...storage,
@@ -193,9 +203,9 @@ function refusePointerPaths(
   if (taken === undefined) return;
   throw new WaybillError(
     'state_conflict',
-    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${taken.path}" would take the place of its pointer or of a release`,
+    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${taken.path}" would overwrite its pointer or a release`,
     {
-      hint: `take the releases down first (\`waybill unpublish\`), or publish in place at another path: "${currentLinkKey}", "${currentObjectKey}" and the releases are what readers follow`,
+      hint: `remove the releases first with \`waybill unpublish\`, or publish in place at another path: readers follow "${currentLinkKey}", "${currentObjectKey}" and the releases`,
     },
   );
 }

@@ -25,62 +25,73 @@ import {
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseUnwanted } from '../refusals/unwanted-plan.ts';
 import { asPlanned } from './adoption.ts';
-import type { Standing } from './standing.ts';
+import type { Snapshot } from './snapshot.ts';
 
-/** A release that is to be published. */
+/*
+ * Plans the publication of a bundle as a release.
+ */
+
+/** A release to publish. */
 export interface PlannedRelease {
   id: ReleaseId;
-  /** Everything in it, sorted by path: what is planned, and what an additive publication carries over. */
+  /** All outputs, sorted by path: the planned ones and those that an additive publication carries over. */
   content: readonly PlannedOutput[];
-  /** Paths whose bytes are the same where the release follows what readers have. */
+  /** Paths whose content is the same in the current release. */
   same: ReadonlySet<string>;
 }
 
 export interface ReleasePlan {
-  /** What changes for readers: decided as if the outputs took the place of those of the current release. */
+  /** The changes for readers, as if the outputs replaced those of the current release. */
   plan: Plan;
-  /** Null if nothing is published: the plan changes nothing, or is that of a release that was rolled back. */
+  /** null if nothing is published: the plan changes nothing, or its release was rolled back. */
   release: PlannedRelease | null;
-  /** The release that was rolled back, if that is why; else null. */
+  /** The rolled back release that holds the publication back; otherwise null. */
   heldBack: ReleaseId | null;
 }
 
 /**
- * Decides about a publication into a release; `storage` is rooted at the bundle path. Throws the refusals
- * that `decider` throws in place, `state_conflict` if the current release lacks what an additive publication
- * would carry over, what `onDecided` throws, or the storage's own error.
+ * Decides about publishing as a release. `storage` is rooted at the bundle path. Throws the refusals of
+ * `decider`, `state_conflict` if the current release lacks outputs that an additive publication would carry
+ * over, the error of `onDecided`, or the storage's error.
  */
 export async function planRelease(
   storage: Storage,
-  standing: Standing,
+  snapshot: Snapshot,
   destination: Pick<DestinationConfig, 'stale' | 'limits'>,
   input: Omit<DecisionInput, 'observed'>,
   { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'>,
 ): Promise<ReleasePlan> {
-  const { stored } = standing;
-  const decided = await decideAgainst(storage, standing, input);
-  const release = changesDestination(decided.action) ? await contentOf(standing, decided) : null;
-  const heldBack = release === null ? null : await heldBackAs(storage, standing, release.id, input);
+  const { stored } = snapshot;
+  const decided = await decideAgainst(storage, snapshot, input);
+  const release = changesDestination(decided.action) ? await contentOf(snapshot, decided) : null;
+  const heldBack = release === null ? null : await heldBackAs(storage, snapshot, release.id, input);
   const plan = heldBack === null ? decided : unchanged(decided, heldBack);
-  const guards = standing.pointer === standing.shown ? destination : noGuards;
+  const guards = snapshot.pointer === snapshot.shown ? destination : noGuards;
   refuseUnwanted(plan, stored, guards, { force: input.force, allowRemovals });
   onDecided?.({ plan, planned: input.planned, stored });
   return { plan, release: heldBack === null ? release : null, heldBack };
 }
 
-/** Nobody loses anything, nor gets an older bundle, by a channel that led nowhere. */
+/** The first publication to a channel removes nothing and replaces no newer bundle, so no limits apply. */
 const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
 
 async function decideAgainst(
   storage: Storage,
-  { stored: { state }, base }: Standing,
+  { stored: { state }, base }: Snapshot,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<Plan> {
   const { keepsHeaders } = storage.facts;
   const seen: Observation = {
-    ...{ state, keepsHeaders, largestKeptBytes: null, isSettled: false, contentPresent: false },
-    ...{ unrecorded: [], damaged: new Map<string, Damage>(), obstacles: new Map<string, EntryType>() },
-    ...{ nested: [], contents: [] },
+    state,
+    keepsHeaders,
+    largestKeptBytes: null,
+    isSettled: false,
+    contentPresent: false,
+    unrecorded: [],
+    damaged: new Map<string, Damage>(),
+    obstacles: new Map<string, EntryType>(),
+    nested: [],
+    contents: [],
   };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
   if (other !== null) return takeOver(input, seen, other);
@@ -100,8 +111,8 @@ function otherOwner(
 }
 
 /**
- * A release is of one owner, since who goes back goes back with all of it. With force, this owner's release
- * becomes the current one; that of the other stays, and can be gone back to.
+ * A release has a single owner, because a rollback restores all of it. With force, this owner's release
+ * becomes current. The other owner's release is kept for a rollback.
  */
 function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
   const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
@@ -112,7 +123,7 @@ function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, oth
 }
 
 function unchanged(plan: Plan, heldBack: ReleaseId): Plan {
-  const message = `release ${heldBack} was rolled back, and does not come back by itself`;
+  const message = `release ${heldBack} was rolled back, and runs do not make it current again`;
   return { ...emptied(plan), action: 'skip_same', reason: { code: 'rolled_back', message } };
 }
 
@@ -130,7 +141,7 @@ function emptied(plan: Plan): Plan {
 }
 
 async function contentOf(
-  { shown, stored: { state }, base }: Standing,
+  { shown, stored: { state }, base }: Snapshot,
   { bundle, writes, kept, untouched, destinationPath }: Plan,
 ): Promise<PlannedRelease> {
   const carried = base === null ? [] : asPlanned(base, untouched);
@@ -139,8 +150,8 @@ async function contentOf(
     if (missing !== undefined) throw notCarried(destinationPath, shown, missing);
   }
   const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
-  const unvouched = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
-  const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !unvouched.has(path));
+  const announced = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
+  const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !announced.has(path));
   return { id: releaseIdOf(bundle.created, content), content, same: new Set<string>(same) };
 }
 
@@ -155,18 +166,18 @@ function notCarried(destinationPath: string, shown: ReleaseId, path: string): Wa
   const where = destinationPath === '.' ? '' : `${destinationPath}/`;
   return new WaybillError(
     'state_conflict',
-    `"${path}" of release ${shown}, which readers have, is missing or damaged, and an additive publication carries it over`,
-    { hint: `\`waybill verify --repair\` writes it again; look at ${where}releases/${shown}` },
+    `"${path}" of the current release ${shown} is missing or damaged, and an additive publication carries it over`,
+    { hint: `run \`waybill verify --repair\` to restore it, or check ${where}releases/${shown}` },
   );
 }
 
 /**
- * The release that was rolled back and is what this plan would publish, if there is one: by its id, or, where
- * an additive plan carries over other outputs than it did then, by all that is planned.
+ * The rolled back release that this plan would publish again; null if there is none. It has the same id or,
+ * if an additive plan now carries over other outputs, the same planned outputs.
  */
 async function heldBackAs(
   storage: Storage,
-  { releases, channel }: Standing,
+  { releases, channel }: Snapshot,
   id: ReleaseId,
   { owner, bundle, planned }: Omit<DecisionInput, 'observed'>,
 ): Promise<ReleaseId | null> {

@@ -21,22 +21,22 @@ import type { ActionResult } from '../results/result.ts';
 import { adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
 import { asLayoutChange, layoutWarning } from './layout-change.ts';
-import { asChannelSet, lead } from './lead.ts';
+import { asChannelSet, switchPointer } from './switch-pointer.ts';
 import { planRelease, type PlannedRelease, type ReleasePlan } from './plan-release.ts';
 import { releaseResult, releasedBy } from './release-result.ts';
 import type { ReleasePublication } from './release-publication.ts';
-import { lookAtReleases, type Standing } from './standing.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
-/** Others may be at work on the bundle path, too; then this starts over, so many times. */
+/** How often a publication starts over if other processes keep changing the bundle path. */
 const maxRounds = 10;
 
 /**
- * Publishes one bundle as a release, which becomes the current one, or that of a channel, in one step once it
- * is complete; or, in a
- * dry run, reports which release that would be. `root` is rooted at the destination root. After a kill at any
- * moment readers have the former release or this one, and the next run finishes it. What was published in
- * place becomes a release of its own first, so that one can go back to it. Never throws: a failure is in the
+ * Publishes one bundle as a release. Once it is complete, one step makes it current or points the channel at
+ * it. A dry run reports which release that would be. `root` is rooted at the destination root.
+ *
+ * After a kill at any moment, readers have the previous release or this one, and the next run finishes the
+ * work. Files published in place become a release first, for rollbacks. Never throws: a failure is in the
  * result, as action `error`.
  */
 export async function publishRelease(
@@ -52,15 +52,15 @@ export async function publishRelease(
   try {
     const storage = within(root, parseBundlePath(destinationPath));
     for (let round = 1; round <= maxRounds; round += 1) {
-      const found = await lookAtReleases(storage, destinationPath, channel?.name ?? null);
+      const found = await readSnapshot(storage, destinationPath, channel?.name ?? null);
       const adopted = await adoptInPlace(context, storage, found, selected, request);
-      const standing = adopted?.standing ?? found;
-      selected = await upToDate(selected, standing);
-      planned = await outputsOf(selected, standing, request);
+      const snapshot = adopted?.snapshot ?? found;
+      selected = await upToDate(selected, snapshot);
+      planned = await outputsOf(selected, snapshot, request);
       const input = inputFor(selected, planned, request);
-      // Once that is adopted which it was decided on, it comes to the same.
+      // The decision was already reported before the adoption.
       const asked = hasAdopted ? { allowRemovals: request.allowRemovals ?? false } : request;
-      const decided = await planRelease(storage, standing, destination, input, asked);
+      const decided = await planRelease(storage, snapshot, destination, input, asked);
       if (round === 1) reportPlan(request, publication, decided);
       if (adopted !== null) {
         if (!request.dryRun) {
@@ -69,10 +69,10 @@ export async function publishRelease(
         }
         await refuseUnmakeable(storage, adopted.filling.release);
       }
-      const result = await carryOut(context, storage, { selected, planned, standing, decided }, request);
+      const result = await carryOut(context, storage, { selected, planned, snapshot, decided }, request);
       if (result === null) continue;
-      const told = { ...result, channel: channel?.name ?? null };
-      return hasAdopted || adopted !== null ? toldAsAdopted(told, selected, request) : told;
+      const reported = { ...result, channel: channel?.name ?? null };
+      return hasAdopted || adopted !== null ? asAdopted(reported, selected, request) : reported;
     }
     throw destinationBusy(storage, null);
   } catch (error) {
@@ -83,7 +83,8 @@ export async function publishRelease(
   }
 }
 
-function toldAsAdopted(
+/** Marks a result as a change of layout and warns the operator. */
+function asAdopted(
   result: ActionResult,
   { destinationPath, warn }: Selected,
   { dryRun }: PublishRequest,
@@ -94,12 +95,12 @@ function toldAsAdopted(
 }
 
 interface Selected extends ReleasePublication {
-  /** The release that readers had when the bundle was selected again; null if it was not. */
+  /** The release that was shown when the bundle was selected again; null if it was not. */
   confirmedFor: ReleaseId | null;
 }
 
-/** As in place: what was selected as the newest may have been overtaken since. */
-async function upToDate(selected: Selected, { shown, stored }: Standing): Promise<Selected> {
+/** Selects the bundle again if another run published a newer one in the meantime. */
+async function upToDate(selected: Selected, { shown, stored }: Snapshot): Promise<Selected> {
   const { selectAgain, bundle, owner, confirmedFor } = selected;
   if (selectAgain === undefined || shown === confirmedFor) return selected;
   const { identity: source, created } = bundle;
@@ -109,7 +110,7 @@ async function upToDate(selected: Selected, { shown, stored }: Standing): Promis
 
 async function outputsOf(
   { bundle, owner, destination, destinationPath, rule }: Selected,
-  { stored: { state } }: Standing,
+  { stored: { state } }: Snapshot,
   { reading }: PublishRequest,
 ): Promise<PlannedOutput[]> {
   const recorded = state.kind === 'valid' ? state.catalog.outputs : [];
@@ -129,34 +130,35 @@ function inputFor(
 interface Decided {
   selected: Selected;
   planned: readonly PlannedOutput[];
-  standing: Standing;
+  snapshot: Snapshot;
   decided: ReleasePlan;
 }
 
-/** Null if others were quicker, so that it has to be decided anew. */
+/** null if another process was first, so that the publication must be decided again. */
 async function carryOut(
   context: CoreContext,
   storage: Storage,
-  { selected, planned, standing, decided }: Decided,
+  { selected, planned, snapshot, decided }: Decided,
   request: PublishRequest,
 ): Promise<ActionResult | null> {
   const { plan, release, heldBack } = decided;
-  const { pointer, shown } = standing;
+  const { pointer, shown } = snapshot;
   const { path } = selected.bundle;
   const { channel } = selected;
   const tidying = tidyingOf(selected, request);
-  const leadTo = async (id: ReleaseId): ReturnType<typeof lead> =>
-    lead(context, storage, selected, standing, id, request.leaseTimes);
+  const switchTo = async (id: ReleaseId): ReturnType<typeof switchPointer> =>
+    switchPointer(context, storage, selected, snapshot, id, request.leaseTimes);
   if (release === null) {
     const isSame = plan.action === 'skip_same';
-    if (isSame && !request.dryRun) await sweep(context, storage, standing, tidying);
+    if (isSame && !request.dryRun) await sweep(context, storage, snapshot, tidying);
     const applied = isSame && heldBack === null && !request.dryRun ? allKept(planned) : null;
     const same = releaseResult(path, plan, planned, {
-      ...{ applied, release: heldBack ?? (isSame ? shown : null) },
+      applied,
+      release: heldBack ?? (isSame ? shown : null),
     });
     if (!isSame || channel === null || shown === null) return same;
-    // Its time begins anew with each publication.
-    if (!request.dryRun && (await leadTo(shown)) !== 'led') return null;
+    // Each publication renews the channel's expiry.
+    if (!request.dryRun && (await switchTo(shown)) !== 'switched') return null;
     return pointer === null ? asChannelSet(same, channel.name, shown) : same;
   }
   if (request.dryRun) {
@@ -165,9 +167,9 @@ async function carryOut(
   }
   await requireReleases(storage);
   const filled = await fillRelease(context, storage, fillingOf(selected, decided, release, shown), request);
-  const led = await leadTo(release.id);
-  if (led === 'being_removed') await retireOld(context, storage, tidying);
-  if (led !== 'led') return null;
+  const outcome = await switchTo(release.id);
+  if (outcome === 'being_removed') await retireOld(context, storage, tidying);
+  if (outcome !== 'switched') return null;
   await retireAfterwards(context, storage, tidying);
   return releaseResult(path, plan, planned, {
     applied: releasedBy(filled, planned, plan),
@@ -196,11 +198,11 @@ function tidyingOf({ rule, destination }: Selected, { leaseTimes }: PublishReque
   return { rule, destination, leaseTimes };
 }
 
-/** What a run with nothing to publish finds lying about: locks of the killed, and old releases. */
+/** Cleans up in a run with nothing to publish: locks of killed publishers, and old releases. */
 async function sweep(
   context: CoreContext,
   storage: Storage,
-  { releases, shown, stored }: Standing,
+  { releases, shown, stored }: Snapshot,
   tidying: Tidying,
 ): Promise<void> {
   if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
@@ -216,7 +218,11 @@ function reportPlan(
 ): void {
   const outputs = release?.content ?? [];
   onProgress?.({
-    ...{ type: 'planned', destinationId: destination.id, destinationPath, action: plan.action },
-    ...{ outputs: outputs.length, bytes: outputs.reduce((sum, { size }) => sum + size, 0) },
+    type: 'planned',
+    destinationId: destination.id,
+    destinationPath,
+    action: plan.action,
+    outputs: outputs.length,
+    bytes: outputs.reduce((sum, { size }) => sum + size, 0),
   });
 }

@@ -1,9 +1,9 @@
 import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
 import type { BundlePublication } from '../bundle-publication.ts';
 
-/** One bundle, and the bundle path at which a pointer is to lead to a release of it. */
+/** A bundle to publish as a release. */
 export interface ReleasePublication extends BundlePublication {
   rule: ReleasesConfig;
-  /** The channel whose pointer that is; null for the current release. */
+  /** The channel to point at the release; null to make it current. */
   channel: ChannelConfig | null;
 }

@@ -5,19 +5,19 @@ import type { ActionResult } from '../results/result.ts';
 import type { Filled } from './fill-release.ts';
 
 /*
- * Results of publications into releases. Pure.
+ * Results of publishing as a release. Pure.
  */
 
-const stays = 'the release that is there stays, and can be gone back to';
+const isKept = 'the existing release is kept for a rollback';
 
-/** Force deletes nothing here. */
+/** With releases, --force deletes nothing. */
 const hints: Partial<Record<ReasonCode, string>> = {
-  state_invalid: `restore its catalog, or run once with --force, which publishes a new release; ${stays}`,
-  state_unsupported: `use a newer waybill, or run once with --force, which publishes a new release; ${stays}`,
-  release_of_other_owner: `publish to another path, or run once with --force, which publishes a release of this pipeline; ${stays}`,
+  state_invalid: `restore its catalog, or run once with --force to publish a new release; ${isKept}`,
+  state_unsupported: `use a newer waybill, or run once with --force to publish a new release; ${isKept}`,
+  release_of_other_owner: `publish to another path, or run once with --force to publish a release of this pipeline; ${isKept}`,
 };
 
-/** What became of a plan; `release` is the one that it is about. */
+/** The result of a plan about `release`. */
 export function releaseResult(
   bundlePath: string,
   plan: Plan,
@@ -30,15 +30,20 @@ export function releaseResult(
   return { ...result, release, error: error === null ? null : { ...error, hint } };
 }
 
-/** What was done to publish the planned outputs in a release. */
+/** The counters of a published release. */
 export function releasedBy(
   { written, linked }: Filled,
   planned: readonly PlannedOutput[],
   { removes }: Pick<Plan, 'removes'>,
 ): Done {
   const applied: Done = {
-    ...{ outputsWritten: 0, outputsLinked: 0, outputsKept: 0, outputsRemoved: removes.length },
-    ...{ bytesWritten: 0, bytesLinked: 0, bytesKept: 0 },
+    outputsWritten: 0,
+    outputsLinked: 0,
+    outputsKept: 0,
+    outputsRemoved: removes.length,
+    bytesWritten: 0,
+    bytesLinked: 0,
+    bytesKept: 0,
   };
   for (const { path, size } of planned) {
     const how = written.has(path) ? 'Written' : linked.has(path) ? 'Linked' : 'Kept';

@@ -9,16 +9,21 @@ import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { removeRelease } from '../unpublish/remove-release.ts';
 
+/*
+ * Removes old releases after publications and on a schedule.
+ */
+
 export interface Tidying {
   rule: ReleasesConfig;
   destination: Pick<DestinationConfig, 'fileConcurrency'>;
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   leaseTimes?: LeaseTimes | undefined;
 }
 
 /**
- * Removes the releases that are beyond what is kept, and finishes removals that a kill interrupted. `storage`
- * is rooted at the bundle path. What was removed, or in a dry run, would be. Throws as `retireReleases` does.
+ * Removes the releases that retention no longer keeps, and finishes interrupted removals. `storage` is rooted
+ * at the bundle path. Returns the releases that were removed or, in a dry run, would be. Throws like
+ * `retireReleases`.
  */
 export async function retireOld(
   context: CoreContext,
@@ -27,16 +32,19 @@ export async function retireOld(
   { dryRun }: { dryRun: boolean } = { dryRun: false },
 ): Promise<Retired> {
   return retireReleases(context, storage, {
-    ...{ rule: { keep, lingerMs }, dryRun },
+    rule: { keep, lingerMs },
+    dryRun,
     ...(leaseTimes === undefined ? {} : { leaseTimes }),
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
-        ...{ isStill, concurrency: destination.fileConcurrency, leaseTimes },
+        isStill,
+        concurrency: destination.fileConcurrency,
+        leaseTimes,
       }),
   });
 }
 
-/** Once a publication has committed: what fails here does not undo that, and is left to the next run. */
+/** Like `retireOld`, after a commit. A failure does not undo the commit and is only logged. */
 export async function retireAfterwards(
   context: CoreContext,
   storage: Storage,
@@ -47,20 +55,19 @@ export async function retireAfterwards(
   } catch (error) {
     context.log.warn(
       { storage: storage.label, err: error },
-      'old releases could not be removed; the next run removes them',
+      'removing old releases failed; the next run removes them',
     );
   }
 }
 
-/** What was removed at one bundle path, or in a dry run, would be. Plain data. */
+/** The channels and releases removed at one bundle path, or to be removed in a dry run. Plain data. */
 export interface TidiedPath extends Retired {
   destinationPath: string;
 }
 
 /**
- * Does that at one bundle path or, with `path` null, at all that have releases; only what the pointers and
- * ledgers tell to be due is looked at. Those where something was removed, sorted. Throws as `retireReleases`
- * does.
+ * Calls `retireOld` for one bundle path or, if `path` is null, for all with releases. Skips those without due
+ * removals according to their ledgers. Returns the paths with removals, sorted. Throws like `retireReleases`.
  */
 export async function tidyDestination(
   context: CoreContext,

@@ -7,13 +7,13 @@ import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';
 
 /*
- * Results of the publication to one destination: of one bundle, and as a whole. Pure.
+ * Builds the results of publishing to one destination: per bundle and for the destination. Pure.
  */
 
-/** What was done at a destination; in place nothing is linked. */
+/** The counters of an applied plan. Nothing is linked with the in-place layout. */
 export type Done = Applied & Pick<ActionResult, 'outputsLinked' | 'bytesLinked'>;
 
-/** What was done by this plan, or, if nothing was applied, what it would do or why it refuses. */
+/** The result of a plan. Without `applied`, the plan was not applied, because of a dry run or a refusal. */
 export function plannedResult(
   bundlePath: string,
   plan: Plan,
@@ -36,7 +36,7 @@ export function plannedResult(
   };
 }
 
-/** A publication that failed. `planned` is empty if it failed before the outputs were planned. */
+/** The result of a failed publication. `planned` is empty if it failed before planning. */
 export function failedResult(
   bundlePath: string,
   destinationPath: string,
@@ -65,7 +65,7 @@ export function emptyDestination({ id, location }: DestinationConfig): Destinati
   };
 }
 
-/** Marks a destination as failed as a whole, with an error that belongs to no single bundle. */
+/** Marks a destination as failed, with an error that is not specific to one bundle. */
 export function withDestinationFailure(
   result: DestinationResult,
   { mapping }: Pick<DestinationConfig, 'mapping'>,
@@ -101,7 +101,7 @@ const nothingDecided = {
   ...nothingApplied,
 };
 
-/** What was done by a publication that found nothing to do: every output stayed as it was. Pure. */
+/** The counters of a publication that found nothing to do. Pure. */
 export function allKept(planned: readonly PlannedOutput[]): Done {
   const bytesKept = planned.reduce((sum, { size }) => sum + size, 0);
   return { ...nothingApplied, outputsKept: planned.length, bytesKept };
@@ -112,13 +112,13 @@ function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
 }
 
 const forceHint =
-  'look at what is there; if it may all be replaced, run once with --force, which deletes everything below that path';
+  'check the existing files; to replace them, run once with --force, which deletes everything below that path';
 
-/** Where force would do harm, or more than is needed. */
+/** Hints for refusals where --force would do harm or more than needed. */
 const hints: Partial<Record<Reason['code'], string>> = {
   content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
   path_blocked:
-    'an additive publication removes nothing: publish once with `workflow: replacement`, which removes what this pipeline no longer has, prune the old path, or publish to another path',
+    'publish once with `workflow: replacement` to remove outputs that this pipeline no longer has, prune the old path, or publish to another path',
 };
 
 function refusal({ action, reason, destinationPath }: Plan): ActionResult['error'] {

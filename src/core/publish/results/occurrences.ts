@@ -7,7 +7,7 @@ import type { ActionResult, PipelineResult } from './result.ts';
 import type { BundleFacts, EventData, EventError, Occurrence, OutputFacts } from '../../notify/event.ts';
 
 /*
- * Results as occurrences, for the notifiers. Pure.
+ * Converts results to occurrences for the notifiers. Pure.
  */
 
 // Webhook bodies should stay below 20 kB (Standard Webhooks); the other fields take a few kilobytes at most.
@@ -15,8 +15,8 @@ export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
- * The publication of one bundle to one destination; null if nothing changed, unless `tellsSame`: then it was
- * this run that had changed it, before it was interrupted.
+ * The publication of one bundle to one destination; null if nothing changed. With `tellsSame`, unchanged
+ * outputs are reported, too: this run had published them before it was interrupted.
  */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
@@ -59,8 +59,8 @@ export function publicationOccurrence(
 }
 
 /**
- * The published outputs: what was written is what a reader of a cut list needs most. Lazy, because there may
- * be a hundred thousand, of which an event lists the first few.
+ * The published outputs, written ones first, because the list may be truncated. Lazy, because there may be a
+ * hundred thousand.
  */
 function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts> {
   const fates = new Map(changes.map(({ path, fate }) => [path, fate]));
@@ -74,7 +74,7 @@ function* writtenFirst({ outputs, changes }: ActionResult): Iterable<OutputFacts
     }
 }
 
-/** A failure at a destination that is not that of a single bundle. */
+/** A failure at a destination that is not specific to one bundle. */
 export function destinationFailure(
   { pipelineId, destinationId }: Owner,
   error: ErrorRecord,
@@ -86,7 +86,7 @@ export function destinationFailure(
   );
 }
 
-/** Failures that kept bundles from every destination: invalid bundles, and an unreadable source. */
+/** Failures that affect every destination: invalid bundles and an unreadable source. */
 export function sourceFailures(
   { pipelineId, invalidBundles, error }: PipelineResult,
   runId: string | null,
@@ -98,12 +98,12 @@ export function sourceFailures(
   return error === null ? invalid : [...invalid, failureOccurrence(about, error)];
 }
 
-/** A run of the daemon that could not finish: its worker thread failed, or the staged upload is gone. */
+/** A run of the daemon that could not finish: its worker thread failed, or the staged upload is missing. */
 export function runFailure(pipelineId: string, runId: string, error: ErrorRecord): Occurrence {
   return failureOccurrence({ ...nowhere, pipeline_id: pipelineId, run_id: runId }, error);
 }
 
-/** A try of a run failed for the passing cause `error`, and the run waits for its next one. */
+/** A try of a run failed with the transient error `error`, and the next try is scheduled. */
 export function retryOccurrence({
   error,
   ...about
@@ -111,7 +111,7 @@ export function retryOccurrence({
   return { type: 'run.retry_scheduled', data: { ...about, error: eventError(error) } };
 }
 
-/** The outputs that a prune removed; null if there are none. */
+/** The outputs that a prune removed; null if it removed none. */
 export function pruneOccurrence(
   { pipelineId, destinationId }: Owner,
   removed: readonly { destinationPath: string; path: string }[],
@@ -134,7 +134,7 @@ export function pruneOccurrence(
   };
 }
 
-/** What was unpublished at one bundle path: by a command, or as an orphan by the run `runId`. */
+/** The removal of a bundle from one bundle path: by a command, or as an orphan by the run `runId`. */
 export function unpublishOccurrence(
   { pipelineId, destinationId }: Owner,
   { destinationPath, bundle, outputs }: Unpublished,
@@ -195,7 +195,7 @@ function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
   return { path, name, created };
 }
 
-/** As many of `count` items as fit into `maxListBytes` of JSON, and the number of the others. */
+/** The first items that fit into `maxListBytes` of JSON, and the number of omitted ones out of `count`. */
 function fitting<T>(items: Iterable<T>, count: number): { listed: T[]; omitted: number } {
   let left = maxListBytes;
   const listed: T[] = [];

@@ -4,8 +4,8 @@ import { publicError, publicFinding, withoutPaths } from '../../public-error.ts'
 import type { DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
 
 /**
- * A result as a producer may read it: paths of this machine become `<path>`, and errors what `publicError`
- * makes of them. All else is the same. Pure.
+ * A result that producers may read: replaces paths of this machine with `<path>`, and errors with their
+ * `publicError`. Pure.
  */
 export function publicResult(result: RunResult): RunResult {
   return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };

@@ -3,7 +3,11 @@ import type { Finding } from '../../finding.ts';
 import type { Instant } from '../../instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
-/** What was done, or would be done, with one bundle at one destination. Plain data. */
+/*
+ * The results of publications. The API and the CLI print them as JSON.
+ */
+
+/** The outcome, or the plan in a dry run, for one bundle at one destination. Plain data. */
 export interface ActionResult {
   /** The bundle's path relative to the source root; `.` for the root. */
   bundle: string;
@@ -11,27 +15,27 @@ export interface ActionResult {
   destinationPath: string;
   action: Action | 'error';
   reason: Reason | null;
-  /** What becomes of each path; empty if the action changes nothing. */
+  /** The change of each path; empty if the action changes nothing. */
   changes: PlannedChange[];
-  /** Paths of the plan whose files are too large to be put back if the publication fails. */
+  /** Planned paths whose current files are too large to be restored if the publication fails. */
   unkept: string[];
   /** Every planned output; `size` in bytes, `url` null unless one is configured. */
   outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
   /**
-   * The release that was published, or would be; of a `skip_same` the current one, or the one that was rolled
-   * back. Null in place, and where none was planned.
+   * The release that was or would be published. For `skip_same`, the current release or the one that was
+   * rolled back. null with the in-place layout, and if none was planned.
    */
   release: string | null;
-  /** The channel that leads to it, or would; null for the current release, and in place. */
+  /** The channel that points or would point at it; null for the current release and the in-place layout. */
   channel: string | null;
   /**
-   * What was done; all 0 in a dry run, after a failure, and where a rollback holds the outputs back. Written,
-   * linked and kept outputs together are all planned ones.
+   * The counters are 0 in a dry run, after a failure, and if a rollback holds the outputs back. Otherwise
+   * written, linked and kept outputs add up to all planned ones.
    */
   outputsWritten: number;
-  /** Planned outputs that a release got from the one before it, without passing through this machine. */
+  /** Planned outputs linked or copied from the previous release without passing through this machine. */
   outputsLinked: number;
-  /** Planned outputs whose bytes stayed as they were, the refreshed ones included. */
+  /** Planned outputs whose files did not change, including refreshed ones. */
   outputsKept: number;
   outputsRemoved: number;
   bytesWritten: number;
@@ -40,28 +44,28 @@ export interface ActionResult {
   error: ErrorRecord | null;
 }
 
-/** A bundle path that was published from this source, which does not hold the bundle any more. Plain data. */
+/** A bundle path that was published from a bundle that the source no longer has. Plain data. */
 export interface OrphanResult {
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** The bundle that was published there; null if the catalog does not say. */
+  /** The bundle that was published there; null if the catalog does not record it. */
   bundle: { path: string; created: Instant } | null;
-  /** Everything that goes, or would go, with it; sorted. */
+  /** The outputs that are or would be removed with it, sorted. */
   outputs: string[];
-  /** Bytes of the recorded ones. */
+  /** The total size of the recorded outputs. */
   bytes: number;
-  /** What was done with it, or would be done. */
+  /** The action taken, or planned in a dry run. */
   action: 'keep' | 'unpublish' | 'error';
   error: ErrorRecord | null;
 }
 
 /**
  * The action `error` of a destination that failed as a whole: its storage did not open, the source could not
- * be read, or the run was stopped. No bundle is named.
+ * be read, or the run was stopped.
  */
 export interface DestinationFailure extends Omit<ActionResult, 'bundle' | 'destinationPath'> {
   bundle: null;
-  /** `.` at a fixed destination; else null, because no bundle path is known. */
+  /** `.` for a fixed destination; otherwise null, because no bundle path is known. */
   destinationPath: string | null;
 }
 
@@ -72,12 +76,12 @@ export interface DestinationResult {
   status: 'ok' | 'failed';
   /** Ends with a `DestinationFailure` if `error` is set. */
   actions: (ActionResult | DestinationFailure)[];
-  /** Sorted by path; empty where `orphans` of the destination is `keep`. */
+  /** Sorted by path; empty if the destination has `orphans: keep`. */
   orphans: OrphanResult[];
   warnings: Finding[];
   /**
-   * A failure that is not that of a single bundle, such as a storage that did not open, or the pipeline's own
-   * error; else null.
+   * A failure that is not specific to one bundle, such as a storage that did not open, or the pipeline's
+   * error; otherwise null.
    */
   error: ErrorRecord | null;
 }
@@ -85,20 +89,20 @@ export interface DestinationResult {
 export interface PipelineResult {
   pipelineId: string;
   status: 'ok' | 'failed' | 'skipped';
-  /** Bundles found. */
+  /** The number of bundles found. */
   bundles: number;
-  /** Bundles that are invalid, so that they were not published anywhere. */
+  /** Invalid bundles, which were not published anywhere. */
   invalidBundles: { bundle: string; error: ErrorRecord }[];
   destinations: DestinationResult[];
   warnings: Finding[];
   /**
-   * A failure before any destination was looked at, such as an unreadable source; else null. Every
-   * destination has it too, since nothing was published there.
+   * A failure before any destination was opened, such as an unreadable source; otherwise null. Every
+   * destination has the same error.
    */
   error: ErrorRecord | null;
 }
 
-/** The counters that the specification of `run` asks for. */
+/** The counters that `waybill run` prints. */
 export interface Counters {
   publish_new: number;
   upsert_additive: number;
@@ -119,8 +123,8 @@ export interface RunResult {
 }
 
 /**
- * Progress of a publication, for progress bars and run records. `bytes` and `count` are bytes; `outputs` and
- * `bytes` of `planned` are what will be written.
+ * Progress of a publication, for progress bars and run records. `bytes` and `count` are in bytes. `planned`
+ * has the number and size of the outputs that will be written.
  */
 export type Progress =
   | {

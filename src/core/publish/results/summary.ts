@@ -21,7 +21,7 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
   return counters;
 }
 
-/** Whether everything that was asked for was done, or would be done in a dry run. Pure. */
+/** Whether no pipeline failed, or would fail in a dry run. Pure. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
 }

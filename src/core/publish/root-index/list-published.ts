@@ -9,18 +9,18 @@ import { bundleAt, listedBundle } from './listed-state.ts';
 import type { RootIndex } from './planned-files.ts';
 import { refreshRootIndex } from './root-index.ts';
 
-/** A bundle path that a run has dealt with. */
+/** The outcome of a run at one bundle path. */
 export interface PublishedPath {
   destinationPath: string;
   action: Pick<ActionResult, 'action' | 'error'>;
-  /** That was decided on last; null if it did not come to that. */
+  /** The state of the last decision; null if there was none. */
   state: CatalogState | null;
 }
 
 /**
- * Brings the index of the root up to date with what a run has published, and with what an earlier one has
- * published that did not come to this. What failed stays in it as it was. The warning, if there can be no
- * index. Throws as `refreshRootIndex` does.
+ * Updates the root index after a run, including bundles that an earlier run published but did not list.
+ * Failed bundles keep their entry. Returns a warning if there cannot be an index. Throws like
+ * `refreshRootIndex`.
  */
 export async function listPublished(
   context: CoreContext,
@@ -34,7 +34,7 @@ export async function listPublished(
   const seen = new Map<string, ListedBundle | null>();
   for (const { destinationPath, action, state } of published) {
     if (action.error !== null || action.action.startsWith('fail_')) continue;
-    // Of what is as it was, the catalog has been read.
+    // The catalog of an unchanged bundle has already been read.
     const bundle =
       action.action === 'skip_same' && state !== null
         ? listedBundle(state, destinationPath, listed)

@@ -11,15 +11,19 @@ import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
 
-/** Whose bundles are listed, and how readers find them. */
+/*
+ * Derives the entries of a root index from catalogs.
+ */
+
+/** The owner of the listed bundles, and their layout. */
 export interface Listed {
   owner: Owner;
   releases: DestinationConfig['releases'];
 }
 
 /**
- * The bundle as its catalog describes it; null if this owner has nothing there, or if an attempt has not
- * finished, so that nobody knows which files are left. Pure.
+ * The entry of a bundle according to its catalog; null if the owner has no outputs there, or if an attempt
+ * did not finish and the files are unknown. Pure.
  */
 export function listedBundle(
   state: CatalogState,
@@ -44,7 +48,7 @@ export function listedBundle(
   };
 }
 
-/** The bundle that readers find at this path now. Throws as `publishedState` does. */
+/** The entry of the bundle currently published at this path. Throws like `publishedState`. */
 export async function bundleAt(
   root: Storage,
   destinationPath: string,
@@ -55,10 +59,9 @@ export async function bundleAt(
   return listedBundle(state, destinationPath, listed);
 }
 
-/** Catalogs that are read at once. */
 const concurrentReads = 16;
 
-/** The newest of all bundles but those: one recursive listing, and a read of each catalog. */
+/** The newest bundles except `without`. Takes one recursive listing and reads each catalog. */
 export async function everyBundle(
   root: Storage,
   listed: Listed,

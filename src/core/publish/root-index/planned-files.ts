@@ -9,7 +9,11 @@ import { bytesBody } from '../../storage/body.ts';
 import { describeLocation } from '../../storage/location.ts';
 import type { PlannedOutput } from '../plan.ts';
 
-/** The index of one destination's root. */
+/*
+ * Plans the files of a root index.
+ */
+
+/** Identifies the root index of one destination. */
 export interface RootIndex {
   owner: Owner;
   destination: Pick<
@@ -18,13 +22,13 @@ export interface RootIndex {
   >;
 }
 
-/** The files that the index is made of, whatever it lists; sorted. */
+/** The files of every root index, sorted. */
 export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
 
-/** The one that the next update reads. */
+/** The file that the next update reads. */
 export const listingName = 'feed.json';
 
-/** The files that list these bundles. The template engine is loaded here, once there is something to list. */
+/** The files that list these bundles. Loads the template engine on the first call. */
 export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
@@ -41,7 +45,12 @@ export async function plannedFiles(
   return files.map(({ path, kind, contentType, inputs, text }) => {
     const body = bytesBody(text);
     return {
-      ...{ path, kind, owner, body, size: body.size, digest: digestOf(text) },
+      path,
+      kind,
+      owner,
+      body,
+      size: body.size,
+      digest: digestOf(text),
       generated: { contentType, cacheControl, generator: { name: rootIndexGenerator, version, inputs } },
       url: publicBaseUrl === null ? null : linkTo(path, publicBaseUrl),
       source: sourceOf(destination),
@@ -49,7 +58,7 @@ export async function plannedFiles(
   });
 }
 
-/** It comes from the destination itself, so that no source is ever asked whether it still holds it. */
+/** The destination itself is the source, so that no run treats the index as an orphan of its source. */
 function sourceOf({ location }: RootIndex['destination']): OutputRecord['source'] {
   return { backend: location.backend, id: describeLocation(location), path: '.' };
 }

@@ -21,17 +21,16 @@ import { byPath, isRecordedAs } from '../decision/recorded-as.ts';
 import type { Work } from '../plan.ts';
 import { bundleAt, everyBundle, type Listed } from './listed-state.ts';
 import { plannedFiles, rootFileNames, type RootIndex } from './planned-files.ts';
-import { standingOf, type RootStanding } from './root-standing.ts';
+import { rootSnapshot, type RootSnapshot } from './root-snapshot.ts';
 
 /*
- * The index of a destination's root: a page and feeds of what was published below it last. It is a bundle
- * path of its own, `.`, written by the protocol as any other, after the bundles that it lists; what it says
- * of one is what the catalog of that one says. So an update that was killed, or never came, is made up for by
- * the next that looks at the same bundle. What goes is taken out of it first: nothing that is listed is ever
- * missing.
+ * The index of a destination's root: a page and feeds of the latest bundles. It is a bundle path of its own,
+ * `.`, written with the protocol of publications after the bundles that it lists. Its entries come from the
+ * bundles' catalogs, so the next update of the same bundle makes up for one that was lost. A bundle is
+ * removed from the index before it is unpublished, so that listed bundles always exist.
  */
 
-/** What was seen of bundle paths: the bundle there, or null if there is none. */
+/** The observed bundles by bundle path; null if there is none. */
 export type Seen = ReadonlyMap<string, ListedBundle | null>;
 
 interface Options {
@@ -39,10 +38,10 @@ interface Options {
 }
 
 /**
- * Makes the index say of these bundle paths what their catalogs say; they are read again under the lease, so
- * that of two updates the later one is right. Without a difference, nothing is written and no lease is taken.
- * The warning, if there can be no index at this root. `root` is rooted at the destination. Throws what
- * `apply` throws, or the storage's own error.
+ * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
+ * two concurrent updates is right. Without a difference, writes nothing and takes no lease. Returns a warning
+ * if there cannot be an index at this root. `root` is rooted at the destination. Throws like `apply`, or the
+ * storage's error.
  */
 export async function refreshRootIndex(
   context: CoreContext,
@@ -62,7 +61,7 @@ export async function refreshRootIndex(
   });
 }
 
-/** As `refreshRootIndex`; what is at these paths is looked up. */
+/** Like `refreshRootIndex`, but reads the catalogs of these paths first. */
 export async function refreshPaths(
   context: CoreContext,
   root: Storage,
@@ -76,8 +75,8 @@ export async function refreshPaths(
 }
 
 /**
- * As `refreshPaths`, after something else than a publication has changed these paths, if there is an index.
- * Never throws: that has succeeded, and what fails here is a warning, too.
+ * Like `refreshPaths`, after a command other than a publication changed these paths. Does nothing without an
+ * index. Never throws: the command has succeeded, so a failure is returned as a warning.
  */
 export async function refreshIfListed(
   context: CoreContext,
@@ -92,17 +91,11 @@ export async function refreshIfListed(
     return warning === null ? [] : [warning];
   } catch (error) {
     const { message } = errorRecord(error);
-    return [
-      finding(
-        'warning',
-        'root_index_outdated',
-        `the index of the root was not brought up to date: ${message}`,
-      ),
-    ];
+    return [finding('warning', 'root_index_outdated', `the index of the root was not updated: ${message}`)];
   }
 }
 
-/** Takes a bundle path out of the index before it is removed. */
+/** Removes a bundle path from the index before it is unpublished. */
 export async function withdraw(
   context: CoreContext,
   root: Storage,
@@ -117,7 +110,7 @@ export async function withdraw(
   });
 }
 
-/** Makes the index anew of all that is published. */
+/** Rebuilds the index from all catalogs. */
 export async function rebuildRootIndex(
   context: CoreContext,
   root: Storage,
@@ -135,7 +128,7 @@ function at(listed: readonly ListedBundle[], path: string): ListedBundle | null 
   return listed.find((bundle) => bundle.path === path) ?? null;
 }
 
-/** A list that is full does not say what comes after its last; if it loses one, all has to be looked at. */
+/** Updates the list. If a full list loses an entry, reads all catalogs to find the one that follows. */
 async function withSeen(
   root: Storage,
   found: Listed,
@@ -182,7 +175,10 @@ async function settle(
     const stateBytes = lease.found.raw?.size ?? 0;
     await refuseObstructed(root, work, { stateBytes, isUnderLease: true });
     await apply(work, {
-      ...{ storage: whileHeld(root, lease), lease, clock, log },
+      storage: whileHeld(root, lease),
+      lease,
+      clock,
+      log,
       concurrency: index.destination.fileConcurrency,
       ...(signal === undefined ? {} : { signal }),
     });
@@ -192,8 +188,9 @@ async function settle(
 }
 
 interface Decided {
-  /** Null: it is as it should be. */
+  /** null if the index is up to date. */
   work: Work | null;
+  /** Why there cannot be an index; null if there can. */
   obstacle: string | null;
 }
 
@@ -203,16 +200,16 @@ async function decideOn(
   index: RootIndex,
   listNow: (listed: readonly ListedBundle[] | null) => Promise<ListedBundle[]>,
 ): Promise<Decided> {
-  const standing = await standingOf(root, stored, index);
-  const { obstacle, listed } = standing;
+  const snapshot = await rootSnapshot(root, stored, index);
+  const { obstacle, listed } = snapshot;
   if (obstacle !== null) return { work: null, obstacle };
   const bundles = await listNow(listed);
-  return { work: await workFor(standing, index, bundles), obstacle: null };
+  return { work: await workFor(snapshot, index, bundles), obstacle: null };
 }
 
-/** Of an index that lists nothing, nothing is left. */
+/** An index without entries is removed. */
 async function workFor(
-  { catalog, listed }: RootStanding,
+  { catalog, listed }: RootSnapshot,
   index: RootIndex,
   bundles: readonly ListedBundle[],
 ): Promise<Work | null> {
@@ -239,6 +236,6 @@ async function workFor(
 }
 
 function refusal({ destination: { id } }: RootIndex, why: string): Finding {
-  const message = `destination "${id}" gets no index at its root: ${why}; it stays as it is`;
+  const message = `destination "${id}" cannot have an index at its root: ${why}; nothing was changed there`;
   return finding('warning', 'root_index_refused', message);
 }

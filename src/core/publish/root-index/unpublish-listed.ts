@@ -7,9 +7,9 @@ import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublish-r
 import { refreshPaths, withdraw } from './root-index.ts';
 
 /**
- * As `unpublish`; where the destination has an index at its root, the bundle path is taken out of it first,
- * so that no reader is led to what is gone, and put back if it stays after all: because something failed, or
- * because there are two layouts of it.
+ * Like `unpublish`, for a destination that may have a root index. Removes the bundle path from the index
+ * first, so that the index never links to removed files. Adds it again if the bundle remains, because
+ * unpublishing failed or another layout of it is still published.
  */
 export async function unpublishListed(
   context: CoreContext,
@@ -19,10 +19,11 @@ export async function unpublishListed(
   warn: (warning: Finding) => void = () => undefined,
 ): Promise<UnpublishReport> {
   const { dryRun, destinationPath, owner, leaseTimes } = request;
-  // What is at the root itself is the index, if there is one.
+  // The bundle path `.` is the index itself, if there is one.
   if (!destination.rootIndex || dryRun || destinationPath === '.') return unpublish(context, root, request);
   const index = { owner, destination };
-  // What is refused is refused before the index changes; and what is gone already is taken out afterwards.
+  // Check for refusals before the index changes. A bundle that is already removed leaves the index
+  // afterwards.
   const isRefused = await unpublish({ ...context, notify: () => undefined }, root, {
     ...request,
     dryRun: true,
@@ -33,15 +34,15 @@ export async function unpublishListed(
   const options = { leaseTimes };
   const warning = isRefused ? null : await withdraw(context, root, index, destinationPath, options);
   if (warning !== null) warn(warning);
-  const asItIs = async (): Promise<void> => {
+  const refresh = async (): Promise<void> => {
     if (warning === null) await refreshPaths(context, root, index, [destinationPath], options);
   };
   const report = await unpublish(context, root, request).catch(async (error: unknown) => {
-    await asItIs().catch((failure: unknown) =>
-      context.log.warn({ err: failure, destinationPath }, 'the index of the root may say less than there is'),
+    await refresh().catch((failure: unknown) =>
+      context.log.warn({ err: failure, destinationPath }, 'the root index may lack this bundle'),
     );
     throw error;
   });
-  await asItIs();
+  await refresh();
   return report;
 }

@@ -16,9 +16,9 @@ export interface MappableBundle {
 }
 
 /**
- * Maps bundles to destination paths. `preserve_relative`: every bundle at its own path, sorted by path.
- * `fixed`: the newest bundle at the root; if several are equally new, the one whose path sorts first. A
- * warning names the selected bundle. Pure.
+ * Maps bundles to destination paths. `preserve_relative` maps every bundle to its own path, sorted by path.
+ * `fixed` maps the newest bundle to the root, with a warning that names it. If several are equally new, the
+ * first by path is chosen. Pure.
  */
 export function mapBundles<T extends MappableBundle>(
   mapping: DestinationConfig['mapping'],

@@ -6,23 +6,26 @@ import type { Finding } from '../../finding.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
 import type { PipelineResult } from '../results/result.ts';
 
-/** What one destination gets. With an `error`, no bundle is selected. */
+/*
+ * Selects the bundles that each destination gets.
+ */
+
+/** The bundles for one destination. With an `error`, no bundle is selected. */
 export interface Selection {
   bundles: MappedBundle<SourceBundle>[];
   warnings: Finding[];
   error: ErrorRecord | null;
 }
 
-/** How each destination gets its bundles. */
 export interface Selector {
   select: (destination: DestinationConfig) => Promise<Selection>;
-  /** Reads the source anew. Null for bundles that no source holds, as uploads are. */
+  /** Selects from the current source. null for bundles without a source, such as uploads. */
   selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
 }
 
 export type InvalidBundle = PipelineResult['invalidBundles'][number];
 
-/** Selects among bundles that are loaded already, as uploads are. */
+/** Selects among bundles that are already loaded, such as uploads. */
 export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
   return {
     select: async ({ mapping }) => {
@@ -33,7 +36,7 @@ export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
   };
 }
 
-/** What a source held when it was read. */
+/** A listing of a source. */
 export interface SourceContent {
   candidates: readonly BundleCandidate[];
   invalid: readonly InvalidBundle[];
@@ -43,9 +46,9 @@ export interface SourceContent {
 /**
  * Selects and loads the bundles of a source for one destination.
  *
- * At a destination that preserves paths, an invalid bundle only excludes itself. If the newest bundle is
- * selected, a bundle whose manifest cannot be read might be that one, and publishing an older one instead
- * would disguise a failure as a success: then nothing is selected.
+ * If the destination preserves paths, an invalid bundle only excludes itself. If it takes the newest bundle,
+ * one invalid manifest means that nothing is selected: that bundle might be the newest, and publishing an
+ * older one would report a failure as a success.
  */
 export async function selectFromSource(
   { mapping }: DestinationConfig,
@@ -56,7 +59,7 @@ export async function selectFromSource(
     const error = new WaybillError(
       'invalid_bundle',
       `"${invalid[0].bundle}" has an invalid manifest, so it is not known which bundle is the newest`,
-      { hint: 'mend or remove that bundle' },
+      { hint: 'fix or remove that bundle' },
     );
     return { bundles: [], warnings, error: errorRecord(error) };
   }
@@ -69,7 +72,7 @@ export async function selectFromSource(
   return { bundles, warnings, error: null };
 }
 
-/** Loads each bundle once for all destinations, and none that no destination selects. */
+/** Loads each selected bundle once for all destinations. */
 export class BundleLoader {
   readonly #read: (candidate: BundleCandidate) => Promise<SourceBundle>;
   readonly #loaded = new Map<string, Promise<SourceBundle | WaybillError>>();
@@ -91,8 +94,8 @@ export class BundleLoader {
   }
 
   /**
-   * What was found out about the bundles that were loaded. One that could not be read is an error of the
-   * destinations that selected it, and what they did before stays told.
+   * The invalid bundles and the warnings of all loaded bundles. Read errors are not included, because the
+   * destinations that selected the bundle report them.
    */
   async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
     const invalid: InvalidBundle[] = [];

@@ -13,21 +13,20 @@ import { refuseObstructed } from '../apply/preflight.ts';
 import type { Work } from '../plan.ts';
 
 export interface RemovalRequest {
-  /** Asked under the lease, after the catalog was read: whether the release is still to go. */
+  /** Whether the release must still be removed. Called under the lease, after the catalog was read. */
   isStill: () => Promise<boolean>;
-  /** Files kept or removed at once. */
+  /** The number of files kept or removed concurrently. */
   concurrency: number;
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   leaseTimes?: LeaseTimes | undefined;
 }
 
 /**
- * Removes a release: everything that its catalog records, whosever it is, and what an interrupted attempt
- * announced, and then the catalog. It goes by the protocol of an unpublishing, so that the next call finishes
- * what a kill interrupts. What is not recorded stays. Does nothing if there is no catalog. `storage` is
- * rooted at the release.
+ * Removes a release: the outputs of all owners, the paths announced by an interrupted attempt, and then the
+ * catalog. Uses the protocol of unpublishing, so that the next call finishes after a kill. Keeps unrecorded
+ * files. Does nothing without a catalog. `storage` is rooted at the release.
  *
- * Throws `state_conflict` if the catalog is not valid, and what `apply` throws.
+ * Throws `state_conflict` if the catalog is invalid, and like `apply`.
  */
 export async function removeRelease(
   context: CoreContext,
@@ -47,30 +46,40 @@ export async function removeRelease(
       if (work === null || !(await isStill())) return;
       await refuseObstructed(storage, work, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
       await apply(work, {
-        ...{ storage: whileHeld(storage, lease), lease, clock, log, concurrency },
+        storage: whileHeld(storage, lease),
+        lease,
+        clock,
+        log,
+        concurrency,
         ...(signal === undefined ? {} : { signal }),
       });
     },
     leaseTimes,
   );
-  // Nobody comes back to a release that is gone: what its lease could not remove has to go now.
+  // No later attempt visits a removed release, so the remains of the lease are swept now.
   await sweepAbandoned(context, storage, (await readState(storage)).state);
 }
 
-/** Null if there is nothing any more. Pure. */
+/** null if the catalog is already removed. Pure. */
 function removalOf({ state }: StoredState): Work | null {
   if (state.kind === 'absent') return null;
   const catalog = requireCatalog(state);
   const { outputs, pending } = catalog;
-  const goes = new Set<Key>([...outputs, ...(pending?.outputs ?? [])].map(({ path }) => keyOf(path)));
-  for (const key of pending?.removes ?? []) goes.add(key);
+  const removes = new Set<Key>([...outputs, ...(pending?.outputs ?? [])].map(({ path }) => keyOf(path)));
+  for (const key of pending?.removes ?? []) removes.add(key);
   return {
-    ...{ owner: ownerOf(catalog), action: 'unpublish', bundle: null },
-    ...{ writes: [], kept: [], removes: [...goes].sort(compareCodeUnits), clears: false, untouched: [] },
+    owner: ownerOf(catalog),
+    action: 'unpublish',
+    bundle: null,
+    writes: [],
+    kept: [],
+    removes: [...removes].sort(compareCodeUnits),
+    clears: false,
+    untouched: [],
   };
 }
 
-/** Whoever the intent of the removal names. */
+/** The owner to name in the intent of the removal. */
 function ownerOf({ outputs, pending, bundles }: Catalog): Owner {
   return (
     pending?.owner ?? outputs[0]?.owner ?? bundles[0]?.owner ?? { pipelineId: 'none', destinationId: 'none' }

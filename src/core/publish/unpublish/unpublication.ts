@@ -7,27 +7,27 @@ import { compareCodeUnits } from '../../paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Work } from '../plan.ts';
 
-/** What unpublishing a bundle path removes. */
+/** The removal of an owner's outputs from a bundle path. */
 export interface Unpublication extends Work {
   action: 'unpublish';
   /** Relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** Of the outputs that go; those that only an interrupted attempt announced are not among them. */
+  /** The records of the removed outputs, without those only announced by an interrupted attempt. */
   records: OutputRecord[];
-  /** The owners whose outputs stay, and with them the catalog. */
+  /** The owners of remaining outputs. The catalog is kept if there are any. */
   staying: Owner[];
 }
 
-/** The decision that an orphan goes, and the state that says so. */
+/** The decision to remove an orphan, and the state it is based on. */
 export interface DecidedOrphan {
   work: Unpublication;
   stored: StoredState;
 }
 
 /**
- * Everything that `owner` has published at a bundle path, and what an interrupted attempt of the same owner
- * wrote there or was still to remove. What belongs to others stays; a catalog without any output is nobody's,
- * and goes. Throws `not_owned` if all of it belongs to others. Pure.
+ * Plans the removal of all outputs of `owner` at a bundle path, including files that an interrupted attempt
+ * of the same owner wrote or had still to remove. Outputs of other owners are kept. A catalog without outputs
+ * has no owner and is removed. Throws `not_owned` if everything belongs to other owners. Pure.
  */
 export function unpublication(catalog: Catalog, owner: Owner, destinationPath: string): Unpublication {
   const { outputs, pending } = catalog;
@@ -43,8 +43,17 @@ export function unpublication(catalog: Catalog, owner: Owner, destinationPath: s
   const [other] = pending === null || isOwnAttempt ? staying : [...staying, pending.owner];
   if (goes.size === 0 && other !== undefined) throw notOwned(destinationPath, other);
   return {
-    ...{ owner, destinationPath, action: 'unpublish', bundle: null, records, staying, untouched },
-    ...{ writes: [], kept: [], removes: [...goes].sort(compareCodeUnits), clears: false },
+    owner,
+    destinationPath,
+    action: 'unpublish',
+    bundle: null,
+    records,
+    staying,
+    untouched,
+    writes: [],
+    kept: [],
+    removes: [...goes].sort(compareCodeUnits),
+    clears: false,
   };
 }
 
@@ -60,7 +69,7 @@ function notOwned(destinationPath: string, { pipelineId, destinationId }: Owner)
     'not_owned',
     `${where} was published by ${pipelineId}/${destinationId}; nothing was removed`,
     {
-      hint: `unpublish it there: --pipeline ${pipelineId} --destination ${destinationId}`,
+      hint: `to remove it, use --pipeline ${pipelineId} --destination ${destinationId}`,
     },
   );
 }

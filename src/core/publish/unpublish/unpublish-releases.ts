@@ -18,14 +18,13 @@ import { removeRelease } from './remove-release.ts';
 import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
 
 /**
- * Takes down a bundle path that is published as releases: first the pointers, so that readers have nothing
- * any more, then every release, whole, and then the ledger. After a kill the next unpublishing finishes it; a
- * publication may come before that, and is the first one again. `storage` is rooted at the bundle path. Null
- * if there are no releases.
+ * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,
+ * and then the ledger. null if there are no releases. After a kill, the next unpublishing finishes the work.
+ * A publication before that starts over as the first one. `storage` is rooted at the bundle path.
  *
- * Throws `not_owned` if a release there is of another owner, `state_conflict` if a catalog is not valid,
- * `destination_busy` if an orphan is none any more or another publisher was quicker, `too_many_removals`, and
- * what `apply` throws.
+ * Throws `not_owned` if another owner has a release there, `state_conflict` if a catalog is invalid,
+ * `destination_busy` if an orphan is no longer one or another publisher was first, `too_many_removals`, and
+ * like `apply`.
  */
 export async function unpublishReleases(
   context: CoreContext,
@@ -58,14 +57,16 @@ export async function unpublishReleases(
     ...(leaseTimes === undefined ? {} : { leaseTimes }),
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
-        ...{ isStill, concurrency: request.concurrency, leaseTimes },
+        isStill,
+        concurrency: request.concurrency,
+        leaseTimes,
       }),
   });
   await forgetReleases(context, storage, leaseTimes);
   return report;
 }
 
-/** All of it is one owner's, or nothing goes: who publishes releases has the bundle path to itself. */
+/** Removes nothing unless all releases have this owner, because a bundle path with releases has one owner. */
 async function decideOn(
   storage: Storage,
   { current, ledger }: Releases,
@@ -87,11 +88,11 @@ async function decideOn(
     throw new WaybillError(
       'destination_busy',
       `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
-      { hint: 'run again to look at it as it is now' },
+      { hint: 'run again to decide on the new state' },
     );
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
   const where = describeBundlePath(destinationPath);
-  // What was begun was allowed.
+  // A removal that was already started has been allowed before.
   if (ledger.removing.length === 0)
     refuseRemovals(maxRemoved, { goes: outputs.length, total: outputs.length, where });
   if (shown.state.kind === 'valid')
@@ -118,6 +119,6 @@ function ofOther(destinationPath: string, id: ReleaseId, { pipelineId, destinati
   return new WaybillError(
     'not_owned',
     `${where}: release ${id} was published by ${pipelineId}/${destinationId}; nothing was removed`,
-    { hint: `unpublish it there: --pipeline ${pipelineId} --destination ${destinationId}` },
+    { hint: `to remove it, use --pipeline ${pipelineId} --destination ${destinationId}` },
   );
 }

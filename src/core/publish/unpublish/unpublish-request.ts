@@ -9,36 +9,36 @@ export interface UnpublishRequest {
   owner: Owner;
   /** The bundle path, relative to the destination root; `.` for the root. */
   destinationPath: string;
-  /** Which goes, where a change of layout has left both. */
+  /** The layout to remove. Needed if a change of layout left both. */
   layout?: Layout;
-  /** `limits.max_removed` of the destination; null allows any number. */
+  /** `limits.max_removed` of the destination; null for no limit. */
   maxRemoved: Amount | null;
-  /** Report what would go; nothing is removed and no lease is taken. */
+  /** Only report the removals. Removes nothing and takes no lease. */
   dryRun: boolean;
-  /** Files kept or removed at once. */
+  /** The number of files kept or removed concurrently. */
   concurrency: number;
-  /** Set if a run removes what its source no longer holds. */
+  /** Set if a run removes a bundle that its source no longer has. */
   orphan?: {
     runId: string | null;
-    /** Whether the catalog still says what made it an orphan; asked under the lease, too. */
+    /** Whether the bundle is still an orphan according to its catalog. Called again under the lease. */
     isStill: (catalog: Catalog) => boolean;
-    /** Called with each decision before anything follows from it: without the lease, and under it. */
+    /** Called with each decision before it is applied: without the lease, and under it. */
     onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   leaseTimes?: LeaseTimes;
 }
 
 export interface UnpublishReport {
   destinationPath: string;
-  /** The bundle that was published there; null if the catalog does not say. */
+  /** The bundle that was published there; null if the catalog does not record it. */
   bundle: PublishedBundle | null;
-  /** Sorted. Also what an interrupted attempt of this owner wrote, or was still to remove. */
+  /** The removed paths, sorted, including those of an interrupted attempt of this owner. */
   outputs: string[];
-  /** Bytes of the recorded ones. */
+  /** The total size of the recorded outputs. */
   bytes: number;
-  /** Whose outputs stay, and with them the catalog; none if the catalog goes. */
+  /** The owners of remaining outputs; empty if the catalog is removed. */
   staying: Owner[];
-  /** The releases that go; none in place. */
+  /** The removed releases; empty with the in-place layout. */
   releases: ReleaseId[];
 }

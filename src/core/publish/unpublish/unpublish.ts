@@ -24,16 +24,16 @@ import { unpublishReleases } from './unpublish-releases.ts';
 import { unpublication, type Unpublication } from './unpublication.ts';
 
 /**
- * Removes everything that one owner has published at a bundle path, in place or as releases (where there are
- * both, the one that is asked for), and with the last output the catalog: a publication there is then the
- * first one again. It goes by the protocol of a publication: the intent names what goes before anything does,
- * a failure is undone, and after a kill the next unpublishing or publication of the owner finishes it. Never
- * removes what is not recorded. `root` is rooted at the destination.
+ * Removes everything that one owner has published at a bundle path, in place or as releases. Removing the
+ * last output also removes the catalog, so that the next publication starts over as the first one. Never
+ * removes unrecorded files. `root` is rooted at the destination.
  *
- * Throws `usage` for a single release, and where there are both layouts and none is asked for;
- * `not_published` if there is no catalog, `not_owned` if nothing there is the owner's, `state_conflict` if
- * the catalog is not valid, `destination_busy` if an orphan is none any more, `too_many_removals`, and what
- * `apply` throws.
+ * Uses the protocol of a publication: the intent names all removals first, a failure is undone, and after a
+ * kill the owner's next unpublishing or publication finishes the work.
+ *
+ * Throws `usage` for a single release, and if there are both layouts and `layout` is not set; `not_published`
+ * if there is no catalog; `not_owned` if the owner has nothing there; `state_conflict` if the catalog is
+ * invalid; `destination_busy` if an orphan is no longer one; `too_many_removals`; and like `apply`.
  */
 export async function unpublish(
   context: CoreContext,
@@ -57,7 +57,7 @@ export async function unpublish(
     return decideOn(stored, request);
   });
   if (decided instanceof WaybillError) {
-    // An unpublishing that was killed after its commit left this refusal, and perhaps its lock.
+    // An unpublishing that was killed after its commit leads to this refusal, and may have left its lock.
     if (!dryRun) await sweepAbandoned(context, storage, stored.state);
     throw decided;
   }
@@ -76,7 +76,11 @@ export async function unpublish(
       request.orphan?.onDecided?.({ work, stored: lease.found });
       await refuseObstructed(storage, work, { stateBytes: sizeOf(lease.found), isUnderLease: true });
       await apply(work, {
-        ...{ storage: whileHeld(storage, lease), lease, clock, log, concurrency: request.concurrency },
+        storage: whileHeld(storage, lease),
+        lease,
+        clock,
+        log,
+        concurrency: request.concurrency,
         ...(signal === undefined ? {} : { signal }),
       });
       return reportOf(work, lease.found);
@@ -89,26 +93,26 @@ export async function unpublish(
 
 const absent: StoredState = { state: { kind: 'absent' }, raw: null };
 
-/** A release goes with all of its bundle path, or when its time has come. */
+/** A single release can only be removed with its bundle path, or by retention. */
 function refuseRelease(destinationPath: string): void {
   const release = releasePathOf(destinationPath);
   if (release === null) return;
   throw new WaybillError(
     'usage',
-    `"${destinationPath}" is a release of "${release.bundlePath}", which cannot be taken down alone; nothing was removed`,
+    `"${destinationPath}" is a release of "${release.bundlePath}" and cannot be unpublished alone; nothing was removed`,
     {
-      hint: `\`waybill unpublish ${release.bundlePath}\` takes all of it down; \`waybill releases rollback\` goes back to an earlier release`,
+      hint: `run \`waybill unpublish ${release.bundlePath}\` to remove all of it, or \`waybill releases rollback\` to return to an earlier release`,
     },
   );
 }
 
-/** A change of layout leaves the former one to whoever still reads it. */
+/** After a change of layout, both layouts exist until the old one is unpublished. */
 async function refuseBoth(storage: Storage, destinationPath: string): Promise<void> {
   if ((await readReleases(storage)).current === null) return;
   throw new WaybillError(
     'usage',
     `${describeBundlePath(destinationPath)} is published in place and as releases; nothing was removed`,
-    { hint: 'say which of both goes, with `--layout in_place` or `--layout releases`' },
+    { hint: 'choose the layout to remove with `--layout in_place` or `--layout releases`' },
   );
 }
 
@@ -134,7 +138,7 @@ function noOrphanNow(destinationPath: string): WaybillError {
   return new WaybillError(
     'destination_busy',
     `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
-    { hint: 'run again to look at it as it is now' },
+    { hint: 'run again to decide on the new state' },
   );
 }
 
@@ -155,7 +159,7 @@ function sizeOf({ raw }: StoredState): number {
   return raw?.size ?? 0;
 }
 
-/** Names what was probably meant: a bundle path like it, or the one whose catalog has files there. */
+/** Suggests a similar bundle path, or names the one whose catalog has files there. */
 async function notPublished(
   root: Storage,
   { destinationPath, layout }: UnpublishRequest,
@@ -164,7 +168,7 @@ async function notPublished(
     return new WaybillError(
       'not_published',
       `${describeBundlePath(destinationPath)} is not published with \`layout: ${layout}\`; nothing was removed`,
-      { hint: 'without --layout goes what is published there, in whichever layout' },
+      { hint: 'omit --layout to remove the bundle in whichever layout it uses' },
     );
   const known = bundlePathsAmong((await surveyDestination(root)).paths);
   const claim = await findClaimAbove(root, destinationPath);
@@ -180,13 +184,12 @@ async function notPublished(
   );
 }
 
-/** So many bundle paths are listed. */
 const maxListed = 10;
 
 function suggestion(destinationPath: string, known: readonly string[]): string {
   if (known.length === 0) return 'nothing is published to this destination; check its location';
   const below = known.filter((path) => path.startsWith(`${destinationPath}/`));
-  if (below.length > 0) return `one bundle path at a time: ${listed(below)}`;
+  if (below.length > 0) return `unpublish one bundle path at a time: ${listed(below)}`;
   const meant = nearest(destinationPath, known);
   return meant === undefined ? `published here: ${listed(known)}` : `did you mean "${meant}"?`;
 }

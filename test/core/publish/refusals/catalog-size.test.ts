@@ -34,7 +34,7 @@ for (const dryRun of [true, false])
         action: 'error',
         error: {
           code: 'catalog_too_large',
-          message: /at least 515 MiB, and 512 MiB/,
+          message: /at least 515 MiB, more than the maximum of 512 MiB/,
           hint: /split the bundle/,
         },
       });

@@ -109,7 +109,7 @@ const additive = { workflow: 'additive' } as const;
 const changed = (would: 'has changed' | 'would change'): object[] => [
   {
     ...{ severity: 'warning', code: 'layout_changed' },
-    message: `target=site: the layout ${would}: have it served from "site/current", then take down the files that were published in place with \`waybill unpublish --layout in_place site\``,
+    message: `target=site: the layout ${would}: have it served from "site/current", then remove the files that were published in place with \`waybill unpublish --layout in_place site\``,
     ...{ file: null, pointer: null, line: null, column: null },
   },
 ];
@@ -160,7 +160,7 @@ for (const flavour of flavours) {
     const done = await release(root, 0);
     const reason = {
       code: 'layout_changed',
-      message: 'it was published with `layout: in_place`, and is with `layout: releases` from now on',
+      message: 'the layout changed from `layout: in_place` to `layout: releases`',
     };
     for (const { action, reason: why, release, error } of [planned, done])
       t.same([action, why, release, error], ['replace_catalog', reason, id, null]);

@@ -101,7 +101,7 @@ for (const flavour of flavours) {
     const done = await toPreview(root, 0);
     const reason = {
       code: 'channel_set',
-      message: `channel "preview" leads to release ${id}, which readers have already`,
+      message: `channel "preview" leads to release ${id}, which is already current`,
     };
     for (const { action, reason: why, release, changes } of [planned, done])
       t.same([action, why, release, changes], ['replace_catalog', reason, id, []]);
@@ -293,8 +293,8 @@ t.test('what somebody else has put in the place of a pointer is named, and stays
       [error?.code, error?.message, error?.hint],
       [
         'release_unusable',
-        '"site": "preview" is there, and is no pointer that waybill made for the channel of this name; readers have what they had',
-        'look at it and move it away, or give the channel another name',
+        '"site": "preview" exists but is not the pointer of the channel with this name; the current release is unchanged',
+        'check it and move it away, or rename the channel',
       ],
     );
     const after = await snapshot(root);

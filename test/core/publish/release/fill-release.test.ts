@@ -206,7 +206,7 @@ t.test('files that no catalog names are somebody else’s, wherever they lie', a
   await put(root, `${directory}/deep/diary.txt`, 'mine');
   await t.rejects(fill(root), {
     code: 'unmanaged_content',
-    message: `"site/${directory}" holds "deep/diary.txt", and no catalog: waybill did not publish that`,
+    message: `"site/${directory}" has the file "deep/diary.txt" but no catalog: waybill did not publish it`,
   });
   t.same(await filesIn(root), { 'deep/diary.txt': 'mine' });
 });

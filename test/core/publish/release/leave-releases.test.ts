@@ -97,7 +97,7 @@ const additive = { workflow: 'additive' } as const;
 const changed = (would: 'has changed' | 'would change'): object[] => [
   {
     ...{ severity: 'warning', code: 'layout_changed' },
-    message: `target=site: the layout ${would}: have it served from "site" itself, then take down its releases with \`waybill unpublish --layout releases site\``,
+    message: `target=site: the layout ${would}: have it served from "site" itself, then remove its releases with \`waybill unpublish --layout releases site\``,
     ...{ file: null, pointer: null, line: null, column: null },
   },
 ];
@@ -134,7 +134,7 @@ for (const flavour of flavours) {
     const done = await inPlace(root, 0);
     const reason = {
       code: 'layout_changed',
-      message: 'it was published with `layout: releases`, and is with `layout: in_place` from now on',
+      message: 'the layout changed from `layout: releases` to `layout: in_place`',
     };
     for (const { action, reason: why, error } of [planned, done])
       t.same([action, why, error], ['replace_catalog', reason, null]);
@@ -220,7 +220,7 @@ for (const flavour of flavours) {
         { as: otherOwner },
         6,
         'not_owned',
-        /^"site" holds outputs of maps\/web/,
+        /^"site" has outputs of maps\/web/,
       ],
       [
         'a broken catalog',
@@ -236,7 +236,7 @@ for (const flavour of flavours) {
         {},
         6,
         'state_conflict',
-        /the output "current\/x" would take the place/,
+        /the output "current\/x" would overwrite its pointer/,
       ],
       [
         'a new output in the way',
@@ -244,7 +244,7 @@ for (const flavour of flavours) {
         { bundle: { ...current, path: 'site', created: bundleFor(6).created } },
         6,
         'state_conflict',
-        /the output "current\/x" would take the place/,
+        /the output "current\/x" would overwrite its pointer/,
       ],
     ] as [string, Storage, Asked, number, string, RegExp][]) {
       const before = await snapshot(root);
@@ -596,7 +596,7 @@ for (const flavour of flavours) {
     const bundle = { ...bundleOf({ 'preview/x': 'x' }, 'site'), created: bundleFor(2).created };
     t.match(
       (await inPlace(taken, 2, { bundle })).error?.message,
-      /the output "preview\/x" would take the place/,
+      /the output "preview\/x" would overwrite its pointer/,
     );
   });
 }

@@ -199,7 +199,7 @@ for (const kind of kinds) {
     const theirs = await currentOf(root);
     const refused = await publishAsRelease(root, 1);
     t.match(refused, { action: 'fail_unmanaged', reason: { code: 'release_of_other_owner' }, release: null });
-    t.match(refused.error, { code: 'unmanaged_content', hint: /--force.*stays/ });
+    t.match(refused.error, { code: 'unmanaged_content', hint: /--force.*is kept/ });
     t.equal(await currentOf(root), theirs);
     t.match(await publishAsRelease(root, 1, { force: true }), { action: 'force_replace', error: null });
     t.same(await asRead(root), sorted(filesOf(1)));
@@ -378,7 +378,7 @@ t.test('somebody else’s pointer, directory or files are told and left alone', 
   mkdirSync(at(site, 'current'), { recursive: true });
   writeFileSync(at(site, 'current', 'mine.txt'), 'mine');
   t.match(await publishAsRelease(root, 0, { force: true }), {
-    error: { code: 'unmanaged_content', message: /"current" is no symbolic link/, hint: /move it away/ },
+    error: { code: 'unmanaged_content', message: /"current" is not a symbolic link/, hint: /move it away/ },
   });
   t.notOk(existsSync(at(site, 'releases')));
 
@@ -391,7 +391,7 @@ t.test('somebody else’s pointer, directory or files are told and left alone', 
   const third = memoryStorage({ flavour: 'files' });
   await put(third, `${site}/${releaseKey(await releaseIdFor(0))}/diary.txt`, 'mine');
   t.match(await publishAsRelease(third, 0), {
-    error: { code: 'unmanaged_content', message: /diary.txt/, hint: /move it away/ },
+    error: { code: 'unmanaged_content', message: /diary.txt/, hint: /move them away/ },
   });
 });
 
@@ -403,7 +403,7 @@ t.test('a current release whose catalog is broken: refused, and by force a new o
   const refused = await publishAsRelease(root, 1);
   t.match(refused, {
     action: 'fail_conflict',
-    error: { code: 'state_conflict', hint: /publishes a new release/ },
+    error: { code: 'state_conflict', hint: /to publish a new release/ },
   });
   t.match(await publishAsRelease(root, 1, { force: true }), { action: 'force_replace', error: null });
   t.equal((await snapshot(root)).get(broken), '{', 'nothing was deleted');

@@ -125,7 +125,7 @@ for (const flavour of flavours) {
     const id = await releaseIdFor(1);
     const reason = {
       code: 'rolled_back',
-      message: `release ${id} was rolled back, and does not come back by itself`,
+      message: `release ${id} was rolled back, and runs do not make it current again`,
     };
     t.same([result.action, result.reason, result.release, result.changes], ['skip_same', reason, id, []]);
     const { writes, kept, removes, unkept, untouched, changes, clears } = told[0]!.plan;
@@ -168,8 +168,8 @@ for (const flavour of flavours) {
       t.same(reason, { code: 'release_of_other_owner', message });
       t.equal(
         error?.hint,
-        'publish to another path, or run once with --force, which publishes a release of this pipeline;' +
-          ' the release that is there stays, and can be gone back to',
+        'publish to another path, or run once with --force to publish a release of this pipeline;' +
+          ' the existing release is kept for a rollback',
       );
     }
     t.same(await snapshot(root), before);
@@ -195,8 +195,8 @@ for (const flavour of flavours) {
           [
             'error',
             'state_conflict',
-            `"only-0.txt" of release ${release}, which readers have, is missing or damaged, and an additive publication carries it over`,
-            `\`waybill verify --repair\` writes it again; look at ${where}releases/${release}`,
+            `"only-0.txt" of the current release ${release} is missing or damaged, and an additive publication carries it over`,
+            `run \`waybill verify --repair\` to restore it, or check ${where}releases/${release}`,
           ],
         );
       }
@@ -449,7 +449,7 @@ t.test('a release that is kept is not the publication’s failure where it canno
   t.same([action, error, release], ['replace_catalog', null, await releaseIdFor(2)]);
   const [fields, text] = warned.at(-1)!;
   t.same(Object.keys(fields), ['storage', 'err']);
-  t.equal(text, 'old releases could not be removed; the next run removes them');
+  t.equal(text, 'removing old releases failed; the next run removes them');
   t.equal((await publish(root, 2, { keep: 0 })).action, 'skip_same');
   t.notOk((await lookAtReleases(root)).stored.includes(first));
 });
@@ -477,7 +477,7 @@ t.test('how long each step waits for a lease that nobody renews is what was aske
   }
 });
 
-const move = 'readers may be given what it leads to: look at it, move it away, and run again';
+const move = 'check it, because readers may follow it; then move it away and run again';
 
 t.test('a pointer that waybill did not make is named, wherever the releases are', async (t) => {
   for (const [at, where, place] of [
@@ -489,13 +489,13 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
     const file = memoryStorage({ flavour: 'files' });
     await put(file, `${place}${currentLinkKey}`, 'mine');
     for (const [root, what] of [
-      [led, 'leads to "elsewhere", which is no release'],
-      [file, 'is no symbolic link'],
+      [led, 'leads to "elsewhere", which is not a release'],
+      [file, 'is not a symbolic link'],
     ] as const) {
       const { error, outputs } = await publish(root, 0, { at });
       t.same(
         [error?.code, error?.message, error?.hint],
-        ['unmanaged_content', `${where}: "current" ${what}: waybill did not make it`, move],
+        ['unmanaged_content', `${where}: "current" ${what}: waybill did not create it`, move],
       );
       t.same(outputs, [], 'nothing was planned');
     }
@@ -512,7 +512,7 @@ t.test('what is published in place and cannot be adopted is named', async (t) =>
   await publishTo(inTheWay, { files: { 'current/index.html': 'in place' } });
   const away = 'publish once in place without that output, or publish the releases at another path';
   const mend =
-    'publish there once with `layout: in_place`, which repairs the catalog or says what is wrong with it';
+    'publish there once with `layout: in_place` to repair the catalog or see what is wrong with it';
   for (const [root, what, hint] of [
     [broken, ', and its catalog cannot be read', mend],
     [inTheWay, ' and has an output at "current", where the pointer of the releases would be', away],

@@ -8,47 +8,48 @@ import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
 
-/** What readers have at a bundle path, and what is remembered of it. */
-export interface Standing {
+/*
+ * Reads the state of a bundle path before a publication as a release.
+ */
+
+/** The pointers, ledger and published state of a bundle path, as readers of one pointer see it. */
+export interface Snapshot {
   releases: Releases;
-  /** The channel whose readers are meant; null for those who follow the current release. */
+  /** The channel to publish to; null for the current release. */
   channel: string | null;
-  /** What the pointer names that they follow. */
+  /** The release that the pointer of the channel, or the current one, points at. */
   pointer: ReleaseId | null;
-  /**
-   * What readers have; those of a channel that leads nowhere yet have what others have. Null if there is no
-   * release.
-   */
+  /** The release that readers see: `pointer`, or the current release if the channel has none; null for none. */
   shown: ReleaseId | null;
-  /** The catalog of that release, or that in place if there is none; absent if there is neither. */
+  /** The state of `shown`, or the in-place state if there is no release. */
   stored: StoredState;
-  /** Rooted at what it records; null if it is absent. */
+  /** Rooted at the files that `stored` records; null if it is absent. */
   base: Storage | null;
 }
 
-/** Whether the bundle path is published in place, which a publication has to adopt first. Pure. */
-export function isInPlace({ shown, base }: Standing): boolean {
+/** Whether the bundle path is published in place. A publication must adopt these files first. Pure. */
+export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
 
 /**
- * What readers have at the bundle path that `storage` is rooted at: pointers, ledger and one catalog. With a
- * channel, those who follow that. Throws
- * `unmanaged_content` if the pointer is none of ours, `state_conflict` if the bundle path is published in
- * place with a catalog that cannot be adopted or the ledger is broken, or the storage's own error.
+ * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
+ * `unmanaged_content` if the pointer is foreign, `state_conflict` if the in-place catalog cannot be adopted or
+ * the ledger is malformed, or the storage's error.
  */
-export async function lookAtReleases(
+export async function readSnapshot(
   storage: Storage,
   destinationPath: string,
   channel: string | null,
-): Promise<Standing> {
+): Promise<Snapshot> {
   const releases = await readReleases(storage);
   const { current, foreignTarget } = releases;
   const pointer = channel === null ? current : (releases.channels.get(channel) ?? null);
   const shown = pointer ?? current;
   const found = { releases, channel, pointer };
   const where = describeBundlePath(destinationPath);
-  if (foreignTarget !== null) throw foreignPointer(where, `leads to "${foreignTarget}", which is no release`);
+  if (foreignTarget !== null)
+    throw foreignPointer(where, `leads to "${foreignTarget}", which is not a release`);
   if (shown !== null) {
     const base = releaseIn(storage, shown);
     return { ...found, shown, stored: await readState(base), base };
@@ -64,9 +65,9 @@ export async function lookAtReleases(
 function foreignPointer(where: string, what: string): WaybillError {
   return new WaybillError(
     'unmanaged_content',
-    `${where}: "${currentLinkKey}" ${what}: waybill did not make it`,
+    `${where}: "${currentLinkKey}" ${what}: waybill did not create it`,
     {
-      hint: 'readers may be given what it leads to: look at it, move it away, and run again',
+      hint: 'check it, because readers may follow it; then move it away and run again',
     },
   );
 }
@@ -74,7 +75,7 @@ function foreignPointer(where: string, what: string): WaybillError {
 function blocked(where: string, { state }: StoredState): WaybillError {
   const isOutput = ({ path }: OutputRecord): boolean => `${path}/`.startsWith(`${currentLinkKey}/`);
   if (state.kind !== 'valid' || !state.catalog.outputs.some(isOutput))
-    return foreignPointer(where, 'is no symbolic link');
+    return foreignPointer(where, 'is not a symbolic link');
   return new WaybillError(
     'state_conflict',
     `${where} is published with \`layout: in_place\` and has an output at "${currentLinkKey}", where the pointer of the releases would be`,
@@ -87,7 +88,7 @@ function unadoptable(where: string): WaybillError {
     'state_conflict',
     `${where} is published with \`layout: in_place\`, and its catalog cannot be read`,
     {
-      hint: 'publish there once with `layout: in_place`, which repairs the catalog or says what is wrong with it',
+      hint: 'publish there once with `layout: in_place` to repair the catalog or see what is wrong with it',
     },
   );
 }

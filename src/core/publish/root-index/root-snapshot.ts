@@ -13,26 +13,26 @@ import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { listingName, rootFileNames, type RootIndex } from './planned-files.ts';
 
-/** What was found at a root. */
-export interface RootStanding {
+/** The state of a destination root. */
+export interface RootSnapshot {
   stored: StoredState;
-  /** Null if there is none. */
+  /** null if there is none. */
   catalog: Catalog | null;
   /**
-   * What the index lists; null where nothing vouches for it: there is none yet, an attempt was interrupted,
-   * or a file of it is missing or another.
+   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a file
+   * of the index is missing or changed.
    */
   listed: readonly ListedBundle[] | null;
   /** Why there cannot be an index; null if there can. */
   obstacle: string | null;
 }
 
-/** Reads, and takes no lease. `storage` is rooted at the destination. Throws the storage's own error. */
-export async function standingOf(
+/** Takes no lease. `storage` is rooted at the destination. Throws the storage's error. */
+export async function rootSnapshot(
   storage: Storage,
   stored: StoredState,
   index: RootIndex,
-): Promise<RootStanding> {
+): Promise<RootSnapshot> {
   const { state } = stored;
   if (state.kind !== 'absent' && state.kind !== 'valid')
     return { stored, catalog: null, listed: null, obstacle: `the catalog there is ${state.kind}` };
@@ -51,7 +51,7 @@ function claimIn({ outputs, pending }: Catalog, { owner }: RootIndex): string | 
     if (isOwn && !isOfRootIndex(record)) return 'a bundle is published at the root itself';
     if (!isOwn && names.has(record.path)) {
       const { pipelineId, destinationId } = record.owner;
-      return `"${record.path}" there is of ${pipelineId}/${destinationId}`;
+      return `"${record.path}" there belongs to ${pipelineId}/${destinationId}`;
     }
   }
   return null;
@@ -61,11 +61,11 @@ async function foreignFile(storage: Storage, { state }: StoredState): Promise<st
   const known = recordedPaths(state);
   for (const name of rootFileNames)
     if (!known.has(name) && (await storage.stat(keyOf(name as string as RelativePath))) !== undefined)
-      return `there is a file "${name}" which no record names`;
+      return `there is an unrecorded file "${name}"`;
   return null;
 }
 
-/** What is read is believed only if it is what the catalog recorded, byte for byte. */
+/** The list in the feed, if its bytes have the recorded digest. */
 async function vouchedListing(
   storage: Storage,
   { outputs, pending }: Catalog,

@@ -8,23 +8,23 @@ import type { Storage } from '../../storage/storage.ts';
 import { describeBundlePath } from '../../bundle-path.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { ReleasePublication } from './release-publication.ts';
-import type { Standing } from './standing.ts';
+import type { Snapshot } from './snapshot.ts';
 
 /**
- * Leads the pointer of a publication to a release that is whole. What came of it: `overtaken` if it has to be
- * decided anew, and `being_removed` if the removal has to be finished first. Throws `release_unusable` if
- * deciding anew is of no use, and as `changeReleases` does.
+ * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the publication
+ * must be decided again, and `being_removed` if the removal must be finished first. Throws `release_unusable`
+ * if deciding again would not help, and like `changeReleases`.
  */
-export async function lead(
+export async function switchPointer(
   context: CoreContext,
   storage: Storage,
   { channel, destinationPath }: Pick<ReleasePublication, 'channel' | 'destinationPath'>,
-  { pointer }: Pick<Standing, 'pointer'>,
+  { pointer }: Pick<Snapshot, 'pointer'>,
   to: ReleaseId,
   leaseTimes: LeaseTimes | undefined,
-): Promise<'led' | 'overtaken' | 'being_removed'> {
+): Promise<'switched' | 'overtaken' | 'being_removed'> {
   const refusal = await refusalOf();
-  if (refusal === null) return 'led';
+  if (refusal === null) return 'switched';
   if (refusal.why === 'being_removed') return refusal.why;
   if (refusal.why === 'name_taken') throw switchRefused(refusal, describeBundlePath(destinationPath));
   return 'overtaken';
@@ -37,8 +37,8 @@ export async function lead(
   }
 }
 
-/** As a publication by which a channel leads to what readers have already. Pure. */
+/** Reports a publication that only points a channel at the current release. Pure. */
 export function asChannelSet(result: ActionResult, channel: string, release: ReleaseId): ActionResult {
-  const message = `channel "${channel}" leads to release ${release}, which readers have already`;
+  const message = `channel "${channel}" leads to release ${release}, which is already current`;
   return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
 }
