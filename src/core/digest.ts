@@ -1,4 +1,4 @@
-import { createHash, type Hash } from 'node:crypto';
+import { createHash, hash as hashAtOnce, type Hash } from 'node:crypto';
 
 declare const digestBrand: unique symbol;
 /** `sha256:` and 64 lower-case hexadecimal digits. */
@@ -11,8 +11,9 @@ export function parseDigest(text: string): Digest | undefined {
   return digestForm.test(text) ? (text as Digest) : undefined;
 }
 
+/** Makes no `Hash`, which takes a fifth of the time for a small file. */
 export function digestOf(bytes: Uint8Array | string): Digest {
-  return finishDigest(startDigest().update(bytes));
+  return `sha256:${hashAtOnce('sha256', bytes, 'hex')}` as Digest;
 }
 
 export function startDigest(): Hash {

@@ -1,5 +1,4 @@
 import { setImmediate as breathe } from 'node:timers/promises';
-import pMap from 'p-map';
 
 /** After so many items the event loop gets its turn. */
 const itemsPerBreath = 256;
@@ -16,20 +15,21 @@ export async function inParallel<T>(
   work: (item: T) => Promise<void>,
 ): Promise<void> {
   const failures: unknown[] = [];
+  const remaining = items[Symbol.iterator]();
   let begun = 0;
-  await pMap(
-    items,
-    async (item) => {
-      if (failures.length > 0) return;
-      begun += 1;
-      if (begun % itemsPerBreath === 0) await breathe();
-      try {
-        await work(item);
-      } catch (error) {
-        failures.push(error);
+  const runner = async (): Promise<void> => {
+    try {
+      for (let next = remaining.next(); next.done !== true; next = remaining.next()) {
+        begun += 1;
+        if (begun % itemsPerBreath === 0) await breathe();
+        if (failures.length > 0) return;
+        await work(next.value);
       }
-    },
-    { concurrency },
-  );
+    } catch (error) {
+      failures.push(error);
+    }
+  };
+  // p-map makes several promises for each item.
+  await Promise.all(Array.from({ length: concurrency }, runner));
   if (failures.length > 0) throw failures[0];
 }

@@ -3,6 +3,9 @@ import type { RelativePath } from '../paths.ts';
 import { keyOf } from './key.ts';
 import type { LocalFiles, Storage } from './storage.ts';
 
+/** The part of a storage that reports sizes. */
+type Look = Pick<Storage, 'facts' | 'list' | 'stat'>;
+
 /** A loop that does not wait lets timers run after so many files, above all the lease's. */
 const filesPerBreath = 2048;
 
@@ -12,14 +15,14 @@ const filesPerBreath = 2048;
  * listing tells all. Throws the storage's own error.
  */
 export async function sizesOf(
-  storage: Storage,
+  storage: Look,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {
   const { localFiles } = storage.facts;
   return localFiles === null ? listed(storage) : askedFor(storage, localFiles, paths);
 }
 
-async function listed(storage: Storage): Promise<ReadonlyMap<string, number>> {
+async function listed(storage: Look): Promise<ReadonlyMap<string, number>> {
   const sizes = new Map<string, number>();
   for await (const { key, type, size } of storage.list('', { recursive: true }))
     if (type === 'file') sizes.set(key, size);
@@ -27,7 +30,7 @@ async function listed(storage: Storage): Promise<ReadonlyMap<string, number>> {
 }
 
 async function askedFor(
-  storage: Storage,
+  storage: Look,
   files: LocalFiles,
   paths: readonly RelativePath[],
 ): Promise<ReadonlyMap<string, number>> {

@@ -1,5 +1,6 @@
 import { inParallel } from '../../parallel.ts';
 import { keyOf, parentOf, type Key } from '../../storage/key.ts';
+import { sizesOf } from '../../storage/sizes.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';
 
@@ -10,7 +11,7 @@ const directoriesAtOnce = 16;
 /** Listing a directory costs about as much as this many `stat` calls. */
 const filesPerListing = 8;
 
-type Look = Pick<Storage, 'stat' | 'list'>;
+type Look = Pick<Storage, 'stat' | 'list' | 'facts'>;
 
 /**
  * The damage of these outputs in storage, by path. Omits files that exist with the right size. `isRemote`
@@ -32,7 +33,8 @@ async function damagedOneByOne(
   outputs: readonly PlannedOutput[],
 ): Promise<Map<string, Damage>> {
   const damaged = new Map<string, Damage>();
-  await inParallel(outputs, filesAtOnce, async ({ path, size }) => {
+  const suspects = storage.facts.localFiles === null ? outputs : await ofOtherSize(storage, outputs);
+  await inParallel(suspects, filesAtOnce, async ({ path, size }) => {
     const damage = damageOf(await storage.stat(keyOf(path)), size);
     if (damage !== null) damaged.set(path, damage);
   });
@@ -61,6 +63,15 @@ async function damagedInListings(
     }
   });
   return damaged;
+}
+
+/** On this machine a size is read without a promise. Only the files that differ are looked at again. */
+async function ofOtherSize(storage: Look, outputs: readonly PlannedOutput[]): Promise<PlannedOutput[]> {
+  const sizes = await sizesOf(
+    storage,
+    outputs.map(({ path }) => path),
+  );
+  return outputs.filter(({ path, size }) => sizes.get(path) !== size);
 }
 
 function damageOf(found: Pick<FileStat, 'type' | 'size'> | undefined, size: number): Damage | null {

@@ -71,7 +71,7 @@ function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
   };
 }
 
-type Look = Pick<Storage, 'stat' | 'list'>;
+type Look = Pick<Storage, 'stat' | 'list' | 'facts'>;
 
 /** An object store takes one request per `stat`, but lists a thousand names per request. */
 function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
@@ -88,6 +88,7 @@ async function listedView(storage: Storage, planned: readonly PlannedOutput[]): 
   for await (const { key, size } of storage.list('', { recursive: true }))
     if (wanted.has(key) || nameOf(key) === stateName) sizes.set(key, size);
   return {
+    facts: storage.facts,
     list: (directory, options) => storage.list(directory, options),
     async stat(key) {
       const size = sizes.get(key);

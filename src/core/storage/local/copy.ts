@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { finishDigest, startDigest } from '../../digest.ts';
+import { digestOf, finishDigest, startDigest } from '../../digest.ts';
 import type { WaybillError } from '../../errors.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
@@ -90,7 +90,7 @@ function writeVerified(
   options: WriteOptions,
 ): Written {
   const size = bytes.byteLength;
-  const digest = finishDigest(startDigest().update(bytes));
+  const digest = digestOf(bytes);
   checkBody(key, { size, digest }, { size: body.size, digest: options.digest });
   writes.time(() => writeSmallFile(create(), bytes));
   options.onBytes?.(size);

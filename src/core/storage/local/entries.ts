@@ -66,7 +66,7 @@ export async function* entriesBelow(
   /** Without the files that were removed since they were listed. */
   function looked(each: Key | '', named: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
-    const inside = unlessAbsent(() => handles.of(each));
+    const inside = unlessAbsent(() => handles.ofListed(each));
     if (inside === undefined) return entries;
     for (const { name, type } of named) {
       const key = listedKey(joinKey(each, name));

@@ -68,6 +68,15 @@ export class DirectoryHandles {
   }
 
   /**
+   * The same, without the look at the name of a directory that is open: for entries that were listed through
+   * it.
+   */
+  ofListed(directory: Key | ''): string {
+    closeUnused();
+    return (this.#known.get(directory) ?? this.#opened(directory)).path;
+  }
+
+  /**
    * Opens or reads something at the path of an entry. Spares the look at the name of an open directory, which
    * takes as long as opening a small file, unless the entry is missing there. The directory may have been
    * moved aside meanwhile, so that no change of published names may rely on this.
