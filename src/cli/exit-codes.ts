@@ -62,6 +62,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   worker_failed: 1,
   cancelled: 1,
   superseded: 1,
+  run_timeout: 1,
+  discovery_timeout: 1,
   daemon_unreachable: 2,
   connection_lost: 1,
   tls_failed: 2,

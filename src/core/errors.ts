@@ -234,6 +234,15 @@ export const errorTable = {
       'The run waited for its next try when a newer run of the same bundle path was accepted. The newer run publishes.',
   },
 
+  run_timeout: {
+    retryable: false,
+    about: 'The run did not end within its `run_timeout`; the message names the step that it had reached.',
+  },
+  discovery_timeout: {
+    retryable: false,
+    about: 'The source was not read within its `discovery_timeout`; nothing was published.',
+  },
+
   // clients of a daemon
   daemon_unreachable: {
     retryable: true,

@@ -8,7 +8,12 @@ t.test('of each destination it is told how it is published, and not where', (t) 
     pipelines: [
       {
         ...{ id: 'maps', sourceId: '/source', maxWaiting: null, schedule: null, watch: null },
-        ...{ retryForMs: null, whileRetrying: 'pass' as const },
+        ...{
+          retryForMs: null,
+          runTimeoutMs: 3_600_000,
+          discoveryTimeoutMs: 3_600_000,
+          whileRetrying: 'pass' as const,
+        },
         source: { backend: 'local', path: '/source' },
         sceneMaps: { contentRules: 'warning' },
         destinations: [

@@ -323,6 +323,47 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     t.equal(workers.most(), 2);
   });
 
+  t.test('security finding 5: a stalled run leaves a slot to the other pipelines', async (t) => {
+    const { queue } = await start(t, { maxConcurrency: 2 });
+    const workers = gatedWorkers();
+    await queue.start(workers.process);
+    for (const id of ['a.1', 'a.2', 'a.3']) await submit(queue, id);
+    await workers.started('a.1');
+    for (const id of ['docs.1', 'maps.1']) {
+      await submit(queue, id);
+      await workers.started(id);
+      workers.finish(id, runResult('ok'));
+      t.match(await finished(queue, id), { status: 'succeeded' });
+    }
+    t.same(workers.order, ['a.1', 'docs.1', 'maps.1']);
+    for (const id of ['a.1', 'a.2', 'a.3']) {
+      await workers.started(id);
+      workers.finish(id, runResult('ok'));
+    }
+    await finished(queue, 'a.3');
+  });
+
+  t.test('security finding 5: pipelines take turns, so that a busy one does not delay another', async (t) => {
+    const { queue } = await start(t, { maxConcurrency: 1 });
+    const workers = gatedWorkers();
+    const busy = ['b.1', 'b.2', 'b.3', 'b.4', 'b.5'];
+    for (const id of [...busy, 'docs.1']) await submit(queue, id);
+    await queue.start(workers.process);
+    for (let count = 1; count <= 6; count += 1) {
+      const order = await until(
+        async () => workers.order,
+        ({ length }) => length === count,
+      );
+      workers.finish(order[count - 1] ?? '', runResult('ok'));
+    }
+    await finished(queue, 'b.5');
+    t.ok(workers.order.indexOf('docs.1') <= 2, workers.order.join(' '));
+    t.same(
+      workers.order.filter((id) => id !== 'docs.1'),
+      busy,
+    );
+  });
+
   t.test('slots: reserved and queued uploads are bounded, and a released slot is free again', async (t) => {
     const { queue } = await start(t, { queueSize: 2 });
     const first = await queue.reserve({ pipelineId: 'maps' });

@@ -64,6 +64,8 @@ async function publish(
     destinations: [destinationOf(workflow)],
     maxWaiting: null,
     retryForMs: null,
+    runTimeoutMs: 3_600_000,
+    discoveryTimeoutMs: 3_600_000,
     whileRetrying: 'pass',
     schedule: null,
     watch: null,

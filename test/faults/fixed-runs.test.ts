@@ -41,6 +41,8 @@ async function run(
     sourceId: location.path,
     maxWaiting: null,
     retryForMs: null,
+    runTimeoutMs: 3_600_000,
+    discoveryTimeoutMs: 3_600_000,
     whileRetrying: 'pass',
     schedule: null,
     watch: null,

@@ -112,6 +112,8 @@ async function repaired(root: Storage): Promise<boolean> {
     destinations: [destination],
     maxWaiting: null,
     retryForMs: null,
+    runTimeoutMs: 3_600_000,
+    discoveryTimeoutMs: 3_600_000,
     whileRetrying: 'pass',
     schedule: null,
     watch: null,

@@ -76,6 +76,8 @@ export const statusOf: Record<ErrorCode, number> = {
   worker_failed: 500,
   cancelled: 500,
   superseded: 500,
+  run_timeout: 500,
+  discovery_timeout: 500,
 
   daemon_unreachable: 500,
   connection_lost: 500,

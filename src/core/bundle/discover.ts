@@ -45,9 +45,9 @@ const concurrency = 16;
  * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a
  * bundle and is not looked into. Directories whose names begin with a dot, links and special files are passed
  * over with a warning. A listing or read that fails, fails the whole discovery with that `storage_*` error: a
- * part of a source is never taken for all of it.
+ * part of a source is never taken for all of it. Throws the reason of `signal` if that aborts first.
  */
-export async function discoverBundles(storage: Storage): Promise<Discovery> {
+export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
   let depth = 0;
   for (let level: (Key | '')[] = ['']; level.length > 0; depth += 1) {
@@ -57,8 +57,11 @@ export async function discoverBundles(storage: Storage): Promise<Discovery> {
       const entries: Entry[] = [];
       const unreadable: UnreadableName[] = [];
       const onUnreadable = (name: UnreadableName): void => void unreadable.push(name);
-      for await (const entry of storage.list(directory, { recursive: false, onUnreadable }))
+      signal?.throwIfAborted();
+      for await (const entry of storage.list(directory, { recursive: false, onUnreadable })) {
+        signal?.throwIfAborted();
         entries.push(entry);
+      }
       const manifestKey = joinKey(directory, manifestName);
       const manifest = entries.find(({ key, type }) => type === 'file' && key === manifestKey);
       if (manifest === undefined) {

@@ -137,6 +137,10 @@ export interface PipelineConfig {
   maxWaiting: Amount | null;
   /** How long a failed run of it is tried again, in milliseconds; null: `server.retryForMs`. */
   retryForMs: number | null;
+  /** Longest time of one try of a run, in milliseconds. */
+  runTimeoutMs: number;
+  /** Longest time that reading the source may take, in milliseconds. */
+  discoveryTimeoutMs: number;
   /** Whether later runs pass a run that waits for its next try, or wait behind it. */
   whileRetrying: 'pass' | 'wait';
   /** Null: no run starts by the clock. */

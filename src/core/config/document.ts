@@ -45,6 +45,8 @@ export interface ConfigDocument {
       retention: string;
     };
     retry_for: string;
+    run_timeout: string;
+    discovery_timeout: string;
     rerun: { keep_for?: string; max_bundles?: number; max_bytes?: string | number };
     worker: { listen?: string };
     admin_token_env?: string;
@@ -89,6 +91,8 @@ export interface PipelineDocument {
   destinations: DestinationDocument[];
   max_waiting?: string | number;
   retry_for?: string;
+  run_timeout?: string;
+  discovery_timeout?: string;
   while_retrying: 'pass' | 'wait';
   schedule?: string;
   timezone: string;

@@ -50,7 +50,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     server: resolveServer(document.server, base),
     log: document.log,
     tracing: resolveTracing(document.tracing),
-    pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, base)),
+    pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
@@ -158,7 +158,11 @@ function resolveQueue(
   return { staging, queue: { driver: 'embedded', directory: resolvePath(queue.directory, base) } };
 }
 
-function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineConfig {
+function resolvePipeline(
+  pipeline: PipelineDocument,
+  server: ConfigDocument['server'],
+  base: PathBase,
+): PipelineConfig {
   const source = resolveSource(pipeline.source, base);
   return {
     id: pipeline.id,
@@ -170,6 +174,8 @@ function resolvePipeline(pipeline: PipelineDocument, base: PathBase): PipelineCo
     ),
     maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
     retryForMs: pipeline.retry_for === undefined ? null : resolveDuration(pipeline.retry_for),
+    runTimeoutMs: resolveDuration(pipeline.run_timeout ?? server.run_timeout),
+    discoveryTimeoutMs: resolveDuration(pipeline.discovery_timeout ?? server.discovery_timeout),
     whileRetrying: pipeline.while_retrying,
     ...resolveTriggers(pipeline),
     sceneMaps: { contentRules: pipeline.scene_maps.content_rules },

@@ -39,7 +39,7 @@ export async function findBundles(
 ): Promise<FoundBundles> {
   const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
   if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
-    return { ...(await discoverBundles(storage)), excluded: [] };
+    return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
   // The stamps are of the server's clock, which is known of some.
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
   const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });

@@ -10,6 +10,7 @@ import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
+import { withinDiscoveryTimeout } from './deadlines.ts';
 import { sourceFailures } from './results/occurrences.ts';
 import type { SourceListing } from './orphans/orphan.ts';
 import { settleOrphans, type OrphanTask } from './orphans/settle-orphans.ts';
@@ -83,7 +84,9 @@ async function publishFromSource(
     onRelease(() => storage.close());
     const origin = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const read = async (): Promise<ReadSource> =>
-      readSource(await findBundles(context, storage, pipeline, { dryRun }), storage, origin);
+      withinDiscoveryTimeout(context, pipeline, async (signal) =>
+        readSource(await findBundles({ ...context, signal }, storage, pipeline, { dryRun }), storage, origin),
+      );
     const content = await read();
     const { candidates, invalid, loader, warnings } = content;
     const selector: Selector = {

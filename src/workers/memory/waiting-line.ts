@@ -5,11 +5,14 @@ interface Place<T> {
 }
 
 /**
- * Waiting items, one queue for each pipeline. `take` looks only at the heads of the queues, so that it costs
- * the same however many items wait.
+ * Waiting items, one queue for each pipeline. The pipelines take turns, so that a busy one does not delay the
+ * others. `take` looks only at the heads of the queues: its cost does not depend on the number of items.
  */
 export class WaitingLine<T> {
   readonly #lines = new Map<string, Place<T>[]>();
+  /** The number of the last turn of each pipeline. */
+  readonly #turns = new Map<string, number>();
+  #turn = 0;
   #length = 0;
 
   get length(): number {
@@ -35,15 +38,24 @@ export class WaitingLine<T> {
     this.#length += 1;
   }
 
-  /** Takes the item that arrived first among those whose pipeline is free; undefined if there is none. */
+  /**
+   * Takes the first item of the free pipeline whose last turn is the oldest; undefined if none is free. Among
+   * pipelines without a turn so far, the earliest arrival comes first.
+   */
   take(isFree: (pipelineId: string) => boolean): T | undefined {
-    let first: { pipelineId: string; line: Place<T>[]; place: Place<T> } | undefined;
+    let first: { pipelineId: string; line: Place<T>[]; place: Place<T>; turn: number } | undefined;
     for (const [pipelineId, line] of this.#lines) {
       const place = line[0] as Place<T>;
-      if (place.arrival < (first?.place.arrival ?? Infinity) && isFree(pipelineId))
-        first = { pipelineId, line, place };
+      const turn = this.#turns.get(pipelineId) ?? 0;
+      const isEarlier =
+        first === undefined ||
+        turn < first.turn ||
+        (turn === first.turn && place.arrival < first.place.arrival);
+      if (isEarlier && isFree(pipelineId)) first = { pipelineId, line, place, turn };
     }
     if (first === undefined) return undefined;
+    this.#turn += 1;
+    this.#turns.set(first.pipelineId, this.#turn);
     first.line.shift();
     if (first.line.length === 0) this.#lines.delete(first.pipelineId);
     this.#length -= 1;

@@ -14,8 +14,10 @@ export interface AnsweringPool<Request, Answer> {
   close(): Promise<void>;
 }
 
-const threads = 2;
-const mostRequests = 32;
+const threads = 3;
+const maxRequests = 32;
+/** Of one pipeline, so that one whose server is stalled does not fill the line. */
+const maxRequestsOfPipeline = 24;
 
 /**
  * Threads that answer requests about destinations, apart from those that publish.
@@ -29,21 +31,29 @@ export function answeringPool<Request extends ThreadJob, Answer>(
   about: string,
 ): AnsweringPool<Request, Answer> {
   const pool = threadPool<Request, AnswerOutcome<Answer>>({ ...options, threads }, task);
-  let asked = 0;
+  const asked = new Map<string, number>();
+  const askedOf = (pipelineId: string): number => asked.get(pipelineId) ?? 0;
+  const count = (pipelineId: string, change: 1 | -1): void => {
+    const next = askedOf(pipelineId) + change;
+    if (next === 0) asked.delete(pipelineId);
+    else asked.set(pipelineId, next);
+  };
   return {
     async ask(request, signal) {
-      if (asked >= mostRequests)
+      const { pipelineId } = request;
+      const all = [...asked.values()].reduce((sum, each) => sum + each, 0);
+      if (all >= maxRequests || askedOf(pipelineId) >= maxRequestsOfPipeline)
         throw new WaybillError('server_busy', `too many requests about ${about} are being answered`, {
           hint: 'ask again later',
         });
-      asked += 1;
+      count(pipelineId, 1);
       try {
         const outcome = await pool.process(request, { signal, onProgress: () => undefined });
         if ('answer' in outcome) return outcome.answer;
         const { code, message, hint } = outcome.refused;
         throw new WaybillError(code, message, hint === null ? {} : { hint });
       } finally {
-        asked -= 1;
+        count(pipelineId, -1);
       }
     },
     close: () => pool.close(),

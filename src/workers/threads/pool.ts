@@ -6,11 +6,13 @@ import type { Config } from '../../core/config/config.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
+import { withinRunTimeout } from '../../core/publish/deadlines.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
+import { PipelineShares } from './pipeline-shares.ts';
 import { supervise } from './supervised-task.ts';
 import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 
@@ -76,7 +78,18 @@ const defaultSilenceMs = 120_000;
 /** Publishes on threads, and notifies of runs that did not complete. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = threadPool<PublishJob, JobResult>(options, 'publish');
-  return { ...pool, process: notifyingOfFailures(options, pool.process) };
+  return { ...pool, process: notifyingOfFailures(options, withinTimeout(options, pool.process)) };
+}
+
+/** Stops a run at the deadline of its pipeline. A thread that does not know the pipeline refuses the run. */
+function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
+  return async (job, { signal, onProgress }) => {
+    const pipeline = configOf(job.pipelineId).pipelines.find(({ id }) => id === job.pipelineId);
+    if (pipeline === undefined) return process(job, { signal, onProgress });
+    return withinRunTimeout({ clock, signal }, pipeline, onProgress, (stop, report) =>
+      process(job, { signal: stop, onProgress: report }),
+    );
+  };
 }
 
 /**
@@ -88,6 +101,9 @@ export function workerPool(options: WorkerPoolOptions): WorkerPool {
  * its lease; if that takes longer than `graceMs`, the thread is ended and the job fails with `aborted`. A
  * thread that hangs shows no sign of life; it is ended after `silenceMs` and its job fails with
  * `worker_failed`.
+ *
+ * Jobs of one pipeline have all threads but one at most, so that a pipeline whose server is stalled leaves a
+ * thread to the others. A pool with a single thread cannot promise that.
  */
 export function threadPool<Job extends ThreadJob, Result>(
   options: WorkerPoolOptions,
@@ -105,6 +121,7 @@ export function threadPool<Job extends ThreadJob, Result>(
   });
   const filename = fileURLToPath(options.file);
   const supervision = { ...options, silenceMs: options.silenceMs ?? defaultSilenceMs };
+  const shares = new PipelineShares(Math.max(1, options.threads - 1));
   const unanswered = new Set<(failure: unknown) => void>();
   let replaced = 0;
   // Threads that broke between two jobs, or before they took their first one, are reported here. If no thread
@@ -115,6 +132,15 @@ export function threadPool<Job extends ThreadJob, Result>(
   });
 
   const process: ThreadPool<Job, Result>['process'] = async (job, context) => {
+    const release = await shares.acquire(job.pipelineId, context.signal);
+    try {
+      return await processNow(job, context);
+    } finally {
+      release();
+    }
+  };
+
+  const processNow: typeof process = async (job, context) => {
     if (context.signal.aborted) throw asWaybillError(context.signal.reason);
     const { task, transferList, terminate, ...supervised } = supervise(job, context, supervision);
     unanswered.add(supervised.giveUp);

@@ -41,13 +41,14 @@ export function publishingPool(options: PublishingPoolOptions): WorkerPool {
 }
 
 /**
- * As many threads that decide what a publication would do, change nothing and notify nobody. Apart from those
- * that publish, so that a dry run neither waits for a publication nor keeps one waiting. They are started
- * when there is a dry run, and end when idle.
+ * Threads that decide the effect of a publication, change nothing and notify nobody: as many as publish, two
+ * at least. Dry runs and publications do not wait for each other. A thread starts with a dry run and ends
+ * when it is idle.
  */
 export function planningPool(options: PublishingPoolOptions): WorkerPool {
   const alone = { ...options, notify: () => undefined, tracing: noTracing };
-  return workerPool(poolOptions(alone, { dryRun: true }));
+  const pool = poolOptions(alone, { dryRun: true });
+  return workerPool({ ...pool, threads: Math.max(2, pool.threads) });
 }
 
 /** Throws as `AnsweringPool.ask` and `answerReleases`. */

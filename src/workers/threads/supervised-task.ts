@@ -2,7 +2,7 @@ import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:wor
 import { inspect } from 'node:util';
 import type { Clock } from '../../core/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { asWaybillError, WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { onAbort } from '../../core/on-abort.ts';
@@ -71,8 +71,8 @@ export function supervise<Job extends ThreadJob>(
     terminate.abort();
   };
   const abort = (): void => {
-    const { code, message: reason } = asWaybillError(signal.reason);
-    port1.postMessage({ type: 'abort', code, reason } satisfies ToThread);
+    const { code, message: reason, hint = null } = asWaybillError(signal.reason);
+    port1.postMessage({ type: 'abort', code, reason, hint } satisfies ToThread);
     const grace = clock.timeout(graceMs, () => terminate.abort());
     onAbort(settled.signal, () => grace.cancel());
   };
@@ -104,7 +104,7 @@ export function supervise<Job extends ThreadJob>(
     failureOf: (failure) => {
       if (breakage !== undefined) return broken(breakage);
       if (!terminate.signal.aborted) return broken(failure);
-      return ended(asWaybillError(signal.reason).code, graceMs);
+      return ended(asWaybillError(signal.reason), graceMs);
     },
     settle: () => {
       release();
@@ -154,8 +154,9 @@ function broken(cause: unknown): WaybillError {
   });
 }
 
-function ended(code: ErrorCode, graceMs: number): WaybillError {
-  return new WaybillError(code, `the worker thread did not stop within ${graceMs} ms and was ended`, {
+function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
+  const text = `${message}; the worker thread did not stop within ${graceMs} ms and was ended`;
+  return new WaybillError(code, text, {
     hint: 'upload the bundle again: the destination is left so that the next publication completes it',
   });
 }

@@ -41,6 +41,7 @@ export interface ToThread {
   /** What the publication fails with. */
   code: ErrorCode;
   reason: string;
+  hint: string | null;
 }
 
 export type FromThread =
@@ -113,7 +114,9 @@ export async function answerTask<Job extends ThreadJob, Result>(
 ): Promise<ThreadOutcome<Result>> {
   const abort = new AbortController();
   const post = (message: FromThread): void => port.postMessage(message);
-  port.on('message', ({ code, reason }: ToThread) => abort.abort(new WaybillError(code, reason)));
+  port.on('message', ({ code, reason, hint }: ToThread) =>
+    abort.abort(new WaybillError(code, reason, hint === null ? {} : { hint })),
+  );
   const { onProgress, flush } = batchProgress(
     clock,
     (progress) => post({ type: 'progress', progress }),

@@ -118,6 +118,8 @@ t.test('the smallest configuration gets every default', async (t) => {
         ],
         maxWaiting: null,
         retryForMs: null,
+        runTimeoutMs: 43_200_000,
+        discoveryTimeoutMs: 3_600_000,
         whileRetrying: 'pass',
         schedule: null,
         watch: null,

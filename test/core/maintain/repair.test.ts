@@ -37,6 +37,8 @@ const pipeline: PipelineConfig = {
   destinations: [at('web', true), at('mirror')],
   maxWaiting: null,
   retryForMs: null,
+  runTimeoutMs: 3_600_000,
+  discoveryTimeoutMs: 3_600_000,
   whileRetrying: 'pass',
   schedule: null,
   watch: null,

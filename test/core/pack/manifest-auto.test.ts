@@ -58,7 +58,12 @@ class Publisher {
     const open = storageOpener({ clock: systemClock, log: silentLog, secrets });
     this.#pipeline = {
       ...{ id: 'site', sourceId: 'site', maxWaiting: null, schedule: null, watch: null },
-      ...{ retryForMs: null, whileRetrying: 'pass' as const },
+      ...{
+        retryForMs: null,
+        runTimeoutMs: 3_600_000,
+        discoveryTimeoutMs: 3_600_000,
+        whileRetrying: 'pass' as const,
+      },
       source: source.location,
       autoManifest: { include: [], exclude: [], links: 'refuse', ...patterns },
       sceneMaps: { contentRules: 'warning' },

@@ -71,6 +71,8 @@ class Stand {
       destinations: this.#destinations,
       maxWaiting: null,
       retryForMs: null,
+      runTimeoutMs: 3_600_000,
+      discoveryTimeoutMs: 3_600_000,
       whileRetrying: 'pass',
       schedule: null,
       watch: null,

@@ -45,7 +45,12 @@ export class Stand {
   async run({ source, request, signal, context: more, ...settings }: Settings = {}): Promise<PipelineResult> {
     const pipeline: PipelineConfig = {
       ...{ id: 'maps', sourceId: '/source', maxWaiting: null, schedule: null, watch: null },
-      ...{ retryForMs: null, whileRetrying: 'pass' as const },
+      ...{
+        retryForMs: null,
+        runTimeoutMs: 3_600_000,
+        discoveryTimeoutMs: 3_600_000,
+        whileRetrying: 'pass' as const,
+      },
       source: source ?? { backend: 'local', path: '/source' },
       sceneMaps: { contentRules: 'warning' },
       destinations: [{ ...destinationOf('replacement'), ...settings }],

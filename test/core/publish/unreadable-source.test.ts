@@ -23,6 +23,8 @@ const pipeline: PipelineConfig = {
   sourceId: '/source',
   maxWaiting: null,
   retryForMs: null,
+  runTimeoutMs: 3_600_000,
+  discoveryTimeoutMs: 3_600_000,
   whileRetrying: 'pass',
   schedule: null,
   watch: null,
@@ -148,4 +150,37 @@ t.test('a destination that is stopped between two bundles has failed, and says s
     status: 'ok',
     destinations: [{ actions: [{ action: 'skip_same' }, { action: 'publish_new' }] }],
   });
+});
+
+t.test('security finding 5: a source that does not answer ends the run, and is closed', async (t) => {
+  let isClosed = false;
+  const web = memoryStorage({ flavour: 'files' });
+  const silent: Storage = {
+    ...(await sourceOf(['a'])),
+    async *list() {
+      yield* [];
+      await new Promise(() => undefined);
+    },
+    close: async () => void (isClosed = true),
+  };
+  const context = {
+    ...contextWith(testClock()),
+    openStorage: async (location: StorageLocation) =>
+      describeLocation(location) === '/source' ? silent : web,
+  };
+  const request = { dryRun: false, force: false };
+  const result = await publishPipeline(context, { ...pipeline, discoveryTimeoutMs: 20 }, request);
+  t.match(result, {
+    status: 'failed',
+    error: {
+      code: 'discovery_timeout',
+      retryable: false,
+      message: 'the source of pipeline "maps" was not read within 20ms (discovery_timeout)',
+    },
+    destinations: [{ error: { code: 'discovery_timeout' } }, { error: { code: 'discovery_timeout' } }],
+  });
+  t.ok(isClosed);
+  const stopped = AbortSignal.abort(new WaybillError('aborted', 'stopped by SIGTERM'));
+  const aborted = await publishPipeline({ ...context, signal: stopped }, pipeline, request);
+  t.match(aborted.error, { code: 'aborted' }, 'so does a stop');
 });

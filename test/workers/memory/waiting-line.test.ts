@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { WaitingLine } from '../../../src/workers/memory/waiting-line.ts';
 
-t.test('as if one looked through all that wait, from the first on (property)', async (t) => {
+t.test('pipelines take turns, and each keeps its order (property)', async (t) => {
   const step = fc.oneof(
     fc.record({ push: fc.constantFrom('a', 'b', 'c') }),
     fc.record({ remove: fc.nat(10) }),
@@ -12,6 +12,7 @@ t.test('as if one looked through all that wait, from the first on (property)', a
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
       const line = new WaitingLine<string>();
       let model: { pipelineId: string; item: string }[] = [];
+      const turns: string[] = [];
       for (const [index, what] of steps.entries())
         if ('push' in what) {
           line.push(what.push, `${what.push}${index}`, index);
@@ -22,10 +23,13 @@ t.test('as if one looked through all that wait, from the first on (property)', a
           model = model.filter((entry) => entry !== gone);
           if (line.length !== model.length) return false;
         } else {
-          const expected = model.find(({ pipelineId }) => what.take.includes(pipelineId));
+          const [expected] = model
+            .filter(({ pipelineId }) => what.take.includes(pipelineId))
+            .sort((a, b) => turns.lastIndexOf(a.pipelineId) - turns.lastIndexOf(b.pipelineId));
           if (line.has((pipelineId) => what.take.includes(pipelineId)) !== (expected !== undefined))
             return false;
           if (line.take((pipelineId) => what.take.includes(pipelineId)) !== expected?.item) return false;
+          if (expected !== undefined) turns.push(expected.pipelineId);
           model = model.filter((entry) => entry !== expected);
           if (line.length !== model.length) return false;
         }

@@ -5,6 +5,7 @@ import { WaybillError } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../../src/workers/job.ts';
+import { manualClock } from '../manual-clock.ts';
 import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../../src/workers/threads/pool.ts';
 
 // Each test starts threads, which takes seconds on a busy machine.
@@ -34,9 +35,9 @@ function open(t: Test, { worker, ...options }: Setting): WorkerPool {
 const published = { run: { dryRun: false, force: false, pipelines: [], counters: {}, warnings: [] } };
 const never = new AbortController().signal;
 const quiet = { signal: never, onProgress: () => undefined };
-const jobOf = (bundlePath: string): PublishJob => ({
-  runId: 'maps.1',
-  pipelineId: 'maps',
+const jobOf = (bundlePath: string, pipelineId = 'maps'): PublishJob => ({
+  runId: `${pipelineId}.1`,
+  pipelineId,
   staged: '/staging/x',
   bundlePath,
 });
@@ -132,8 +133,8 @@ t.test('a broken thread does not touch the job of another', async (t) => {
   const waiting = pool.process(jobOf('wait'), { signal: abort.signal, onProgress: () => begun() });
   await waits;
   for (const fault of ['exit', 'throw-later'])
-    await t.rejects(pool.process(jobOf(fault), quiet), { code: 'worker_failed' });
-  t.same(await pool.process(jobOf('.'), quiet), published);
+    await t.rejects(pool.process(jobOf(fault, 'docs'), quiet), { code: 'worker_failed' });
+  t.same(await pool.process(jobOf('.', 'docs'), quiet), published);
   abort.abort(new WaybillError('aborted', 'the test is over'));
   await t.rejects(waiting, { code: 'aborted', message: 'the test is over' });
 });
@@ -186,4 +187,47 @@ t.test('a run that was aborted before its turn never reaches a thread', async (t
   const pool = open(t, { worker: 'misbehaving' });
   const aborted = AbortSignal.abort(new WaybillError('aborted', 'the daemon stops'));
   await t.rejects(pool.process(jobOf('exit'), { ...quiet, signal: aborted }), { code: 'aborted' });
+});
+
+t.test('security finding 5: a stalled pipeline leaves a thread to the others', async (t) => {
+  const pool = open(t, { worker: 'misbehaving', threads: 2 });
+  const stop = new AbortController();
+  const stalled = [1, 2, 3].map(async () =>
+    pool.process(jobOf('wait'), { signal: stop.signal, onProgress: () => undefined }),
+  );
+  const ends = Promise.allSettled(stalled);
+  t.same(await pool.process(jobOf('.', 'docs'), quiet), published);
+  stop.abort(new WaybillError('aborted', 'the test is over'));
+  for (const end of await ends) t.match(end, { status: 'rejected', reason: { code: 'aborted' } });
+  t.same(await pool.process(jobOf('.'), quiet), published, 'its own places are free again');
+});
+
+t.test('security finding 5: a run ends at its run_timeout, heeded by the thread or not', async (t) => {
+  const source =
+    'pipelines: [{id: maps, run_timeout: 1h, source: {backend: http_upload}, destinations: [{id: web, backend: local, path: /x}]}]';
+  const limited = parseConfig(Buffer.from(source), '/etc/waybill.yml', { home: '/' }).config;
+  for (const [how, message] of [
+    [
+      'wait',
+      /^the run did not end within 1h \(run_timeout\): it was reading the bundle or comparing a destination$/,
+    ],
+    ['hang', /\(run_timeout\).*; the worker thread did not stop within 10 ms and was ended$/],
+  ] as const) {
+    const clock = manualClock();
+    const pool = open(t, {
+      worker: 'misbehaving',
+      clock,
+      graceMs: 10,
+      silenceMs: 1e9,
+      configOf: () => limited,
+    });
+    let begun: () => void = () => undefined;
+    const begins = new Promise<void>((resolve) => (begun = resolve));
+    const run = pool.process(jobOf(how), { signal: never, onProgress: () => begun() });
+    const refused = t.rejects(run, { code: 'run_timeout', message }, how);
+    await begins;
+    await clock.advance(3_600_000);
+    if (how === 'hang') await clock.advance(10);
+    await refused;
+  }
 });

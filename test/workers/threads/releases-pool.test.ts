@@ -10,22 +10,28 @@ import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
 // Threads take seconds to start on a busy machine.
 t.setTimeout(0);
 
-t.test('so many requests wait for a thread, the next is told to, and room comes back', async (t) => {
-  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
-  const pool = releasesPool({
-    ...{ clock: systemClock, log: silentLog, env: {}, settings: runSettings(config) },
-    ...{ verbose: () => false, notify: () => undefined },
-    workerFile: new URL('../../fixtures/workers/waiting-releases.mjs', import.meta.url),
-  });
-  t.teardown(() => pool.close());
-  const request = { runId: 'releases.1', pipelineId: 'maps', destinationId: 'site', path: null } as const;
-  const list: ReleasesRequest = { ...request, kind: 'list' };
-  const stop = new AbortController();
-  const asked = Array.from({ length: 32 }, async () => pool.ask(list, stop.signal));
-  const ended = Promise.allSettled(asked);
-  await t.rejects(pool.ask(list, stop.signal), { code: 'server_busy' });
-  stop.abort(new WaybillError('aborted', 'by the will of the test'));
-  for (const outcome of await ended)
-    t.match(outcome, { status: 'rejected', reason: { code: 'aborted' } }, 'each ends when it is told to');
-  await t.rejects(pool.ask(list, stop.signal), { code: 'aborted' }, 'which is no longer server_busy');
-});
+t.test(
+  'requests wait for a thread up to a bound, and one pipeline leaves places to the others',
+  async (t) => {
+    const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
+    const pool = releasesPool({
+      ...{ clock: systemClock, log: silentLog, env: {}, settings: runSettings(config) },
+      ...{ verbose: () => false, notify: () => undefined },
+      workerFile: new URL('../../fixtures/workers/waiting-releases.mjs', import.meta.url),
+    });
+    t.teardown(() => pool.close());
+    const request = { runId: 'releases.1', pipelineId: 'maps', destinationId: 'site', path: null } as const;
+    const list: ReleasesRequest = { ...request, kind: 'list' };
+    const other: ReleasesRequest = { ...list, pipelineId: 'site' };
+    const stop = new AbortController();
+    const asked = Array.from({ length: 24 }, async () => pool.ask(list, stop.signal));
+    await t.rejects(pool.ask(list, stop.signal), { code: 'server_busy' }, 'its pipeline has its share');
+    const others = Array.from({ length: 8 }, async () => pool.ask(other, stop.signal));
+    const ended = Promise.allSettled([...asked, ...others]);
+    await t.rejects(pool.ask({ ...list, pipelineId: 'third' }, stop.signal), { code: 'server_busy' });
+    stop.abort(new WaybillError('aborted', 'by the will of the test'));
+    for (const outcome of await ended)
+      t.match(outcome, { status: 'rejected', reason: { code: 'aborted' } }, 'each ends with the signal');
+    await t.rejects(pool.ask(list, stop.signal), { code: 'aborted' }, 'which is no longer server_busy');
+  },
+);

@@ -3,6 +3,7 @@ import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError, type ErrorRecord } from '../../../core/errors.ts';
 import type { Occurrence } from '../../../core/notify/event.ts';
+import { withinRunTimeout } from '../../../core/publish/deadlines.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import type { DestinationResult, PipelineResult } from '../../../core/publish/results/result.ts';
 import { fullJitterMs, runPauses } from '../../../core/retry.ts';
@@ -40,7 +41,7 @@ export async function publishWithRetries(
   tries: Tries,
 ): Promise<PipelineResult> {
   const { notify } = context;
-  if (tries.forMs === 0) return publishTraced(context, pipeline, request);
+  if (tries.forMs === 0) return publishOnce(context, pipeline, request);
   let held: [Occurrence, TraceContext | undefined][] = [];
   const holding =
     notify === undefined
@@ -54,10 +55,22 @@ export async function publishWithRetries(
         };
   const result = await untilSettled(request.destinationIds, { ...tries, ...context }, (destinationIds) => {
     held = [];
-    return publishTraced(holding, pipeline, { ...request, destinationIds });
+    return publishOnce(holding, pipeline, { ...request, destinationIds });
   });
   for (const [occurrence, trace] of held) notify?.(occurrence, trace);
   return result;
+}
+
+/** One try, which ends within the `run_timeout` of the pipeline. */
+async function publishOnce(
+  context: CoreContext,
+  pipeline: PipelineConfig,
+  request: PublishRequest,
+): Promise<PipelineResult> {
+  const { onProgress: report = () => undefined } = request;
+  return withinRunTimeout(context, pipeline, report, (signal, onProgress) =>
+    publishTraced({ ...context, signal }, pipeline, { ...request, onProgress }),
+  );
 }
 
 /** Publishes to these destinations until no failure with a passing cause is left, or the time is over. */

@@ -88,6 +88,12 @@ const pipeline = map({
     .description(
       'Order of later runs of the pipeline while a run waits for its next try: they pass it, or wait behind it. A newer upload of the same bundle path replaces the waiting run in both cases. Later runs always wait if the pipeline has fixed and other destinations.',
     ),
+  run_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .description('Longest time of one try of a run. Without it, server.run_timeout.')
+    .example('2h'),
+  discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .description('Longest time that reading the source may take. Without it, server.discovery_timeout.')
+    .example('10m'),
   ...scheduleSettings,
   scene_maps: map({
     content_rules: choice('warning', 'error')

@@ -177,6 +177,16 @@ export const serverSchema = map({
     .description(
       'How long a run that failed for a passing cause (a storage that cannot be reached, a busy destination) is tried again, from its first failure on. 0s: a failed run is not tried again. Pipelines can set their own retry_for.',
     ),
+  run_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .default('12h')
+    .description(
+      'Longest time of one try of a run, in the daemon and by `waybill run`. A run that takes longer ends as failed with run_timeout and is not tried again. Pipelines can set their own run_timeout.',
+    ),
+  discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
+    .default('1h')
+    .description(
+      'Longest time that reading a source may take: its listing, its manifests and, with manifest: auto, the files that changed. A run whose source takes longer ends as failed with discovery_timeout and is not tried again. Pipelines can set their own discovery_timeout.',
+    ),
   rerun: rerun.default(),
   resumable: resumable.default(),
   worker: worker.default(),
