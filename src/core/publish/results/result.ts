@@ -24,6 +24,8 @@ export interface ActionResult {
   release: string | null;
   /** The channel that leads to it, or would; null for the current release, and in place. */
   channel: string | null;
+  /** Where readers find it, or would; null if no setting says, and after a failure. */
+  url: string | null;
   /**
    * What was done; all 0 in a dry run, after a failure, and where a rollback holds the outputs back. Written,
    * linked and kept outputs together are all planned ones.
