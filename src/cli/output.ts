@@ -87,12 +87,13 @@ function isTold(message: string, { code, file, message: found }: Finding): boole
   return message.includes(`${JSON.stringify(file)}: ${found}`);
 }
 
-/** Rows in columns as wide as their widest cell; the last is not padded. */
+/** Rows in columns as wide as their widest cell, without blanks at the end. */
 export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
   const widths: number[] = [];
-  for (const row of rows)
+  const shown = rows.map((row) => row.map((cell) => (widthOf(cell) === 0 ? '' : cell)));
+  for (const row of shown)
     row.forEach((cell, index) => (widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))));
-  return rows.map((row) =>
+  return shown.map((row) =>
     (
       indent +
       row

@@ -1,3 +1,4 @@
+import type { Revision } from '../core/bundle/revision.ts';
 import type { Digest } from '../core/digest.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { Progress, RunResult } from '../core/publish/results/result.ts';
@@ -20,6 +21,8 @@ interface Common extends TraceContext {
   begunAt?: string;
   /** The channel that is published to; without it, what is current. */
   channel?: string;
+  /** Of the uploaded bundle, if its producer states one. */
+  revision?: Revision;
 }
 
 /** One bundle that was uploaded. */

@@ -75,10 +75,11 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: New
 }
 
 /** The job as it is once its bundle belongs to another run, or is gone. Pure. */
-export function withoutBundle({ runId, pipelineId, rerunOf, channel }: PublishJob): PublishJob {
+export function withoutBundle({ runId, pipelineId, rerunOf, channel, revision }: PublishJob): PublishJob {
   const more = {
     ...(rerunOf === undefined ? {} : { rerunOf }),
     ...(channel === undefined ? {} : { channel }),
+    ...(revision === undefined ? {} : { revision }),
   };
   return { runId, pipelineId, staged: null, ...more };
 }

@@ -1,3 +1,4 @@
+import type { Revision } from '../core/bundle/revision.ts';
 import type { ErrorRecord } from '../core/errors.ts';
 import type { Action, PlannedChange, Reason } from '../core/publish/plan.ts';
 import type { Counters } from '../core/publish/results/result.ts';
@@ -30,6 +31,8 @@ export interface RunRecord {
   rerun_of: string | null;
   /** The channel that it publishes to; null for what is current, and in place. */
   channel: string | null;
+  /** Where the files come from, as their producer states it. Older records have none. */
+  revision?: Revision | null;
   /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
   rerunnable: boolean;
   status: RunStatus;
@@ -108,6 +111,8 @@ export interface RunDestination {
   destination_path: string | null;
   /** The release that was published; of a `skip_same` the current one. Null in place, and after a failure. */
   release: string | null;
+  /** Where readers find it; null if no setting says, and after a failure. Older records have none. */
+  url?: string | null;
   outputs_written: number;
   /** Outputs that a release got from the one before it. */
   outputs_linked: number;

@@ -32,6 +32,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     pipeline_id: job.pipelineId,
     rerun_of: job.rerunOf ?? null,
     channel: job.channel ?? null,
+    revision: job.revision ?? null,
     rerunnable: false,
     status: 'accepted',
     triggered_by: triggeredBy(job),

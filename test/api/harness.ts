@@ -405,7 +405,7 @@ export const stageAnything: StageUpload = async ({ input, directory }) => {
   const chunks: Uint8Array[] = [];
   for await (const chunk of input) chunks.push(chunk);
   const body = Buffer.concat(chunks);
-  const manifest = { name: null, files: [] };
+  const manifest = { name: null, files: [], document: {} };
   return {
     directory,
     bundlePath: 'session-1',

@@ -150,8 +150,16 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   t.not(anew.run_id, id);
   t.equal(run(['runs', 'follow', anew.run_id]).status, 0);
 
+  const noted = run(['push', 'site', '-p', 'site', '--name', 'm', '--no-git', '--message', 'Fix <b>it</b>']);
+  t.match(noted, { status: 0, stdout: /^succeeded .*\n {2}Fix <b>it<\/b>\n/ });
+  const notedId = /site\.\S+/.exec(noted.stdout)?.[0] ?? '';
+  t.match(run(['runs', 'show', notedId]).stdout, /\n {2}Fix <b>it<\/b>\n/);
+  t.match(document(t, run(['runs', 'show', notedId, '--format', 'json'])), {
+    run: { revision: { message: 'Fix <b>it</b>', commit: null, branch: null, author: null } },
+  });
+
   const failed = run(['push', 'site', '-p', 'blocked', '--name', 'n']);
-  t.match(failed, { status: 1, stdout: /^failed .*\n {2}✗ {2}web .*\n +unmanaged_content/ });
+  t.match(failed, { status: 1, stdout: /^failed .*\n {2}✗ web .*\n +unmanaged_content/ });
 
   t.match(run(['push', 'site', '-p', 'site'], 'wrong'), {
     status: 2,
@@ -185,7 +193,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   });
   t.match(
     run(['runs', 'list', '-p', 'site', '--limit', '1']).stdout,
-    new RegExp(`^\\S+ +succeeded +${anew.run_id} +web skip_same\\n$`),
+    new RegExp(`^[\\d-]+ [\\d:]+ \\S+ +succeeded +${anew.run_id} +web skip_same\\n$`),
   );
   t.match(document(t, run(['runs', 'show', id, '--format', 'json'])), {
     kind: 'run-record',

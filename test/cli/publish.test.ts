@@ -68,6 +68,34 @@ t.test('a directory is published to a path, and a second time there is nothing t
   );
 });
 
+t.test('the public URL is printed, and a channel has its own', async (t) => {
+  const { waybill } = layOut(t);
+  const to = ['publish', 'site', 'www', '--releases', '--url', 'https://www.example.org/docs'];
+  const preview = ['--channel', 'pr-12', '--channel-url', 'https://pr-12.example.org'];
+  const first = await waybill(to);
+  t.match(first, {
+    status: 0,
+    stderr: '',
+    stdout: /publish_new .*\n {6}https:\/\/www\.example\.org\/docs\/\n/,
+  });
+  t.match((await waybill(to)).stdout, /skip_same\n {6}https:\/\/www\.example\.org\/docs\/\n/);
+  t.match((await waybill([...to, ...preview])).stdout, /\n {6}https:\/\/pr-12\.example\.org\/\n/);
+  const json = document(t, await waybill([...to, ...preview, '--format', 'json']));
+  t.match(json, {
+    pipelines: [{ destinations: [{ actions: [{ channel: 'pr-12', url: 'https://pr-12.example.org/' }] }] }],
+  });
+  t.match(await waybill([...to, '--channel', 'pr-12']), { status: 0, stdout: /channel "pr-12"|skip_same/ });
+  t.notMatch(
+    (await waybill([...to, '--channel', 'pr-12'])).stdout,
+    /https:/,
+    'the URL of the site is not its',
+  );
+  t.match(await waybill([...to, ...preview.slice(2)]), {
+    status: 2,
+    stderr: /--channel-url needs a channel/,
+  });
+});
+
 t.test('several destinations, an index, and releases', async (t) => {
   const { cwd, waybill } = layOut(t);
   const ended = await waybill(['publish', 'site/css', 'a', 'b', '--releases', '--index', 'auto']);

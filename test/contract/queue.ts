@@ -1512,6 +1512,7 @@ function actionResult(action: 'publish_new' | 'fail_unmanaged'): ActionResult {
     outputs: [],
     release: null,
     channel: null,
+    url: null,
     outputsWritten: failed ? 0 : 2,
     outputsLinked: 0,
     outputsKept: failed ? 0 : 5,

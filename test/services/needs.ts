@@ -20,6 +20,7 @@ export const needs = {
     packages: ['dropbear-bin', 'openssh-sftp-server'],
   },
   curl: { programs: ['curl'], packages: ['curl'] },
+  git: { programs: ['git'], packages: ['git'] },
   fish: { programs: ['fish'], packages: ['fish'] },
   kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },
   loopDisk: {

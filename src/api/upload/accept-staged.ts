@@ -1,3 +1,4 @@
+import { revisionOf } from '../../core/bundle/revision.ts';
 import { digestOf, type Digest } from '../../core/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue.ts';
@@ -23,8 +24,12 @@ export async function accept(
   trace: TraceContext,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
-  const { directory, bundlePath, bytes } = staged;
-  const to = channel === null ? {} : { channel };
+  const { directory, bundlePath, bytes, manifest } = staged;
+  const revision = revisionOf(manifest.document['metadata']);
+  const to = {
+    ...(channel === null ? {} : { channel }),
+    ...(revision === null ? {} : { revision }),
+  };
   const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...trace };
   const accepted = await admission.accept(job, digestFor(staged, channel));
   return { isKept: !accepted.replayed, accepted };

@@ -67,7 +67,7 @@ export type StageUpload = (request: {
 export interface StagedUpload {
   directory: string;
   bundlePath: string;
-  manifest: Pick<Manifest, 'name' | 'files'>;
+  manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
   /** What an idempotency key stands for: the manifest, and the bytes that it does not declare. */
   contentDigest: Digest;
   /** Size of the files that the manifest lists. */

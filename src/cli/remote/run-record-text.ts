@@ -20,6 +20,8 @@ export function printRun(
       ? ''
       : `  ${style.dim(`in ${tookText(Date.parse(run.finished_at) - Date.parse(run.accepted_at))}`)}`;
   output.data(`${statusText(run, style)}  ${run.run_id}${took}`);
+  const revision = revisionText(run.revision ?? null);
+  if (revision !== '') output.data(`  ${revision}`);
   const tries = triesText(run);
   if (tries !== null) output.data(`  ${tries}`);
   for (const { destination_id: id, code, message } of run.warnings)
@@ -38,8 +40,9 @@ export function printRun(
     run.destinations.map((destination) => destinationRow(destination, style)),
     '  ',
   );
-  run.destinations.forEach(({ error }, index) => {
+  run.destinations.forEach(({ error, url = null }, index) => {
     output.data(rows[index] ?? '');
+    if (url !== null) output.data(`    ${url}`);
     if (error !== null) printReason(error, output, locate, '    ');
   });
   for (const failed of run.failed_deliveries) output.data(`  ${deliveryText(failed, style)}`);
@@ -61,6 +64,18 @@ function deliveryText(failed: RunRecord['failed_deliveries'][number], style: Sty
   const next = failed.next_try_at === null ? '' : `, next at ${failed.next_try_at}`;
   const state = status === 'given_up' ? 'given up' : 'not delivered yet';
   return `${style.red('✗')}  ${what}  ${state} after ${tried}${next}${why}`;
+}
+
+/** `1a2b3c4d5e6f on main by Ada: fix the title`, without the parts that the producer did not state. Pure. */
+export function revisionText(revision: RunRecord['revision'] | null): string {
+  const { message, commit, branch, author } = revision ?? {};
+  const named = [
+    ...(commit ? [/^[0-9a-f]{40,}$/.test(commit) ? commit.slice(0, 12) : commit] : []),
+    ...(branch ? [`on ${branch}`] : []),
+    ...(author ? [`by ${author}`] : []),
+  ].join(' ');
+  if (!message) return named;
+  return named === '' ? message : `${named}: ${message}`;
 }
 
 /** The tries of a run; null if it has one. */

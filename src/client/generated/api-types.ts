@@ -35,6 +35,10 @@ export interface RunRecord {
    */
   channel: string | null;
   /**
+   * Where the files come from, by the metadata of the manifest; null if it does not say. For people: the uploading client writes it. Records of older versions have none.
+   */
+  revision?: null | RunRecordRevision;
+  /**
    * Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it.
    */
   rerunnable: boolean;
@@ -90,6 +94,12 @@ export interface RunRecord {
    */
   failed_deliveries_omitted: number;
 }
+export interface RunRecordRevision {
+  message: string | null;
+  commit: string | null;
+  branch: string | null;
+  author: string | null;
+}
 /**
  * What made the run.
  */
@@ -138,6 +148,10 @@ export interface RunRecordDestination {
    * The release that was published; of a skip_same the current one, or the one that was rolled back. Null in place, and after a failure.
    */
   release: string | null;
+  /**
+   * Where readers find it, by public_base_url of the destination or of the channel; null if no setting says, and after a failure. Records of older versions have none.
+   */
+  url?: string | null;
   outputs_written: RunRecordCount;
   /**
    * Planned outputs that a release got from the one before it, by a link or a copy that the storage made.
@@ -589,6 +603,10 @@ export interface PlanAction {
    * The channel that leads to it, or would; null for the current release, and where the destination is published in place.
    */
   channel: string | null;
+  /**
+   * Where readers find it, or would, by public_base_url of the destination or of the channel; null if no setting says, and after a failure.
+   */
+  url: string | null;
   outputs_written: number;
   /**
    * Planned outputs that a release got from the one before it, by a link or a copy that the storage made.

@@ -14,6 +14,7 @@ import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
 import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
 import { compareCodeUnits, parseRelativePath } from '../paths.ts';
+import { revisionOf, type Revision } from './revision.ts';
 import { isReservedSegment } from '../reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
@@ -25,6 +26,7 @@ export interface BundleCandidate {
   created: Instant;
   /** Without the JSON that it was read from: a source may hold many large ones. */
   manifest: Pick<Manifest, 'name' | 'files'>;
+  revision?: Revision | null;
   /** `manifest.json` itself. */
   manifestFile: { size: number; digest: Digest };
   /** The bytes of a manifest made from a listing, which is not a file. Its files were already found. */
@@ -139,12 +141,12 @@ function madeBundle(
 }
 
 function bundleOf(
-  { path, created, manifest: { name }, manifestFile: { digest } }: BundleCandidate,
+  { path, created, manifest: { name }, revision = null, manifestFile: { digest } }: BundleCandidate,
   { backend, id }: BundleSource,
   body: Body,
 ): Omit<SourceBundle, 'files' | 'warnings'> {
   return {
-    ...{ identity: { backend, id, path }, path, name, created },
+    ...{ identity: { backend, id, path }, path, name, revision, created },
     manifestFile: { digest, body },
   };
 }
@@ -211,6 +213,7 @@ async function readCandidate(
     directory,
     created: manifest.created,
     manifest: { name: manifest.name, files: manifest.files },
+    revision: revisionOf(manifest.document['metadata']),
     manifestFile: { size: bytes.byteLength, digest: digestOf(bytes) },
   };
 }

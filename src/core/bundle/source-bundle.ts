@@ -1,3 +1,4 @@
+import type { Revision } from './revision.ts';
 import type { SourceIdentity } from '../identity.ts';
 import type { Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
@@ -26,6 +27,8 @@ export interface SourceBundle {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   name: string | null;
+  /** As the producer states it in the metadata of the manifest; null if it does not. */
+  revision?: Revision | null;
   /** The manifest's `created`, to its last digit. */
   created: Instant;
   /** `manifest.json` byte for byte, with the digest of those bytes. */

@@ -1,3 +1,4 @@
+import { revisionOf } from './revision.ts';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { breathless, type Breathe } from '../breath.ts';
@@ -112,6 +113,7 @@ export async function openStagedBundle(
     identity: { backend: 'http_upload', id: pipelineId, path: bundlePath },
     path: bundlePath,
     name: manifest.name,
+    revision: revisionOf(manifest.document['metadata']),
     created: manifest.created,
     manifestFile: {
       digest: digestOf(bytes),

@@ -207,6 +207,8 @@ export interface ChannelConfig {
   name: string;
   /** How long it stays after something was published to it. */
   ttlMs: number;
+  /** Where its readers find the destination root; ends with `/`. */
+  publicBaseUrl?: string;
 }
 
 /** Which generated outputs a destination asks for. */

@@ -141,7 +141,7 @@ export type DestinationDocument = DestinationLocationDocument & {
     keep: number;
     linger: string;
     current_in_url: boolean;
-    channels: Record<string, { ttl: string }>;
+    channels: Record<string, { ttl: string; public_base_url?: string }>;
   };
   limits: { max_removed?: string | number };
   retention: { prune: { enabled: boolean; keep_latest?: number; older_than?: string } };

@@ -264,7 +264,10 @@ function resolveReleases({ layout, releases }: DestinationDocument): Destination
   const { keep, linger, current_in_url: currentInUrl, channels } = releases ?? initialReleases;
   return {
     ...{ keep, lingerMs: resolveDuration(linger), currentInUrl },
-    channels: Object.entries(channels).map(([name, { ttl }]) => ({ name, ttlMs: resolveDuration(ttl) })),
+    channels: Object.entries(channels).map(([name, { ttl, public_base_url: url }]) => ({
+      ...{ name, ttlMs: resolveDuration(ttl) },
+      ...(url === undefined ? {} : { publicBaseUrl: accepted(parseBaseUrl(url)) }),
+    })),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Revision } from '../bundle/revision.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 
@@ -110,6 +111,8 @@ export interface BundleFacts {
   name: string | null;
   /** RFC 3339, UTC. */
   created: string | null;
+  /** Left out if its producer states none. */
+  revision?: Revision;
 }
 
 /** Written, linked and kept outputs together are `outputs`. */

@@ -14,6 +14,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle } from './selection/mapping.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
+import { publicUrl } from './public-url.ts';
 import { publishBundle } from './publish-bundle.ts';
 import type { PublishedPath } from './root-index/list-published.ts';
 import { destinationSpan, endSpan } from './destination-span.ts';
@@ -161,7 +162,9 @@ async function publishSelected(
     { ...publication, ...following },
     { ...request, ...watching },
   );
-  return { bundle, action, isOwn, state };
+  const { destination, destinationPath } = publication;
+  const url = action.error === null ? publicUrl(destination, destinationPath, request.channel ?? null) : null;
+  return { bundle, action: { ...action, url }, isOwn, state };
 }
 
 /** Loads the code for releases only if a destination uses them. */

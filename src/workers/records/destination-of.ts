@@ -28,6 +28,7 @@ export function destinationOfAction(
     reason: reason === null ? null : { code: reason.code, message: withoutPaths(reason.message) },
     destination_path: result.destinationPath,
     release: result.release,
+    url: result.url,
     outputs_written: result.outputsWritten,
     outputs_linked: result.outputsLinked,
     outputs_kept: result.outputsKept,

@@ -139,7 +139,9 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
       text = drawn;
       const runId = `docs.${++count}`;
       const admission = await queue.reserve({ pipelineId: 'docs' });
-      await admission.accept({ runId, pipelineId: 'docs', staged: null }, 'sha256:00' as never);
+      const revision = { message: text, commit: text, branch: text, author: text };
+      const job = { runId, pipelineId: 'docs', staged: null, revision };
+      await admission.accept(job, 'sha256:00' as never);
       await queue.untilFinished(runId, never);
       await queue.noteDelivery(runId, noteOf(text));
       const query = (...names: string[]): string =>

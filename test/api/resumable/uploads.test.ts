@@ -198,7 +198,7 @@ t.test(
         await gate;
         for await (const chunk of input) t.ok(chunk.length > 0);
         const contentDigest = `sha256:${'0'.repeat(64)}` as never;
-        const manifest = { name: null, files: [] };
+        const manifest = { name: null, files: [], document: {} };
         return { directory, bundlePath: 's', manifest, contentDigest, bytes: 3 };
       },
     });

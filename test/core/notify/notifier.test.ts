@@ -38,6 +38,7 @@ function resultOf(over: Partial<ActionResult> = {}): ActionResult {
     outputs: [{ path: 'a.txt', kind: 'file', digest, size: 1, url: 'https://x/a.txt' }],
     release: null,
     channel: null,
+    url: null,
     outputsWritten: 1,
     outputsLinked: 0,
     outputsKept: 4,

@@ -17,6 +17,7 @@ const result: ActionResult = {
   outputs: [],
   release: null,
   channel: null,
+  url: null,
   ...{ outputsWritten: 0, outputsLinked: 0, outputsKept: 0, outputsRemoved: 0 },
   ...{ bytesWritten: 0, bytesLinked: 0, bytesKept: 0 },
   error: null,

@@ -1,3 +1,4 @@
+import type { Revision } from '../../../core/bundle/revision.ts';
 import type { ErrorRecord } from '../../../core/errors.ts';
 import { describeFinding } from '../../../core/finding.ts';
 import type { FailedDelivery, RunDestination, RunRecord, RunWarning } from '../../../workers/run-record.ts';
@@ -24,6 +25,7 @@ export interface RunView {
   isOver: boolean;
   trigger: string;
   channel: string | null;
+  revision: Revision | null;
   rerunOf: string | null;
   traceId: string | null;
   accepted: Moment;
@@ -83,6 +85,7 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     isOver: run.finished_at !== null,
     trigger: triggers[run.triggered_by.kind],
     channel: run.channel,
+    revision: run.revision ?? null,
     rerunOf: run.rerun_of,
     traceId: run.trace_id,
     accepted: momentOf(run.accepted_at),

@@ -12,6 +12,7 @@ export interface PublishSettings {
   exclude: readonly string[];
   links: 'refuse' | 'skip';
   url: string | undefined;
+  channelUrl: string | undefined;
 }
 
 const indexSettings = { auto: 'auto', always: true, never: false } as const;
@@ -42,11 +43,17 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-function common({ releases, channel, index, url }: PublishSettings): Record<string, unknown> {
+function common({ releases, channel, index, url, channelUrl }: PublishSettings): Record<string, unknown> {
   return {
     ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
     ...(releases ? { layout: 'releases' } : {}),
-    ...(channel === undefined ? {} : { releases: { channels: { [channel]: {} } } }),
+    ...(channel === undefined
+      ? {}
+      : {
+          releases: {
+            channels: { [channel]: channelUrl === undefined ? {} : { public_base_url: channelUrl } },
+          },
+        }),
     ...(url === undefined ? {} : { public_base_url: url }),
   };
 }

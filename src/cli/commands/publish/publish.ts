@@ -31,6 +31,7 @@ export interface PublishOptions extends CommonOptions {
   exclude?: string[];
   links?: PublishSettings['links'];
   url?: string;
+  channelUrl?: string;
   sshKey?: string;
   save?: string;
 }
@@ -74,10 +75,7 @@ export async function publish(
     const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
     if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
     if (!allSucceeded(result.pipelines)) return 1;
-    if (isHeldBack) return heldBackExitCode;
-    const address = options.channel === undefined ? options.url : undefined;
-    if (!options.dryRun && address !== undefined) output.note(`published at ${address}`);
-    return 0;
+    return isHeldBack ? heldBackExitCode : 0;
   });
 }
 
@@ -116,6 +114,7 @@ async function load(text: string): Promise<Loaded> {
 
 const settingOptions: readonly [RegExp, string][] = [
   [/^pipelines\[0\]\.(id|source\.id)$/, '--pipeline'],
+  [/channels\..*\.public_base_url$/, '--channel-url'],
   [/\.public_base_url$/, '--url'],
   [/\.channels/, '--channel'],
   [/\.include/, '--include'],
@@ -132,9 +131,11 @@ function settingsOf(
   destinations: readonly string[],
   options: PublishOptions,
 ): PublishSettings {
-  const { channel, index, include = [], exclude = [], links = 'refuse', url } = options;
+  const { channel, index, include = [], exclude = [], links = 'refuse', url, channelUrl } = options;
   if (channel !== undefined && !options.releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
+  if (channelUrl !== undefined && channel === undefined)
+    throw new WaybillError('usage', '--channel-url needs a channel', { hint: 'add --channel NAME' });
   const source = requireDirectory(directory);
   const defaults = {
     ...{ workingDirectory: process.cwd(), userName: currentUserName() },
@@ -144,7 +145,7 @@ function settingsOf(
   refuseOverlaps(source, parsed, destinations);
   return {
     ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
-    ...{ releases: options.releases, channel, index, include, exclude, links, url },
+    ...{ releases: options.releases, channel, index, include, exclude, links, url, channelUrl },
   };
 }
 

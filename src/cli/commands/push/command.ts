@@ -17,6 +17,8 @@ export function pushCommand(): Command {
         '--channel <name>',
         'publish to this channel of the destinations that have it, for those who follow it',
       )
+      .option('--message <text>', 'one line about this version, kept in the record of the run')
+      .option('--no-git', 'do not send commit, branch and author of git or CI')
       .option('--again', 'publish once more what the daemon remembers to have published')
       .addOption(
         new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')

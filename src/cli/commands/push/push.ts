@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
 import type { Client, PushOutcome, Resumable } from '../../../client/client.ts';
@@ -8,7 +8,9 @@ import { WaybillError } from '../../../core/errors.ts';
 import type { Finding } from '../../../core/finding.ts';
 import { formatSize, parseSize } from '../../../core/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
+import type { PackSettings } from '../../../core/pack/pack-settings.ts';
 import { namedAfter, packSettings } from '../../bundle/pack-settings.ts';
+import { revisionMetadata, type RevisionFlags } from '../../bundle/revision.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { openClient, withRemedies } from '../../remote/open-client.ts';
@@ -19,7 +21,8 @@ import { untilStopped } from '../../stop-signal.ts';
 import { newBars, withBars, type Bars } from './bars.ts';
 import { printPlan, planFails } from './plan-text.ts';
 
-export interface PushFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, WaitFlags {
+export interface PushFlags
+  extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
   pipeline: string;
   again: boolean;
   dryRun: boolean;
@@ -78,14 +81,38 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
 }
 
 async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+  const settings = packSettings(flags);
   const upload = await prepareUpload(bundle, {
-    ...packSettings(flags),
+    ...settings,
+    ...(await revised(bundle, flags, settings)),
     ...namedAfter(bundle),
     ...(flags.again ? { salt: randomUUID() } : {}),
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
   });
   return { ...upload, ...withBars(upload, bars) };
+}
+
+/** The metadata of the manifest, with the revision. A manifest that is there already is not changed. */
+async function revised(
+  bundle: string,
+  flags: PushFlags,
+  { metadata, renew }: PackSettings,
+): Promise<Pick<PackSettings, 'metadata'>> {
+  const isDirectory = statSync(bundle, { throwIfNoEntry: false })?.isDirectory() === true;
+  const hasManifest = isDirectory && renew !== true && existsSync(path.join(bundle, manifestName));
+  if (isDirectory && !hasManifest) {
+    const found = await revisionMetadata(bundle, flags, process.env);
+    const all = { ...found, ...metadata };
+    return Object.keys(all).length === 0 ? {} : { metadata: all };
+  }
+  if (flags.message !== undefined)
+    throw new WaybillError('usage', `--message cannot change the manifest of "${bundle}"`, {
+      hint: hasManifest
+        ? 'write "message" into the metadata of its manifest.json, or add --renew'
+        : 'give waybill pack --metadata message=TEXT, or push the directory',
+    });
+  return {};
 }
 
 function channelOf({ channel }: PushFlags): { channel?: string } {

@@ -84,6 +84,7 @@ function printDestination(
     const action = destination.actions[index];
     if (action === undefined) continue;
     if (action.error !== null) printFailure('', action.error, output, '      ');
+    if (action.url !== null) output.data(`      ${action.url}`);
     if (!dryRun && !verbose) continue;
     const changes = listed(action.changes, verbose);
     const shown = changes.slice(0, left);

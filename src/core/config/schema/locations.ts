@@ -124,6 +124,11 @@ const releases = map({
       ttl: duration({ atLeast: '1m', atMost: '366d' })
         .default('7d')
         .description('How long a channel stays after something was published to it.'),
+      public_base_url: baseUrl()
+        .description(
+          'Where readers of the channel find the root of the destination, as run and push print it.',
+        )
+        .example('https://preview.example.org/'),
     }),
   )
     .default(initialReleases.channels)

@@ -30,6 +30,7 @@ export function plannedResult(
     outputs: outputsOf(planned),
     release: null,
     channel: null,
+    url: null,
     ...nothingApplied,
     ...applied,
     error: refusal(plan),
@@ -98,6 +99,7 @@ const nothingDecided = {
   outputs: [],
   release: null,
   channel: null,
+  url: null,
   ...nothingApplied,
 };
 

@@ -191,8 +191,8 @@ function eventError(error: ErrorRecord): EventError {
   return { code, message: shortened(message), hint: hint === null ? null : shortened(hint), retryable };
 }
 
-function bundleFacts({ path, name, created }: SourceBundle): BundleFacts {
-  return { path, name, created };
+function bundleFacts({ path, name, created, revision = null }: SourceBundle): BundleFacts {
+  return { path, name, created, ...(revision === null ? {} : { revision }) };
 }
 
 /** The first items that fit into `maxListBytes` of JSON, and the number of omitted ones out of `count`. */

@@ -28,6 +28,8 @@ export interface ActionResult {
   release: string | null;
   /** The channel that points or would point at it; null for the current release and the in-place layout. */
   channel: string | null;
+  /** Where readers find it, or would; null if no setting says, and after a failure. */
+  url: string | null;
   /**
    * The counters are 0 in a dry run, after a failure, and if a rollback holds the outputs back. Otherwise
    * written, linked and kept outputs add up to all planned ones.

@@ -1,0 +1,47 @@
+import type { JsonValue } from './manifest-json.ts';
+
+/** Where the files of a bundle come from, as its producer states it. For people; nothing is decided by it. */
+export interface Revision {
+  message: string | null;
+  /** Of version control. */
+  commit: string | null;
+  branch: string | null;
+  author: string | null;
+}
+
+/** In characters. */
+export const maxMessageChars = 500;
+const maxNameChars = 200;
+
+/**
+ * The revision in the metadata of a manifest: the keys `message`, `commit`, `branch` and `author`. Anyone who
+ * may upload writes them, so texts are cut, control characters become blanks, and a user or password in a URL
+ * is left out. Null if there is none of them. Pure.
+ */
+export function revisionOf(metadata: JsonValue | undefined): Revision | null {
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;
+  const { message, commit, branch, author } = metadata;
+  const revision = {
+    message: cleaned(message, maxMessageChars),
+    commit: cleaned(commit, maxNameChars),
+    branch: cleaned(branch, maxNameChars),
+    author: cleaned(author, maxNameChars),
+  };
+  return Object.values(revision).every((value) => value === null) ? null : revision;
+}
+
+/** Control characters and those that change the text direction. */
+const notText = /[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]+/gu;
+
+function cleaned(value: JsonValue | undefined, maxChars: number): string | null {
+  if (typeof value !== 'string') return null;
+  // Far beyond the limit, so that a long text costs no time.
+  const text = value
+    .slice(0, 4 * maxChars)
+    .replace(notText, ' ')
+    .replace(/(?<=:\/\/)[^/\s@]+@/g, '')
+    .trim();
+  const chars = Array.from(text);
+  if (chars.length > maxChars) return `${chars.slice(0, maxChars - 1).join('')}…`;
+  return text === '' ? null : text;
+}

@@ -1,0 +1,25 @@
+import t from 'tap';
+import { maxMessageChars, revisionOf } from '../../../src/core/bundle/revision.ts';
+
+const nothing = { message: null, commit: null, branch: null, author: null };
+
+t.test('a revision has the four keys of the metadata, and only texts count', async (t) => {
+  const metadata = { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada', build: '7' };
+  t.same(revisionOf(metadata), { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada' });
+  t.same(revisionOf({ commit: '1a2b', branch: 7, author: ['Ada'] }), { ...nothing, commit: '1a2b' });
+  for (const none of [undefined, null, 'text', [], {}, { message: 5 }, { message: ' \n' }])
+    t.equal(revisionOf(none), null, JSON.stringify(none));
+});
+
+t.test('texts are cut, on one line, and without a user or password in a URL', async (t) => {
+  const long = revisionOf({ message: '𝄞'.repeat(maxMessageChars + 1), branch: 'b'.repeat(100_000) });
+  t.equal(Array.from(long?.message ?? '').length, maxMessageChars);
+  t.match(long?.message, /𝄞…$/u, 'no character is halved');
+  t.equal(long?.branch?.length, 200);
+  const forged = revisionOf({ message: 'a\n\u001b[2Jb\u202ec', author: 'Ada\u0000' });
+  t.same(forged, { ...nothing, message: 'a [2Jb c', author: 'Ada' });
+  t.equal(
+    revisionOf({ message: 'from https://ci:s3cret@git.example.org/x.git and more' })?.message,
+    'from https://git.example.org/x.git and more',
+  );
+});
