@@ -209,17 +209,17 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
     [
       'SHA256SUMS',
       { ...nothing, checksums: true },
-      /"web" generates "SHA256SUMS" \(outputs\.checksums\), and the bundle has "SHA256SUMS"; set outputs\.checksums to false there/,
+      /"web" generates "SHA256SUMS" \(outputs\.checksums\), but the bundle has "SHA256SUMS"; set outputs\.checksums to false there/,
     ],
     [
       'Index.HTML',
       { ...nothing, index: true },
-      /"web" generates "index\.html" \(outputs\.index\), and the bundle has "Index\.HTML"; set outputs\.index to auto or false there, or remove the file/,
+      /"web" generates "index\.html" \(outputs\.index\), but the bundle has "Index\.HTML"; set outputs\.index to auto or false there, or remove the file/,
     ],
     [
       '42.tar.gz/x',
       { ...nothing, archive: true },
-      /generates "42\.tar\.gz" \(outputs\.archive\), and the bundle has "42\.tar\.gz\/x"/,
+      /generates "42\.tar\.gz" \(outputs\.archive\), but the bundle has "42\.tar\.gz\/x"/,
     ],
   ] as const) {
     const bundle = await bundleOf({ [name]: 'x' });

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
-import { mostListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
+import { maxListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
@@ -334,14 +334,14 @@ t.test('with releases it leads to the current one, and follows a rollback', asyn
 
 t.test('a list that was full and loses one gets the next', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
-  const bundles = Array.from({ length: mostListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
+  const bundles = Array.from({ length: maxListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
   await (await standAt(web, ...bundles)).run(settings);
-  t.strictSame(pathsIn(await snapshot(web)), bundles.slice(0, mostListed));
+  t.strictSame(pathsIn(await snapshot(web)), bundles.slice(0, maxListed));
   const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false, destinationPath: 'b001' };
   await unpublishListed(contextWith(testClock()), web, destination(), request);
   t.strictSame(
     pathsIn(await snapshot(web)),
-    bundles.slice(0, mostListed + 1).filter((name) => name !== 'b001'),
+    bundles.slice(0, maxListed + 1).filter((name) => name !== 'b001'),
   );
 });
 
