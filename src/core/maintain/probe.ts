@@ -116,7 +116,7 @@ async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Pr
   }
 }
 
-/** The latest modification time in milliseconds; null if there is no file or the storage reports no times. */
+/** The latest modification time in milliseconds; null without files or without times. */
 async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
   let newest: number | null = null;
   for await (const { key } of storage.list(directory, { recursive: true })) {
