@@ -104,7 +104,7 @@ t.test(
   },
 );
 
-t.test('a record says what a generated output is only if it was made in the same way', async (t) => {
+t.test('reuses the record of a generated output only for equal inputs and version', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
   const first = await planOutputs(bundle, options(everything));
   const differing = [{ name: 'other' }, { version: 0 }, { inputs: digestOf('other') }];
@@ -125,7 +125,7 @@ t.test('a record says what a generated output is only if it was made in the same
   t.same((await planOutputs(bundle, options(everything, { recorded }))).map(recordOf), first.map(recordOf));
 });
 
-t.test('what is promised of a generated output is what its body gives, every time', async (t) => {
+t.test('a generated output has the planned digest on every open', async (t) => {
   const bundle = await bundleOf({ 'a/ü.txt': 'hello', 'b.bin': Buffer.alloc(200_000, 'waybill') });
   for (const output of await planOutputs(bundle, options(everything)))
     for (const time of ['first', 'second']) {
@@ -258,7 +258,7 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });
 
-t.test('each scene map gets a page beside it, made once and then taken from the record', async (t) => {
+t.test('each scene map gets a page next to it, which is not generated again', async (t) => {
   const bundle = await bundleOf(
     { 'maps/scenes.json': sceneMapText, a: 'A' },
     { files: [{ path: 'maps/scenes.json', kind: 'scene_map' }, 'a'] },
