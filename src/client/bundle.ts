@@ -10,32 +10,32 @@ import { after, type Pieces, type Upload } from './upload/upload.ts';
 
 export interface BundleOptions extends PackSettings {
   /**
-   * Makes the bundle one that was never sent before, so that it is published though the daemon remembers the
-   * very same one; any text that is new.
+   * Any new text. It changes the idempotency key, so that a bundle is published again that the daemon already
+   * has a run for.
    */
   salt?: string;
-  /** Gets the bytes that were read to be measured, chunk by chunk. */
+  /** Called with the size in bytes of each chunk that is read for measuring. */
   onMeasured?: (bytes: number) => void;
   /**
-   * Gets what was read to be sent, chunk by chunk: in each try, `sentBytes` in all. Of an upload in several
-   * requests, what has been sent.
+   * Called with the size in bytes of each chunk that is read for sending. Each try adds up to `sentBytes`.
+   * For a resumable upload, counts the bytes that were sent.
    */
   onSent?: (bytes: number) => void;
 }
 
 export interface PreparedUpload extends Upload {
   pieces: Pieces;
-  /** What `onSent` adds up to in one try. */
+  /** The sum of the `onSent` calls of one try. */
   sentBytes: number;
-  /** What a person should know and what does not keep the bundle from being published. */
+  /** Problems that do not prevent publication. */
   warnings: readonly Finding[];
   /** The directory that was packed; null for an archive. */
   directory: string | null;
 }
 
 /**
- * A directory, packed while it is sent, or a tar or tar.gz as it is, ready to be uploaded. Throws `usage` for
- * what is neither, and `invalid_bundle` with everything that the daemon would refuse.
+ * Prepares an upload of a directory, which is packed while it is sent, or of an existing tar or tar.gz.
+ * Throws `usage` for anything else, and `invalid_bundle` with everything that the daemon would reject.
  */
 export async function prepareUpload(place: string, options: BundleOptions = {}): Promise<PreparedUpload> {
   const { salt, onMeasured, onSent, ...settings } = options;
@@ -58,13 +58,13 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
     ...(onMeasured === undefined ? {} : { onBytes: onMeasured }),
   });
   const key = idempotencyKeyOf(bundle.contentDigest, salt);
-  const told = onSent === undefined ? {} : { onSent };
+  const progress = onSent === undefined ? {} : { onSent };
   return {
     open: () => bundle.open(onSent),
     contentType: 'application/gzip',
     idempotencyKey: key,
     sentBytes: bundle.tarBytes,
-    pieces: { ...piecesOfBundle(bundle, bundle), ...told },
+    pieces: { ...piecesOfBundle(bundle, bundle), ...progress },
     parts: {
       manifest: bundle.manifest,
       files: bundle.files,
@@ -75,7 +75,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
           open: () => part.open(onSent),
           contentType: 'application/gzip',
           idempotencyKey: key,
-          pieces: { ...piecesOfBundle(bundle, part, part.digest), ...told },
+          pieces: { ...piecesOfBundle(bundle, part, part.digest), ...progress },
           files: part.files,
           bytes: part.bytes,
         };
@@ -98,9 +98,9 @@ function piecesOfFile(file: PackedFile): Pieces {
 }
 
 /**
- * The archive is the same whenever it is packed, so that it can be gone on with by packing it once more.
+ * Packing is deterministic, so an upload can be resumed by packing the bundle again.
  *
- * @param which Of the bundle's files are in `archive`; nothing: all.
+ * @param which The digest that identifies the files in `archive`. Default: all files of the bundle.
  */
 function piecesOfBundle(
   bundle: PackedBundle,

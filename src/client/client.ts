@@ -41,21 +41,20 @@ export type { WaybillError } from '../core/errors.ts';
 export type Pipeline = PipelineList['pipelines'][number];
 
 /**
- * A daemon, as its producers see it. What fails for the moment is tried again, as patiently as
- * `ConnectionOptions` say; everything else is thrown as a `WaybillError`, whose `code` is one of
- * docs/errors.md.
+ * The client of a daemon. Transient failures are retried according to `ConnectionOptions`. All others are
+ * thrown as a `WaybillError` with a `code` from docs/errors.md.
  */
 export interface Client {
   /**
-   * Publishes a bundle and waits for its run: a directory, a tar, a tar.gz, or an upload of your own. Any
-   * number of tries, in this call and in later ones, make one run. Whether it succeeded, `run.status` says.
+   * Publishes a bundle and waits for its run. The bundle is a directory, a tar, a tar.gz, or an upload of
+   * your own. All tries, in this call and in later ones, make one run. `run.status` is its outcome.
    */
   push(
     pipeline: string,
     bundle: string | Upload,
     options?: PushOptions & BundleOptions,
   ): Promise<PushOutcome>;
-  /** What publishing the bundle would do. */
+  /** Reports what publishing the bundle would do. */
   plan(
     pipeline: string,
     bundle: string | Upload,
@@ -66,19 +65,19 @@ export interface Client {
     /** Newest first, at most `limit` (100). */
     list(filter?: RunFilter, limit?: number): AsyncGenerator<RunRecord>;
     show(runId: string): Promise<RunRecord>;
-    /** Once it has ended. */
+    /** Waits until the run has ended. */
     wait(runId: string, options?: WaitOptions): Promise<RunRecord>;
-    /** Each record as it is, and whenever it has changed. */
+    /** Yields each record now and after every change. */
     follow(followed: Followed): AsyncGenerator<RunRecord>;
     cancel(runId: string): Promise<RunRecord>;
-    /** Tries a run now that waits for its next try. */
+    /** Starts the next try of a waiting run immediately. */
     retry(runId: string): Promise<RunRecord>;
-    /** Repeats a run that has ended, with the bundle that the daemon still has. `wait` for the new run. */
+    /** Repeats an ended run with the bundle that the daemon still has. Call `wait` with the new run. */
     rerun(runId: string): Promise<AcceptedRun>;
   };
 }
 
-/** Connects to nothing yet. Throws `usage` if the URL is none of a daemon. */
+/** Creates a client without connecting. Throws `usage` if the URL is invalid. */
 export function connect(options: ConnectionOptions): Client {
   const connection = openConnection(options);
   return {

@@ -6,17 +6,17 @@ import type { Answer } from './http/exchange.ts';
 import { connectionFailure } from './http/failures.ts';
 import { parseRunRecord } from './run-record.ts';
 
-/** One run by its id, or all runs of these pipelines (left out: of all that the token is for). */
+/** One run by its id, or all runs of these pipelines. Default: all pipelines of the token. */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };
 
-/** The daemon says something every 15 seconds. */
+/** The timeout without data. The daemon sends something every 15 seconds. */
 const silenceMs = 60_000;
-const againMs = 1000;
+const reconnectMs = 1000;
 
 /**
- * The record of each run that is followed, as it is now and whenever it has changed. Goes on where it was
- * after a lost connection, a daemon that stops, or one that found us too slow. Ends when the one run has
- * finished; that of pipelines ends when `signal` of the connection aborts, with its reason.
+ * Yields the record of each followed run now and after every change. Reconnects and continues after a lost
+ * connection, after the daemon stopped, and after it dropped a slow client. A single run ends the iteration
+ * when it has finished. Following pipelines ends when `signal` of the connection aborts, with its reason.
  */
 export async function* followRuns(connection: Connection, followed: Followed): AsyncGenerator<RunRecord> {
   const place: Place = { lastId: null };
@@ -29,7 +29,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
       },
       idleMs: silenceMs,
     });
-    // Everything was seen before the connection was lost.
+    // All events were received before the connection was lost.
     if (answer.status === 204) {
       answer.close();
       return;
@@ -39,7 +39,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
     if (end === 'finished') return;
     if (end === 'token_expired')
       throw new WaybillError('token_expired', 'the time of the token is over', { hint: 'get a new one' });
-    await connection.clock.sleep(againMs, connection.signal);
+    await connection.clock.sleep(reconnectMs, connection.signal);
   }
 }
 
@@ -71,14 +71,14 @@ async function* recordsOf(answer: Answer, place: Place): AsyncGenerator<RunRecor
       for (const { event, id, data } of messages.splice(0)) {
         if (id !== undefined) place.lastId = id;
         if (event === 'end') return (JSON.parse(data) as { reason: string }).reason;
-        // Oldest first, as they would have come.
+        // Oldest first, in the order of events.
         if (event === 'snapshot')
           yield* (JSON.parse(data) as { runs: unknown[] }).runs.reverse().map(parseRunRecord);
         else if (event === 'run') yield parseRunRecord(JSON.parse(data));
       }
     }
   } catch (error) {
-    // What the reader of the records throws does not come here.
+    // Errors of the consumer of this generator do not arrive here.
     const failure = connectionFailure(error, new URL('http://daemon'));
     if (!failure.retryable) throw failure;
   }

@@ -6,7 +6,7 @@ import type { AcceptedRun } from './upload/accepted-run.ts';
 import { headersOf, uploadBundle, uploadPath, type UploadOptions } from './upload/upload-bundle.ts';
 import type { Upload } from './upload/upload.ts';
 
-/** What publishing the bundle would do, as the daemon decides it now; nothing is published or kept. */
+/** Requests the daemon's plan for publishing the bundle. Nothing is published or stored. */
 export async function tryBundle(
   connection: Connection,
   pipelineId: string,
@@ -24,17 +24,17 @@ export async function tryBundle(
 }
 
 export interface PushOutcome extends AcceptedRun {
-  /** The record of the finished run; null if it was not waited for. */
+  /** The record of the finished run; null with `wait: false`. */
   run: RunRecord | null;
 }
 
 export interface PushOptions extends WaitOptions, UploadOptions {
-  /** False: returns as soon as the daemon has taken the bundle. */
+  /** false returns as soon as the daemon has accepted the bundle. */
   wait?: boolean;
   onAccepted?: (accepted: AcceptedRun) => void;
 }
 
-/** The same bundle is another upload for each channel. Pure. */
+/** Makes the idempotency key specific to the channel. Pure. */
 function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>): Upload {
   if (channel === undefined) return upload;
   const idempotencyKey = `${upload.idempotencyKey}.${channel}`;
@@ -44,13 +44,12 @@ function forChannel(upload: Upload, { channel }: Pick<UploadOptions, 'channel'>)
   return { ...upload, idempotencyKey, parts: { ...parts, only } };
 }
 
-/** A daemon whose queue is in memory may forget a run once when it is restarted, and hardly more often. */
+/** A restart of a daemon with an in-memory queue loses the run. More restarts than this are unlikely. */
 const maxUploads = 4;
 
 /**
- * Uploads a bundle and waits until its run has ended; whether it succeeded, `run.status` says. A run that the
- * daemon has forgotten is uploaded again. Throws `run_unfinished` if the run has not ended in time, and what
- * `uploadBundle` throws.
+ * Uploads a bundle and waits until its run has ended. `run.status` is the outcome. Uploads again if the
+ * daemon has lost the run. Throws `run_unfinished` if the run has not ended in time, and like `uploadBundle`.
  */
 export async function pushUpload(
   connection: Connection,

@@ -4,8 +4,8 @@ import type { RunRecord } from './generated/api-types.ts';
 type Unknown = Record<string, unknown>;
 
 /**
- * The record of a run as a daemon answers it, with the fields that every reader of a record relies on. Throws
- * `unexpected_answer` if one of them is missing: a broken or hostile daemon sends what it likes. Pure.
+ * Validates a run record of a daemon, as far as callers rely on its fields. Throws `unexpected_answer` if one
+ * is missing, because a broken or hostile daemon may send anything. Pure.
  */
 export function parseRunRecord(body: unknown): RunRecord {
   const fault = isObject(body) ? faultOf(body) : 'the answer';
@@ -15,7 +15,7 @@ export function parseRunRecord(body: unknown): RunRecord {
   });
 }
 
-/** The first field that is not what it has to be; null if there is none. */
+/** The name of the first invalid field; null if there is none. */
 function faultOf(record: Unknown): string | null {
   for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
     if (typeof record[name] !== 'string') return name;

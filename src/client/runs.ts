@@ -4,7 +4,11 @@ import type { Connection } from './http/connection.ts';
 import { parseRunRecord } from './run-record.ts';
 import { acceptedRun, type AcceptedRun } from './upload/accepted-run.ts';
 
-/** Which runs are meant; left out: all of the token's pipelines. */
+/*
+ * Requests about runs and pipelines.
+ */
+
+/** Selects runs. Default: all runs of the token's pipelines. */
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
@@ -14,16 +18,16 @@ export interface RunFilter {
   q?: string;
 }
 
-const mostOnAPage = 500;
+const maxPageSize = 500;
 
-/** The retained runs, newest first, page by page: at most `limit` of them. */
+/** Yields up to `limit` retained runs, newest first, requesting page by page. */
 export async function* listRuns(
   connection: Connection,
   { pipelines, status, since, q }: RunFilter,
   limit: number,
 ): AsyncGenerator<RunRecord> {
   const query = {
-    limit: String(Math.min(limit, mostOnAPage)),
+    limit: String(Math.min(limit, maxPageSize)),
     pipeline: pipelines?.join(','),
     status,
     since,
@@ -44,14 +48,14 @@ export async function showRun(connection: Connection, runId: string): Promise<Ru
   return parseRunRecord((await connection.askJson({ path: runPath(runId) })).body);
 }
 
-/** Cancels a run and returns its record: one that runs is still being stopped then. */
+/** Cancels a run and returns its record. A started run may still be stopping. */
 export async function cancelRun(connection: Connection, runId: string): Promise<RunRecord> {
   const path = await actionPath(connection, runId, 'cancel');
   return parseRunRecord((await connection.askJson({ method: 'POST', path })).body);
 }
 
 /**
- * Tries a run now that waits for its next try, and returns its record. Throws `run_not_found` and
+ * Starts the next try of a waiting run immediately, and returns its record. Throws `run_not_found` and
  * `run_finished`.
  */
 export async function retryRun(connection: Connection, runId: string): Promise<RunRecord> {
@@ -60,8 +64,8 @@ export async function retryRun(connection: Connection, runId: string): Promise<R
 }
 
 /**
- * Repeats a run that has ended, with the bundle that the daemon still has of it, and returns the new run. Any
- * number of tries make one run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
+ * Repeats an ended run with the bundle that the daemon still has, and returns the new run. All tries make one
+ * run. Throws `run_not_found`, `run_not_finished` and `bundle_gone`.
  */
 export async function rerunRun(connection: Connection, runId: string): Promise<AcceptedRun> {
   const path = await actionPath(connection, runId, 'rerun');
@@ -69,19 +73,20 @@ export async function rerunRun(connection: Connection, runId: string): Promise<A
 }
 
 export interface WaitOptions {
-  /** In milliseconds; left out: as long as it takes. */
+  /** In milliseconds. Default: no timeout. */
   timeoutMs?: number;
-  /** Gets every record that is seen until the run has ended. */
+  /** Called with every received record until the run has ended. */
   onRecord?: (run: RunRecord) => void;
 }
 
-const mostSeconds = 30;
-/** A daemon that stops answers at once; asking it again and again would be no waiting. */
-const shortestWaitMs = 1000;
+const maxWaitSeconds = 30;
+/** The minimum polling interval, because a stopping daemon responds immediately. */
+const minPollMs = 1000;
 
 /**
- * The record of the run once it has ended. The daemon holds each answer for half a minute, which every proxy
- * bears. Throws `run_unfinished` if the run has not ended in time, and `run_not_found`.
+ * Waits until the run has ended and returns its record. Uses long polling: the daemon holds each response for
+ * up to half a minute, which proxies tolerate. Throws `run_unfinished` if the run has not ended in time, and
+ * `run_not_found`.
  */
 export async function waitForRun(
   connection: Connection,
@@ -90,8 +95,8 @@ export async function waitForRun(
 ): Promise<RunRecord> {
   const { clock, signal } = connection;
   const deadline = clock.monotonic() + timeoutMs;
-  // Well within what an answer may take.
-  const waitSeconds = Math.min(mostSeconds, Math.floor(connection.answerMs / 2000));
+  // At most half of the response timeout.
+  const waitSeconds = Math.min(maxWaitSeconds, Math.floor(connection.answerMs / 2000));
   for (;;) {
     const asked = clock.monotonic();
     const wait = Math.max(0, Math.min(waitSeconds, Math.ceil((deadline - asked) / 1000)));
@@ -108,7 +113,7 @@ export async function waitForRun(
           hint: 'it goes on without you: look at it later, by its id',
         },
       );
-    if (now - asked < shortestWaitMs) await clock.sleep(shortestWaitMs, signal);
+    if (now - asked < minPollMs) await clock.sleep(minPollMs, signal);
   }
 }
 

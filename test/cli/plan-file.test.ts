@@ -191,11 +191,11 @@ t.test('a plan that was edited, is cut short, of another version or none at all 
   const cases: [text: string, told: RegExp][] = [
     [text.replace('"force": false', '"force": true'), /edited/],
     [text.replace('"a.txt"', '"x.txt"'), /edited/],
-    [text.replace('"schema_version": 2', '"schema_version": 3'), /of version 3, for catalogs of version 4/],
-    [text.replace('"catalog_version": 4', '"catalog_version": 5'), /of version 2, for catalogs of version 5/],
+    [text.replace('"schema_version": 2', '"schema_version": 3'), /has version 3 for catalogs of version 4/],
+    [text.replace('"catalog_version": 4', '"catalog_version": 5'), /has version 2 for catalogs of version 5/],
     [text.slice(0, -40), /not JSON/],
-    ['[]', /not a plan/],
-    ['{"kind": "run"}', /not a plan/],
+    ['[]', /not a waybill plan/],
+    ['{"kind": "run"}', /not a waybill plan/],
     ['', /not JSON/],
   ];
   for (const [content, told] of cases) {

@@ -192,7 +192,7 @@ t.test('mistakes are usage errors with a remedy, and nothing is written', async 
 t.test('an empty directory, secrets and a mistaken manifest fail with the file', async (t) => {
   const { cwd, waybill } = layOut(t);
   mkdirSync(path.join(cwd, 'empty'));
-  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /holds no file to publish/ });
+  t.match(await waybill(['publish', 'empty', 'www']), { status: 1, stdout: /has no files to publish/ });
   writeFileSync(path.join(cwd, 'site/.env'), 'TOKEN=1');
   t.match(await waybill(['publish', 'site', 'www']), {
     status: 1,

@@ -187,7 +187,7 @@ for (const driver of ['embedded', 'bullmq'] as const)
       const ended = await command(place, 'redeliver', '--url', second.url);
       if (ended.status === 0) break;
       // The claim of the process that was killed has to expire first.
-      if (!ended.stderr.includes('are being sent again already')) throw new Error(ended.stderr);
+      if (!ended.stderr.includes('are already being redelivered')) throw new Error(ended.stderr);
       await new Promise((resolve) => setTimeout(resolve, 1_000));
     }
     const taken = hook.received.filter(({ status }) => status === 204);

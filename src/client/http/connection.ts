@@ -4,20 +4,24 @@ import { exchange, type Answer, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 import { defaultPatience, persist, type Patience } from './persist.ts';
 
-/** Where the daemon is, who calls, and how patiently. Times in milliseconds. */
+/*
+ * Requests to a daemon, with authentication, timeouts and retries.
+ */
+
+/** Times are in milliseconds. */
 export interface ConnectionOptions {
-  /** With the base path of the daemon, if it has one. */
+  /** The URL of the daemon, including its base path if it has one. */
   url: string | URL;
   /** The value of one of the daemon's `upload_tokens`. */
   token?: string;
-  /** Ends everything that is under way; its reason is thrown. */
+  /** Aborts all requests. They throw its reason. */
   signal?: AbortSignal;
   patience?: Partial<Patience>;
-  /** How long a body may stand still, in either direction; 60 s by default. */
+  /** The timeout without progress of a body, in either direction. Default: 60 s. */
   idleMs?: number;
-  /** How long an answer may take once the request is sent; five minutes by default. */
+  /** The timeout for the response after the request was sent. Default: 5 minutes. */
   answerMs?: number;
-  /** Called before each pause after a failure that may pass. */
+  /** Called before each pause after a transient failure. */
   onRetry?: (failure: WaybillError, pauseMs: number) => void;
   clock?: Clock;
   random?: () => number;
@@ -25,11 +29,11 @@ export interface ConnectionOptions {
 
 export interface Ask {
   method?: Method;
-  /** Below the URL of the daemon, or, with a slash before it, below its host. */
+  /** Relative to the URL of the daemon or, with a leading slash, to its host. */
   path: string;
   query?: Readonly<Record<string, string | undefined>>;
   headers?: Readonly<Record<string, string>>;
-  /** Opened anew for each try. */
+  /** Called for each try. */
   body?: () => AsyncIterable<Uint8Array>;
   idleMs?: number;
 }
@@ -39,25 +43,24 @@ export interface JsonAnswer {
   body: unknown;
 }
 
-/** Requests. */
 export interface Requests {
-  /** The answer with a status of 2xx. Whoever gets it reads it or closes it. */
+  /** Returns a response with a 2xx status. The caller must read or close it. */
   ask(ask: Ask): Promise<Answer>;
-  /** The same with its body, as JSON: a body that is cut short is a failure that may pass. */
+  /** Returns the body as JSON. A truncated body is a transient failure. */
   askJson(ask: Ask): Promise<JsonAnswer>;
 }
 
-/** Each of its requests is tried until it has an answer. */
+/** Retries each of its requests after transient failures. */
 export interface Connection extends Requests {
   clock: Clock;
   signal: AbortSignal | undefined;
-  /** How long an answer may take. */
+  /** The timeout for a response. */
   answerMs: number;
-  /** Does `work`, which sends each request once, again and again under the same rule. */
+  /** Retries `work` as a whole. The requests that it gets are not retried on their own. */
   patiently<T>(work: (requests: Requests) => Promise<T>): Promise<T>;
 }
 
-/** Throws `usage` if the URL is none of a daemon. */
+/** Throws `usage` if the URL is invalid. */
 export function openConnection(options: ConnectionOptions): Connection {
   const base = baseOf(options.url);
   const { token, signal, clock = systemClock, idleMs = 60_000, answerMs = 300_000 } = options;
@@ -112,7 +115,7 @@ export function openConnection(options: ConnectionOptions): Connection {
   };
 }
 
-/** A body that remembers its own failure, which is none of the connection and passes unchanged. */
+/** A request body that records its own failure, to distinguish it from a failure of the connection. */
 interface OwnBody {
   chunks: AsyncIterable<Uint8Array>;
   failure: () => { error: unknown } | null;

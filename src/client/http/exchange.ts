@@ -7,16 +7,16 @@ import { onAbort } from '../../core/on-abort.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
 
-/** One request. Times in milliseconds. */
+/** One request. Times are in milliseconds. */
 export interface Exchange {
   method: Method;
   url: URL;
   headers: Readonly<Record<string, string>>;
-  /** Sent in chunks once the server wants it; null: no body. */
+  /** Sent in chunks after the server has accepted the headers; null for no body. */
   body: AsyncIterable<Uint8Array> | null;
-  /** How long a body, in either direction, may stand still. */
+  /** The timeout without progress of a body, in either direction. */
   idleMs: number;
-  /** How long the head of the answer may take once the request is sent. */
+  /** The timeout for the response headers after the request was sent. */
   answerMs: number;
   signal: AbortSignal | undefined;
   clock: Clock;
@@ -25,22 +25,22 @@ export interface Exchange {
 export interface Answer {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** The body, once. Closes the connection when it is left. */
+  /** Streams the body. Call it at most once. Closes the connection when the iteration ends. */
   read(): AsyncGenerator<Uint8Array>;
   /** Closes the connection. */
   close(): void;
 }
 
-/** A server that does not know `Expect: 100-continue` says nothing; curl waits as long. */
+/** How long to wait for a server that ignores `Expect: 100-continue`. curl waits as long. */
 const continueMs = 1000;
-/** How long connecting may take, TLS included. */
+/** The timeout for connecting, including TLS. */
 const connectMs = 30_000;
 
 /**
- * Sends a request on a connection of its own and resolves with the head of the answer. `node:http` and not
- * `fetch`, which cannot ask before it sends a body, and loses an answer that comes while it sends. Rejects
- * with the error of the connection, of the body, or the reason of `signal`; a connection that stands still is
- * closed with `connection_lost`.
+ * Sends a request on a new connection and resolves with the response headers. Uses `node:http`, because
+ * `fetch` does not support `Expect: 100-continue` and loses a response that arrives while the body is being
+ * sent. Rejects with the error of the connection or the body, or the reason of `signal`. A stalled connection
+ * fails with `connection_lost`.
  */
 export async function exchange(options: Exchange): Promise<Answer> {
   const { method, url, headers, body, signal, clock } = options;
@@ -82,15 +82,15 @@ export async function exchange(options: Exchange): Promise<Answer> {
 async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage> {
   const answered = new Promise<http.IncomingMessage>((resolve, reject) => {
     request.once('response', resolve);
-    // For good: an error that comes after the answer must not end the process.
+    // The listener stays: an error after the response must not end the process.
     request.on('error', reject);
     request.once('close', () => reject(new Error('the connection was closed without an answer')));
   });
-  answered.catch(() => undefined); // Whoever feeds the request waits for it later.
+  answered.catch(() => undefined); // Handled later, after the body was sent.
   return answered;
 }
 
-/** Sends the body until it ends, an answer comes, or the connection fails. Throws the body's own error. */
+/** Sends the body until it ends, a response arrives or the connection fails. Throws the body's error. */
 async function feed(
   request: http.ClientRequest,
   answered: Promise<http.IncomingMessage>,
@@ -136,20 +136,20 @@ async function* bytesOf(
 }
 
 interface Watchdog {
-  /** From now on so many milliseconds may pass before the next call. */
+  /** Restarts the timeout: fails if `ms` milliseconds pass before the next call. */
   within(ms: number, otherwise: string, code?: 'connection_lost' | 'daemon_unreachable'): void;
   stop(): void;
 }
 
-function watchdog(clock: Clock, bite: (error: WaybillError) => void): Watchdog {
+function watchdog(clock: Clock, onTimeout: (error: WaybillError) => void): Watchdog {
   let timer: Timer | null = null;
   let [deadline, isStopped] = [0, false];
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
-  // One timer that looks again, since a body of a gigabyte has a hundred thousand chunks.
-  const look = (): void => {
+  // A single timer that checks the deadline, because a body of 1 GiB has a hundred thousand chunks.
+  const check = (): void => {
     const leftMs = deadline - clock.monotonic();
-    if (leftMs > 0) timer = clock.timeout(Math.ceil(leftMs), look);
-    else bite(late());
+    if (leftMs > 0) timer = clock.timeout(Math.ceil(leftMs), check);
+    else onTimeout(late());
   };
   return {
     within(ms, otherwise, code = 'connection_lost') {
@@ -159,7 +159,7 @@ function watchdog(clock: Clock, bite: (error: WaybillError) => void): Watchdog {
       late = () => new WaybillError(code, `${otherwise} for ${Math.ceil(ms / 1000)} s`);
       if (!isSooner) return;
       timer?.cancel();
-      timer = clock.timeout(ms, look);
+      timer = clock.timeout(ms, check);
     },
     stop() {
       isStopped = true;

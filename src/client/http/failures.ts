@@ -16,10 +16,10 @@ const unreachable = new Set([
 const certificate =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/;
 
-/** What a proxy says when the server behind it is away or busy. */
-const passing: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
+/** Statuses of a proxy whose server is unreachable or busy. */
+const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
-/** What a failed connection means: a `WaybillError` of the client's codes. Pure. */
+/** Converts the error of a connection to a `WaybillError`. Pure. */
 export function connectionFailure(thrown: unknown, { origin }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message } = asSystemError(thrown);
@@ -43,12 +43,12 @@ export function connectionFailure(thrown: unknown, { origin }: URL): WaybillErro
   });
 }
 
-/** The cause of an `upload_too_large` that does not come from the daemon: one request was too long. */
+/** The cause of an `upload_too_large` from a proxy, which limits the size of a single request. */
 export class BodyTooLong extends Error {
   override name = 'BodyTooLong';
 }
 
-/** The error that an answer other than 2xx stands for. Reads its body. */
+/** Converts a response with a status other than 2xx to an error. Reads its body. */
 export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
   const afterMs = parseRetryAfter(headers['retry-after'], now);
@@ -66,7 +66,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
     return new WaybillError(known, message, { ...patience, ...hint, findings });
   }
   const said = `${url.origin}${url.pathname} answers ${status}, and not as waybill does`;
-  if (passing.has(status))
+  if (transientStatuses.has(status))
     return new WaybillError('connection_lost', said, {
       ...patience,
       hint: 'a proxy in front of the daemon says that it is away or busy',
@@ -85,7 +85,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   });
 }
 
-/** What a problem says: what is wrong, without the hint that its detail ends with, and the hint. Pure. */
+/** Splits the detail of a problem into the message and the hint at its end. Pure. */
 export function saidIn({ detail, hint }: Pick<Problem, 'detail' | 'hint'>): {
   message: string;
   hint?: string;
@@ -95,10 +95,10 @@ export function saidIn({ detail, hint }: Pick<Problem, 'detail' | 'hint'>): {
   return { message: detail.endsWith(end) ? detail.slice(0, -end.length) : detail, hint };
 }
 
-/** More is no answer of the daemon. */
+/** Larger than any response of the daemon. */
 const maxAnswerBytes = 256 * 2 ** 20;
 
-/** Throws `unexpected_answer` if the body is larger than any of the daemon's. */
+/** Reads the body. Throws `unexpected_answer` if it exceeds `maxAnswerBytes`. */
 export async function textOf(answer: Answer): Promise<string> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -121,7 +121,7 @@ function problemIn(type: string | undefined, text: string): Problem | null {
 }
 
 function asSystemError(thrown: unknown): { code: string; message: string } {
-  // A host with several addresses fails with all of their errors.
+  // For a host with several addresses, the error has one error per address.
   const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
   if (!(error instanceof Error)) return { code: '', message: String(error) };
   return {

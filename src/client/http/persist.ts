@@ -1,13 +1,13 @@
 import type { Clock } from '../../core/clock.ts';
 import { hasCode, WaybillError } from '../../core/errors.ts';
 
-/** How long a client goes on trying. Times in milliseconds. */
+/** How long a client retries. Times are in milliseconds. */
 export interface Patience {
-  /** From the first failure on. */
+  /** The total time, counted from the first failure. */
   forMs: number;
-  /** At least so many tries, however long each of them takes. */
+  /** The minimum number of tries, regardless of their duration. */
   tries: number;
-  /** Upper bound of the first pause; it doubles with each try up to `capMs`. */
+  /** The upper bound of the first pause. It doubles with each try up to `capMs`. */
   baseMs: number;
   capMs: number;
 }
@@ -18,7 +18,7 @@ export interface Persistence {
   patience: Patience;
   clock: Clock;
   signal: AbortSignal | undefined;
-  /** Whether the daemon has answered anything yet. */
+  /** Whether the daemon has responded before. */
   wasReached: () => boolean;
   onRetry: ((failure: WaybillError, pauseMs: number) => void) | undefined;
   /** A number in [0, 1). */
@@ -26,9 +26,9 @@ export interface Persistence {
 }
 
 /**
- * Runs `work` again as long as it fails with an error that may pass: after the time that the server asks for,
- * if it does, and a pause of full jitter. Where nothing was ever reached, the URL is more likely wrong than
- * the daemon away, and only `tries` tries are made. Throws the last failure, or the reason of `signal`.
+ * Retries `work` while it fails with a transient error. Each pause is the time that the server requests, if
+ * any, plus full jitter. If the daemon was never reached, the URL is probably wrong, so only `tries` tries
+ * are made. Throws the last error, or the reason of `signal`.
  */
 export async function persist<T>(options: Persistence, work: () => Promise<T>): Promise<T> {
   const { patience, clock, signal, random } = options;

@@ -1,26 +1,26 @@
 import type { Pieces } from './upload.ts';
 
-/** Some bytes of an archive, in memory until they have arrived. */
+/** A part of an archive, kept in memory until the daemon has received it. */
 export interface Chunk {
-  /** Places in the archive, in bytes. */
+  /** Offsets in the archive, in bytes. */
   start: number;
   end: number;
-  /** The archive ends with it. */
+  /** Whether the archive ends with this chunk. */
   isLast: boolean;
   bytes: Uint8Array;
-  /** What had been read of the archive's `readBytes` before it, and with it. */
+  /** How much of the archive's `readBytes` was read before this chunk, and including it. */
   readStart: number;
   readEnd: number;
 }
 
 /**
- * Reads an archive chunk by chunk. The chunk that was read last is kept: what a lost connection swallowed of
- * it is sent again without packing the archive anew.
+ * Reads an archive chunk by chunk. Keeps the latest chunk, so that it can be sent again after a lost
+ * connection without packing the archive again.
  */
 export interface ArchiveReader {
   /**
-   * The chunk in which the byte at `offset` is; at the end of the archive, one without it. Null if the
-   * archive is shorter. Throws what opening and reading throw.
+   * The chunk with the byte at `offset`, or the last chunk if `offset` is the end of the archive. null if the
+   * archive is shorter. Throws the errors of opening and reading.
    */
   at(offset: number): Promise<Chunk | null>;
   close(): Promise<void>;
@@ -38,7 +38,7 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
     if (open !== null && of?.isLast !== true) await open.return?.();
   }
 
-  /** What comes next and has bytes; null at the end. */
+  /** The next non-empty piece; null at the end. */
   async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
     for (;;) {
       const next = await from.next();
@@ -58,11 +58,15 @@ export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number
       rest = taken < piece.byteLength ? piece.subarray(taken) : null;
       length += taken;
     }
-    // Whether it is the last one has to be known when it is sent.
+    // Reads ahead, because it must be known whether this chunk is the last one when it is sent.
     rest ??= await pull(from);
     return {
-      ...{ start, end: start + length, isLast: rest === null, bytes: buffer.subarray(0, length) },
-      ...{ readStart, readEnd: read },
+      start,
+      end: start + length,
+      isLast: rest === null,
+      bytes: buffer.subarray(0, length),
+      readStart,
+      readEnd: read,
     };
   }
 

@@ -3,22 +3,29 @@ import type { MissingFiles } from '../generated/api-types.ts';
 import type { Connection } from '../http/connection.ts';
 import type { Parts, Upload } from './upload.ts';
 
-/** An archive that leaves out what the daemon has. */
+/*
+ * Sends only the files that the daemon does not have.
+ */
+
+/** An archive without the files that the daemon has. */
 export interface MissingPart {
   upload: Upload;
   /** Digest of its manifest. */
   manifest: string;
-  /** Files that are sent, of how many, and their bytes. */
+  /** The number and total size of the files to send. */
   files: number;
   bytes: number;
+  /** The number and total size of all files of the bundle. */
   ofFiles: number;
   ofBytes: number;
 }
 
-/** Below this a request more costs as much as it spares. */
-const leastBytes = 64 << 10;
+/** For smaller bundles, the additional request costs as much as it saves. */
+const minBytes = 64 << 10;
 
-/** Of a daemon that keeps nothing or is older, and of a proxy that takes no manifest of this length. */
+/**
+ * Errors of a daemon that is older or keeps no files, and of a proxy that rejects a manifest of this size.
+ */
 const refusals: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
@@ -26,7 +33,7 @@ const refusals: readonly ErrorCode[] = [
   'upload_too_large',
 ];
 
-/** The part of a bundle that the daemon does not have; null where that is to be sent whole. */
+/** The part of a bundle that the daemon does not have; null if the whole bundle should be sent. */
 export async function missingPart(
   connection: Connection,
   pipelineId: string,
@@ -42,7 +49,7 @@ export async function missingPart(
 }
 
 function isWorthAsking({ bytes, manifest }: Parts): boolean {
-  return bytes >= leastBytes && bytes > 2 * manifest.byteLength;
+  return bytes >= minBytes && bytes > 2 * manifest.byteLength;
 }
 
 async function ask(

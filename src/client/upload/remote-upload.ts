@@ -5,32 +5,32 @@ import type { AcceptedRun } from './accepted-run.ts';
 import type { Upload } from './upload.ts';
 
 /*
- * The requests of tus 1.0, and what the daemon has beside it. Each names the key of the bundle, so that a
- * balancer can keep them together.
+ * The requests of resumable uploads: tus 1.0 and the daemon's extensions. Each has the key of the bundle, so
+ * that a load balancer can route them to the same daemon.
  */
 
 const version = { 'tus-resumable': '1.0.0' };
-/** The name in `Upload-Metadata` under which an archive says which one it is. */
+/** The key in `Upload-Metadata` for the fingerprint of the archive. */
 const fingerprintName = 'archive';
 
-/** Where the uploads of a bundle are. */
+/** Identifies the uploads of a bundle. */
 export interface UploadPlace {
   pipelineId: string;
   key: string;
 }
 
-/** An upload that the daemon has. */
+/** A partial upload in the daemon. */
 export interface RemoteUpload {
   id: string;
-  /** Where to go on. */
+  /** The offset at which to continue. */
   offset: number;
-  /** Null: it is told with the last byte. */
+  /** null if the length will be sent with the last byte. */
   length: number | null;
 }
 
 /**
- * What the daemon has of this very archive, from an earlier process or a lost answer: an upload to go on
- * with, or the run that it has become. A run that has failed, or is forgotten, is none.
+ * Finds the upload of this archive that an earlier process started or whose response was lost: a partial
+ * upload to resume, or its run. null if there is none, or its run has failed or is unknown.
  */
 export async function findUpload(
   requests: Requests,
@@ -48,7 +48,7 @@ export async function findUpload(
   return null;
 }
 
-/** What tells that an archive leaves files out; `partial`: the digest of its manifest. */
+/** The header for an archive without all files. `partial` is the digest of its manifest. */
 export function partialHeader(partial: string | null | undefined): Record<string, string> {
   return partial == null ? {} : { 'waybill-partial': partial };
 }
@@ -63,7 +63,7 @@ async function isAlive(requests: Requests, runId: string): Promise<boolean> {
   }
 }
 
-/** Begins an upload. */
+/** Creates an upload. */
 export async function createUpload(
   requests: Requests,
   place: UploadPlace,
@@ -93,7 +93,7 @@ export async function createUpload(
     },
   });
   answer.close();
-  // Its path is built anew: a proxy may have another prefix than the daemon knows of.
+  // Only the id is used, because a proxy may serve the daemon under another path.
   const id = answer.headers.location?.split('/').at(-1);
   if (id === undefined || id === '')
     throw new WaybillError('unexpected_answer', 'the daemon began an upload and does not say where');
@@ -101,10 +101,10 @@ export async function createUpload(
 }
 
 /**
- * Where an upload stands, once a request that may still be sending it has ended; or the run that it has
- * become. Throws `upload_locked` while it is handed to the queue.
+ * The state of an upload, or its run. HEAD first ends a request that may still be sending it. Throws
+ * `upload_locked` while the daemon is processing it.
  */
-export async function standingOf(
+export async function claimUpload(
   requests: Requests,
   place: UploadPlace,
   id: string,
@@ -114,7 +114,7 @@ export async function standingOf(
   try {
     (await requests.ask({ ...ask, method: 'HEAD' })).close();
   } catch (error) {
-    // An answer without a body says too little: GET, which disturbs nothing, says the rest.
+    // A response to HEAD has no body with details. GET, which has no side effects, returns them.
     if (!hasCode(error, 'unexpected_answer')) throw error;
     isFree = false;
   }
@@ -123,7 +123,7 @@ export async function standingOf(
   throw new WaybillError('upload_locked', 'the daemon is still busy with what it has got');
 }
 
-/** The same, and disturbs nobody: whoever sends it may go on. */
+/** The state of an upload, or its run, without ending a request that is sending it. */
 export async function lookAt(
   requests: Requests,
   place: UploadPlace,
@@ -134,16 +134,16 @@ export async function lookAt(
   return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
 }
 
-/** Bytes of an archive, and where they belong. */
+/** A range of bytes of an archive. */
 export interface Portion {
   offset: number;
   bytes: number;
   body: () => AsyncIterable<Uint8Array>;
-  /** Of the archive, with its last portion, if that is not known yet. */
+  /** The length of the archive, set with its last portion if the daemon does not know it yet. */
   length: number | null;
 }
 
-/** Sends more of an upload; its run, where that was the last of it. */
+/** Sends a portion of an upload. Returns its run after the last portion, and null before. */
 export async function sendPortion(
   requests: Requests,
   place: UploadPlace,
@@ -170,7 +170,7 @@ export async function sendPortion(
   return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
 }
 
-/** Nobody fails for it. */
+/** The position in the queue; null if the request fails, because it is only informative. */
 async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
   try {
     return ((await requests.askJson(ask)).body as PartialUpload).position;

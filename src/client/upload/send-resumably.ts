@@ -7,14 +7,14 @@ import {
   createUpload,
   findUpload,
   lookAt,
+  claimUpload,
   sendPortion,
-  standingOf,
   type RemoteUpload,
   type UploadPlace,
 } from './remote-upload.ts';
 import { piecesOf, type Upload } from './upload.ts';
 
-/** The daemon takes no upload in several requests, or loses it again and again: why. */
+/** Thrown if the daemon does not support resumable uploads or keeps losing this one. */
 export class NotResumable extends Error {
   override name = 'NotResumable';
   readonly reason: WaybillError;
@@ -25,7 +25,7 @@ export class NotResumable extends Error {
   }
 }
 
-/** Of an older daemon, one that has them switched off, one without the room, or a proxy before it. */
+/** Errors of a daemon without resumable uploads or without space for them, and of a proxy in front of it. */
 const refusals: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
@@ -33,14 +33,14 @@ const refusals: readonly ErrorCode[] = [
   'unsupported_tus_version',
   'upload_too_large',
 ];
-/** What an archive is refused for that was put together of what does not belong together. */
+/** Errors of an archive whose portions do not belong together. */
 const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
 
-const mostBeginnings = 5;
-/** Between two looks at what somebody else sends. */
+const maxStarts = 5;
+/** The polling interval while another client sends the upload. */
 const watchMs = 1000;
-/** No proxy refuses less. */
-const leastPortion = 64 << 10;
+/** Small enough for any proxy. */
+const minPortionBytes = 64 << 10;
 const pieceBytes = 64 << 10;
 
 const isAny = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
@@ -48,18 +48,18 @@ const isAny = (error: unknown, codes: readonly ErrorCode[]): error is WaybillErr
 
 export interface ResumableOptions {
   chunkBytes: number;
-  /** Whether to wait for room among the daemon's partial uploads, rather than to be `NotResumable`. */
+  /** Whether to wait if too many partial uploads are open, instead of throwing `NotResumable`. */
   isPatient: boolean;
-  /** Of the manifest of an archive that leaves files out; null: it is whole. */
+  /** The digest of the manifest, for an archive without all files; null for a complete one. */
   partial?: string | null;
   channel?: string | undefined;
 }
 
 /**
- * Uploads an archive in several requests, each of at most a chunk, and goes on where the daemon says that it
- * is after a lost connection or an earlier process that was ended. Failures are tried again as those of any
- * request, with patience anew whenever more has arrived. Throws `NotResumable`, and what an upload in one
- * request is refused with.
+ * Uploads an archive in several requests of at most one chunk each. After a lost connection or a killed
+ * process, continues at the offset that the daemon reports. Transient failures are retried, and the retry
+ * limits restart whenever more bytes have arrived. Throws `NotResumable`, and the errors of an upload in one
+ * request.
  */
 export async function sendResumably(
   connection: Connection,
@@ -74,19 +74,23 @@ export async function sendResumably(
   const onSent = meter(pieces.onSent);
   let wasDamaged = false;
   try {
-    for (let beginnings = 1; ; beginnings += 1) {
+    for (let starts = 1; ; starts += 1) {
       const begun = await begin(connection, place, {
-        ...{ size: upload.size, fingerprint, isPatient, partial, channel },
+        size: upload.size,
+        fingerprint,
+        isPatient,
+        partial,
+        channel,
       });
       if ('runId' in begun) return begun;
       const sending = new Sending(connection, place, begun, { reader, onSent });
       try {
         return await sending.send();
       } catch (error) {
-        // A daemon may have lost some of it in a power failure, or we go on with what another made.
+        // The daemon may have lost bytes in a power failure, or another client sent different ones.
         const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
         const isGone = hasCode(error, 'upload_not_found');
-        if (isGone && beginnings === mostBeginnings) throw new NotResumable(error as WaybillError);
+        if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);
         if (!isDamaged && !isGone) throw error;
         wasDamaged ||= isDamaged;
       }
@@ -134,19 +138,19 @@ async function begin(
   });
 }
 
-/** Tells how much of the archive was sent, which only grows. */
-function meter(tell: ((bytes: number) => void) | undefined): (reached: number) => void {
-  let told = 0;
+/** Reports progress as increments, without counting resent bytes twice. */
+function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number) => void {
+  let reported = 0;
   return (reached) => {
-    if (reached <= told) return;
-    tell?.(reached - told);
-    told = reached;
+    if (reached <= reported) return;
+    onBytes?.(reached - reported);
+    reported = reached;
   };
 }
 
-/** One upload that is being sent. */
+/** The state of one resumable upload. */
 class Sending {
-  /** It does not consist of one process's bytes that arrived one after another. */
+  /** Whether the upload was interrupted or started by another process, so that it may be damaged. */
   wasContinued: boolean;
   readonly #connection: Connection;
   readonly #place: UploadPlace;
@@ -154,15 +158,15 @@ class Sending {
   readonly #reader: ArchiveReader;
   readonly #onSent: (reached: number) => void;
   #offset: number;
-  /** Where it has ever been. */
+  /** The largest offset so far. */
   #furthest: number;
   #isLengthKnown: boolean;
-  /** Whether the daemon says so, and nothing was sent since. */
+  /** Whether `#offset` is the daemon's offset. */
   #isOffsetKnown = true;
-  /** Somebody else has taken the upload over: as long as that gets further, we would only be in its way. */
+  /** Whether another client is sending the upload. This client waits while the other makes progress. */
   #isContested = false;
-  /** Bytes of the largest request that may pass. */
-  #mostBytes = Infinity;
+  /** The maximum size of a request, lowered if a proxy rejects one as too large. */
+  #maxRequestBytes = Infinity;
 
   constructor(
     connection: Connection,
@@ -188,7 +192,7 @@ class Sending {
     }
   }
 
-  /** Ends when something was reached, since patience begins anew with each step. */
+  /** Returns after any progress, because the retry limits restart with each step. */
   async #step(requests: Requests): Promise<AcceptedRun | null> {
     if (this.#isContested) {
       const seen = await lookAt(requests, this.#place, this.#id);
@@ -200,11 +204,11 @@ class Sending {
       this.#isContested = false;
     }
     if (!this.#isOffsetKnown) {
-      const standing = await standingOf(requests, this.#place, this.#id);
-      if ('runId' in standing) return standing;
+      const claimed = await claimUpload(requests, this.#place, this.#id);
+      if ('runId' in claimed) return claimed;
       this.#isOffsetKnown = true;
-      this.#isLengthKnown = standing.length !== null;
-      if (this.#reach(standing.offset)) return null;
+      this.#isLengthKnown = claimed.length !== null;
+      if (this.#reach(claimed.offset)) return null;
     }
     const chunk = await this.#reader.at(this.#offset);
     if (chunk === null) throw shorter(this.#offset);
@@ -214,7 +218,7 @@ class Sending {
 
   async #sendOf(requests: Requests, chunk: Chunk): Promise<AcceptedRun | null> {
     const offset = this.#offset;
-    const bytes = Math.min(chunk.end - offset, this.#mostBytes);
+    const bytes = Math.min(chunk.end - offset, this.#maxRequestBytes);
     const isLast = chunk.isLast && offset + bytes === chunk.end;
     this.#isOffsetKnown = false;
     try {
@@ -224,15 +228,15 @@ class Sending {
         body: () => this.#bodyOf(chunk, offset, bytes),
         length: isLast && !this.#isLengthKnown ? chunk.end : null,
       });
-      // The last one without a run has to be looked after.
+      // If the last portion returned no run, the next step requests the state.
       this.#isOffsetKnown = !isLast;
       if (!isLast) this.#reach(offset + bytes);
       return run;
     } catch (error) {
       this.wasContinued = true;
       this.#isContested = hasCode(error, 'upload_locked');
-      if (error instanceof WaybillError && error.cause instanceof BodyTooLong && bytes > leastPortion) {
-        this.#mostBytes = Math.max(leastPortion, Math.floor(bytes / 2));
+      if (error instanceof WaybillError && error.cause instanceof BodyTooLong && bytes > minPortionBytes) {
+        this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
         return null;
       }
       if (!hasCode(error, 'upload_offset_conflict')) throw error;
@@ -249,7 +253,7 @@ class Sending {
     }
   }
 
-  /** Goes on from there; whether that is further than it ever was. */
+  /** Continues at this offset. Returns whether it is the largest so far. */
   #reach(offset: number): boolean {
     const isFurther = offset > this.#furthest;
     this.#offset = offset;
@@ -258,12 +262,12 @@ class Sending {
   }
 }
 
-/** Of two that begin an upload of one key at once, one finds that it was replaced. */
+/** If two clients start an upload with one key concurrently, one of them finds its upload replaced. */
 function busy(cause: unknown): WaybillError {
   return new WaybillError('upload_locked', 'somebody else sends the same bundle', { cause });
 }
 
-/** What the daemon has is not of this archive. */
+/** The daemon has an upload of another archive. */
 function shorter(offset: number): WaybillError {
   return new WaybillError(
     'malformed_archive',

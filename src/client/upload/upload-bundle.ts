@@ -8,31 +8,31 @@ import type { Upload } from './upload.ts';
 
 export interface UploadOptions {
   /**
-   * Whether the archive is sent in several requests, which go on where they were after a lost connection:
-   * `auto`, if it is large and the daemon does so.
+   * Whether to send the archive in several requests, which can be resumed after a lost connection. `auto`,
+   * the default, does so for large archives if the daemon supports it.
    */
   resumable?: Resumable;
-  /** Of an upload in several requests: what one of them may have, and as much memory. 8 MiB by default. */
+  /** The maximum size of a request of a resumable upload, which is also its memory use. Default: 8 MiB. */
   chunkBytes?: number;
-  /** Publishes to this channel of the destinations that have it; without it, for everybody. */
+  /** Publishes to this channel, at the destinations that have it. Default: publishes the current release. */
   channel?: string;
-  /** Sends every file, also those that the daemon has. */
+  /** Sends all files, even those that the daemon has. */
   whole?: boolean;
-  /** Called where only some of the files are sent. */
+  /** Called if only a part of the files is sent. */
   onPart?: (part: MissingPart) => void;
-  /** Called where `auto` sends in one request what it would have sent in several. */
+  /** Called if `auto` falls back from a resumable upload to a single request. */
   onPlain?: (reason: WaybillError) => void;
 }
 
 export type Resumable = 'auto' | 'always' | 'never';
 
-/** What is larger `auto` sends in several requests. */
+/** `auto` sends larger archives in several requests. */
 export const largeBytes = 16 << 20;
 const defaultChunkBytes = 8 << 20;
 
 /**
- * Uploads a bundle, tried until the daemon has taken it. Any number of tries makes one run, since all of them
- * have the key of the bundle; only if the run of that key has failed is there another one.
+ * Uploads a bundle and retries until the daemon has accepted it. All tries have the key of the bundle and
+ * make one run. Only if that run has failed is a new one started.
  */
 export async function uploadBundle(
   connection: Connection,
@@ -41,24 +41,24 @@ export async function uploadBundle(
   options: UploadOptions = {},
 ): Promise<AcceptedRun> {
   if (options.whole !== true)
-    for (let tries = 1; tries <= mostParts; tries += 1) {
+    for (let tries = 1; tries <= maxPartTries; tries += 1) {
       const part = await missingPart(connection, pipelineId, upload);
       if (part === null) break;
       try {
         options.onPart?.(part);
         return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
       } catch (error) {
-        // What has come is kept; more went meanwhile, so it is asked again.
+        // The daemon kept the sent files but removed others in the meantime, so the list is requested again.
         if (!hasCode(error, 'files_missing')) throw error;
       }
     }
   return sendArchive(connection, pipelineId, upload, options, null);
 }
 
-/** Where what is kept goes again and again, the bundle is sent whole. */
-const mostParts = 2;
+/** If the daemon keeps removing files, the whole bundle is sent. */
+const maxPartTries = 2;
 
-/** @param partial Of the manifest of an archive that leaves files out; null: it is whole. */
+/** @param partial The digest of the manifest, for an archive without all files; null for a complete one. */
 async function sendArchive(
   connection: Connection,
   pipelineId: string,
@@ -71,7 +71,10 @@ async function sendArchive(
   if (isPatient || (resumable === 'auto' && isLarge)) {
     try {
       return await sendResumably(connection, pipelineId, upload, {
-        ...{ chunkBytes, isPatient, partial, channel },
+        chunkBytes,
+        isPatient,
+        partial,
+        channel,
       });
     } catch (error) {
       if (!(error instanceof NotResumable)) throw error;
@@ -93,12 +96,12 @@ async function sendArchive(
   return acceptedRun(answer);
 }
 
-/** Of an upload in one request, below the URL of the daemon. */
+/** The path for an upload in one request, relative to the URL of the daemon. */
 export function uploadPath(pipelineId: string): string {
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
 }
 
-/** Of an upload in one request. */
+/** The headers of an upload in one request. */
 export function headersOf({ contentType, size }: Upload): Record<string, string> {
   return {
     'content-type': contentType,

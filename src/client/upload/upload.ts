@@ -1,44 +1,50 @@
-/** An archive to upload, opened anew for each try. */
+/*
+ * An archive to upload, with optional abilities for resuming and for sending only a part.
+ */
+
 export interface Upload {
+  /** Called for each try. */
   open: () => AsyncIterable<Uint8Array>;
-  /** In bytes, if it is known. */
+  /** In bytes; undefined if unknown. */
   size?: number;
   contentType: 'application/gzip' | 'application/x-tar';
-  /** The same for the same bundle, so that all tries are one upload. */
+  /** Equal for equal bundles, so that all tries are one upload. */
   idempotencyKey: string;
-  /** For an upload in several requests. Without it the archive is opened and skipped where one goes on. */
+  /** For resumable uploads. Without it, resuming opens the archive and skips the bytes that were sent. */
   pieces?: Pieces;
-  /** For sending only what the daemon does not have. Without it the archive is always sent whole. */
+  /** For sending only the files that the daemon does not have. Without it, all files are sent. */
   parts?: Parts;
 }
 
-/** What sending a part of a bundle takes. */
+/** Allows sending only a part of a bundle. */
 export interface Parts {
   /** `manifest.json`, byte for byte. */
   manifest: Uint8Array;
-  /** Files that it lists, and their bytes. */
+  /** The number of files that it lists. */
   files: number;
+  /** The total size of these files. */
   bytes: number;
-  /** The archive with the manifest and the files to send if the daemon lacks only these digests. */
+  /** The archive with the manifest and only the files that a daemon without these digests needs. */
   only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
 }
 
-/** What an upload in several requests has use for. */
+/** Allows resuming an upload. */
 export interface Pieces {
   /**
-   * Equal for archives of the very same bytes, and for no others. Without it an upload that an earlier
-   * process began is not gone on with.
+   * Equal exactly for archives with the same bytes. Without it, uploads of earlier processes are not resumed.
    */
   fingerprint?: () => Promise<string>;
-  /** What is read to make the archive, in bytes: about its size, where that is not known. */
+  /** The number of bytes read to create the archive. Approximates its size if that is unknown. */
   readBytes: number;
-  /** The archive from byte `from` on; `onRead` adds up to what was read of `readBytes` until then. */
+  /**
+   * Streams the archive from byte `from` on. Calls `onRead` with increments of the progress in `readBytes`.
+   */
   open: (from: number, onRead: (bytes: number) => void) => AsyncIterable<Uint8Array>;
-  /** Gets what has been sent, as a part of `readBytes`: a byte that is sent twice counts once. */
+  /** Called with increments of the sent part of `readBytes`. Resent bytes count once. */
   onSent?: (bytes: number) => void;
 }
 
-/** What `pieces` of an upload are, also where it has none. */
+/** The `pieces` of an upload, with a fallback that skips bytes. */
 export function piecesOf({ pieces, size, open }: Upload): Pieces {
   return (
     pieces ?? {
@@ -48,7 +54,7 @@ export function piecesOf({ pieces, size, open }: Upload): Pieces {
   );
 }
 
-/** Everything after the first `count` bytes. */
+/** Skips the first `count` bytes. */
 export async function* after(chunks: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
   let left = count;
   for await (const chunk of chunks) {

@@ -1,17 +1,14 @@
 import { WaybillError } from '../errors.ts';
 
-/** A stream of chunks, taken in the pieces that its reader wants. Holds one chunk at a time. */
+/** Reads a stream of chunks in pieces of the requested sizes. Buffers one chunk. */
 export interface ByteSource {
-  /** Exactly this many bytes; fewer only if the stream ends. For small counts: the bytes are in memory. */
+  /** Returns exactly `count` bytes, or fewer if the stream ends. Only for small counts. */
   take(count: number): Promise<Buffer>;
-  /** This many bytes in pieces as they come. Throws `malformed_archive` if the stream ends before. */
+  /** Streams `count` bytes in pieces. Throws `malformed_archive` if the stream ends earlier. */
   slices(count: number): AsyncGenerator<Buffer>;
-  /**
-   * Skips at least one and up to this many bytes and returns how many. Throws `malformed_archive` if the
-   * stream ends before.
-   */
+  /** Skips 1 to `count` bytes and returns how many. Throws `malformed_archive` at the end of the stream. */
   skip(count: number): Promise<number>;
-  /** What comes next, in whatever length; null at the end. */
+  /** The next bytes, of any length; null at the end. */
   next(): Promise<Buffer | null>;
   close(): Promise<void>;
 }

@@ -3,15 +3,15 @@ import { WaybillError } from '../errors.ts';
 import { pipeThrough } from './pipe-through.ts';
 
 /**
- * An honest archive may compress well at its start; before this many bytes came out, the ratio says nothing.
+ * The expansion is checked only after this many bytes, because the start of any archive may compress well.
  */
 export const ratioMattersAfter = 16 * 2 ** 20;
 export const maxExpansion = 200;
 const sniffedBytes = 6;
 /**
- * What the engine makes at a time. Each piece is a trip through the thread pool and a message to the thread
- * of the disk: with the 16 KiB that are usual, a bundle of 1 GiB takes 1.5 times as long. Larger ones bring
- * little more, and cost memory.
+ * The output size per call of zlib. Each piece takes a round trip through the thread pool and a message to
+ * the disk thread. With the default of 16 KiB, a bundle of 1 GiB takes 1.5 times as long. Larger pieces gain
+ * little and cost memory.
  */
 const pieceBytes = 1 << 16;
 
@@ -23,9 +23,9 @@ const otherFormats: [magic: number[], name: string][] = [
 ];
 
 /**
- * The bytes of the tar archive, decompressed if they begin as gzip does. Throws `malformed_archive` if
- * the gzip data is damaged, cut short anywhere or followed by anything, and `archive_bomb` if it expands
- * more than 200 : 1 after the first 16 MiB.
+ * Streams a tar archive, decompressed if it is gzip data. Throws `malformed_archive` if the gzip data is
+ * damaged, truncated or followed by other bytes, and `archive_bomb` if it expands more than 200 : 1 after the
+ * first 16 MiB.
  */
 export async function* decompress(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const source = input[Symbol.asyncIterator]();
@@ -69,7 +69,7 @@ async function* gunzip(input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Ar
     if (error instanceof WaybillError) throw error;
     const readFailure = failure as { error: unknown } | null;
     if (readFailure !== null) throw readFailure.error;
-    // The engine stops at the end of the gzip data; what makes it stop with bytes to spare is what follows.
+    // The engine ends at the end of the gzip data. An error after that comes from trailing bytes.
     throw engine.readableEnded ? trailing(error) : damaged(error);
   }
   if (engine.bytesWritten < fed) throw trailing();
@@ -116,7 +116,7 @@ function bomb(): WaybillError {
     'archive_bomb',
     `the archive expands to more than ${maxExpansion} times its own size`,
     {
-      hint: 'send it as a plain tar if its content is really that repetitive',
+      hint: 'if the content really is that repetitive, send it as an uncompressed tar',
     },
   );
 }

@@ -1,14 +1,13 @@
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { Gzip } from 'fflate';
 
 const pieceBytes = 1 << 16;
 
 /**
- * The bytes as gzip: the same ones for the same input on every Node.js and processor, however the input is
- * cut into chunks. Not Node's zlib, whose output is another one with most of its releases: two machines would
- * make two archives of one bundle. Every option is set, since what the library would choose itself goes by
- * the input's length. Streams, in a few megabytes. Other threads of the event loop get their turn after each
- * piece.
+ * Compresses to gzip deterministically: the output depends only on the input, not on the Node.js release, the
+ * processor or the chunk sizes. Node's zlib is not used because its output changes between releases. All
+ * options are set, because the library's defaults depend on the input's length. Streams with a few megabytes
+ * of memory, and yields to the event loop after each piece.
  */
 export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let made: Uint8Array[] = [];
@@ -21,15 +20,15 @@ export async function* gzip(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<U
   for await (const piece of inPieces(chunks)) {
     engine.push(piece, false);
     yield* taken();
-    await breathe();
+    await yieldToEventLoop();
   }
   engine.push(new Uint8Array(0), true);
   yield* taken();
 }
 
 /**
- * Pieces of one size, whatever sizes the source delivers in: the bytes that come out of a compressor may
- * depend on those that go in at once. Each piece is overwritten by the next.
+ * Cuts the input into pieces of one size, because the output of a compressor may depend on the size of its
+ * input calls. Each piece is overwritten by the next one.
  */
 async function* inPieces(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const piece = new Uint8Array(pieceBytes);

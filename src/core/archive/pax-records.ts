@@ -1,9 +1,9 @@
 import { WaybillError } from '../errors.ts';
 
 /**
- * The records of a pax header, `<length> <key>=<value>\n` each, values as bytes, since only some of them are
- * text. Throws `malformed_archive` if a length is wrong: a reader that goes on there sees other files than
- * the next reader. Pure.
+ * Parses the records of a pax header, `<length> <key>=<value>\n` each. Values are bytes, because not all are
+ * text. Throws `malformed_archive` if a length is wrong: programs that tolerate it may see different files.
+ * Pure.
  */
 export function readPaxRecords(body: Buffer): Map<string, Buffer> {
   const records = new Map<string, Buffer>();

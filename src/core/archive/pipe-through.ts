@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * Bytes through a Node transform, with its back-pressure. Whichever side fails, the iteration throws that
+ * Pipes bytes through a Node.js transform with back-pressure. If either side fails, the iteration throws its
  * error and both sides are closed.
  */
 export async function* pipeThrough(

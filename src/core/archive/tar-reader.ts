@@ -8,34 +8,33 @@ import { readPaxRecords } from './pax-records.ts';
 /** One file or directory of an archive. */
 export interface TarEntry {
   type: 'file' | 'directory';
-  /** As it stands in the archive, where it is UTF-8: judge it before use. */
+  /** The name in the archive, which is valid UTF-8 but otherwise unchecked. */
   name: string;
   /** Bytes. */
   size: number;
   /** In whole seconds; null if the archive has none. */
   modifiedAt: Date | null;
-  /** The bytes, once, before the next entry is asked for; what is left unread is passed over. */
+  /**
+   * Streams the content. Call it at most once, before requesting the next entry. Unread bytes are skipped.
+   */
   read(): AsyncGenerator<Buffer>;
 }
 
 const blockBytes = 512;
 const maxMetaBytes = 2 ** 20;
-/**
- * A file has a pax header, a GNU long name, or for a link a long target: more in a row than that is somebody
- * playing.
- */
+/** The maximum number of consecutive metadata headers: pax, GNU long name, GNU long link target. */
 const maxMetaInARow = 4;
 const maxPaddingBytes = 16 * 2 ** 20;
 const zeros = Buffer.alloc(blockBytes);
 
 /**
- * The entries of a tar archive (ustar, pax, GNU) in order, read strictly: what tar programs warn about and go
- * on, or read in different ways, ends the reading. Files and directories are all it knows; anything else
- * throws `unsafe_archive_entry`, and so does a name that is not UTF-8. Damage and any cut throw
- * `malformed_archive`: the two zero blocks that end an archive are required, and only zeros may follow them.
+ * Reads the entries of a tar archive (ustar, pax, GNU) in order. It is strict: input that tar programs
+ * tolerate with a warning, or interpret differently, is an error. Only files and directories are allowed.
+ * Other types and names that are not UTF-8 throw `unsafe_archive_entry`. Damaged or truncated archives throw
+ * `malformed_archive`. The two zero blocks at the end are required, and only zeros may follow them.
  *
- * The header codec is the tar package's. Its parser is not used, because it keeps all that follows the end
- * marker in memory, decodes names that straddle two chunks wrongly, and forgives a broken pax header.
+ * The headers are decoded by the tar package. Its parser is not used, because it buffers everything after the
+ * end marker, decodes names across two chunks wrongly, and tolerates malformed pax headers.
  */
 export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry> {
   const source = byteSource(chunks);
@@ -70,8 +69,8 @@ interface EntryHeader {
 }
 
 /**
- * Reads up to the next file or directory, taking in what headers before it say about it; null at the end of
- * the archive.
+ * Reads up to the next file or directory, and applies the metadata headers before it; null at the end of the
+ * archive.
  */
 async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHeader | null> {
   let name: string | undefined;
@@ -118,7 +117,7 @@ async function readMeta(source: ByteSource, header: Header, block: Buffer): Prom
   const body = await source.take(size);
   if (body.byteLength < size) throw cutShort(false, body.byteLength);
   await skipPadding(source, size);
-  if (type === 'NextFileHasLongLinkpath') return {}; // The link it describes is refused when it comes.
+  if (type === 'NextFileHasLongLinkpath') return {}; // The link that follows will be refused.
   if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
   const records = readPaxRecords(body);
   if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
@@ -151,7 +150,7 @@ function decodeHeader(block: Buffer, isFirst: boolean): Header {
   return header;
 }
 
-/** After the first zero block: the second, and then nothing but padding. */
+/** Reads the second zero block and the padding after it. */
 async function readEnd(source: ByteSource): Promise<void> {
   const second = await source.take(blockBytes);
   if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
@@ -172,7 +171,7 @@ function isZero(chunk: Buffer): boolean {
   return true;
 }
 
-/** If the archive ends within the padding, no header comes next, and that is told. */
+/** An archive that ends within the padding is reported when the next header is read. */
 async function skipPadding(source: ByteSource, size: number): Promise<void> {
   await source.take((blockBytes - (size % blockBytes)) % blockBytes);
 }
@@ -188,7 +187,7 @@ function decodeName(bytes: Buffer): string {
   );
 }
 
-/** The bytes of the name that the codec has decoded, which puts others in place of what is not UTF-8. */
+/** The original bytes of a decoded name. The codec replaces bytes that are not UTF-8. */
 function nameBytes(block: Buffer, decoded: string): Buffer {
   if (!decoded.includes('\ufffd')) return Buffer.from(decoded);
   const field = (at: number, length: number): Buffer => {
@@ -198,7 +197,7 @@ function nameBytes(block: Buffer, decoded: string): Buffer {
   };
   const prefix = field(345, 155);
   const name = field(0, 100);
-  // Only ustar has a prefix, and the codec has told whether this is one.
+  // Only ustar has a prefix. It is present if the name field alone does not give the decoded name.
   return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
 }
 

@@ -6,7 +6,7 @@ import type { Catalog, OutputRecord } from './catalog.ts';
  * interrupted one may have touched, and makes the records match.
  */
 
-/** The actual content of a path; null if there is no file. */
+/** The actual content of a path; null if the file does not exist. */
 export type Truth = { size: number; digest: Digest } | null;
 /** By path. */
 export type Observed = ReadonlyMap<string, Truth>;

@@ -15,15 +15,14 @@ import path from 'node:path';
 import { errnoOf } from '../storage/local/errors.ts';
 
 /*
- * What is done to the disk of staging, each a step that takes as long as the disk wants. It does nothing but
- * that, so that a thread can do it which loads nothing else. All paths are absolute. All throw the system's
- * error.
+ * The synchronous file operations on the staging directory. A dedicated thread runs them, so this file has
+ * few imports. All paths are absolute. All functions throw the system's error.
  */
 
-/** Files that are being written, by their names. */
+/** The descriptors of files that are being written, by name. */
 const open = new Map<string, number>();
 
-/** Makes a directory; also those above it, if they are not there. */
+/** Creates a directory, and its parents if they do not exist. */
 export function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
@@ -33,7 +32,7 @@ export function makeDirectory(directory: string): void {
   }
 }
 
-/** Makes each of these directories, one after the other; one that is there already is all right. */
+/** Creates these directories in order. Existing ones are accepted. */
 export function makeDirectories(directories: readonly string[]): void {
   for (const directory of directories)
     try {
@@ -44,38 +43,38 @@ export function makeDirectories(directories: readonly string[]): void {
     }
 }
 
-/** Writes a file that must not be there. */
+/** Writes a file that must not exist yet. */
 export function writeFile(file: string, bytes: Uint8Array): void {
   writeFileSync(file, bytes, { flag: 'wx', mode: 0o600 });
 }
 
-/** Begins a file that must not be there, which is open until `endFile`. */
+/** Creates a file that must not exist yet. It stays open until `endFile`. */
 export function beginFile(file: string): void {
   open.set(file, openSync(file, 'wx', 0o600));
 }
 
-/** Appends to a file that was begun. */
+/** Appends to a file created by `beginFile`. */
 export function appendToFile(file: string, bytes: Uint8Array): void {
   const descriptor = open.get(file);
-  if (descriptor === undefined) throw new Error('bytes came for a file that was not begun');
+  if (descriptor === undefined) throw new Error('appendToFile needs a file created by beginFile');
   for (let done = 0; done < bytes.byteLength;) done += writeSync(descriptor, bytes, done);
 }
 
-/** Closes a file that was begun; nothing if it was not. */
+/** Closes a file created by `beginFile`. Does nothing for other files. */
 export function endFile(file: string): void {
   const descriptor = open.get(file);
   open.delete(file);
   if (descriptor !== undefined) closeSync(descriptor);
 }
 
-/** Gives a file one more name, in place of whatever has it. */
+/** Adds a name to a file, replacing any entry with that name. */
 export function linkInPlace(file: string, name: string): void {
   try {
     linkSync(file, name);
   } catch (error) {
     const code = errnoOf(error);
     if (code !== 'EEXIST' && code !== 'ENOENT') throw error;
-    // Somebody has tidied up, or something is in the way.
+    // The directory was removed, or the name exists already.
     mkdirSync(path.dirname(name), { recursive: true, mode: 0o700 });
     remove(name);
     linkSync(file, name);
@@ -83,8 +82,8 @@ export function linkInPlace(file: string, name: string): void {
 }
 
 /**
- * Makes a file also `name`, by a link, or by a copy where it has as many names as a file may have. False if
- * neither can be; throws where the disk is full.
+ * Adds a name to a file by a link, or by a copy if the file has the maximum number of links. Returns false if
+ * neither is possible. Throws if the disk is full.
  */
 export function linkOrCopy(file: string, name: string): boolean {
   return (
@@ -93,9 +92,9 @@ export function linkOrCopy(file: string, name: string): boolean {
 }
 
 /**
- * Removes a file, or a directory with all that is in it; nothing if it is not there.
+ * Removes a file, or a directory with its content. Does nothing if it does not exist.
  *
- * @param onProgress Called after each entry: there may be millions.
+ * @param onProgress Called after each entry, because there may be millions.
  */
 export function remove(name: string, onProgress: () => void = () => undefined): void {
   try {
@@ -103,7 +102,7 @@ export function remove(name: string, onProgress: () => void = () => undefined): 
   } catch (error) {
     const code = errnoOf(error);
     if (code === 'ENOENT') return;
-    // EISDIR on Linux, else EPERM.
+    // EISDIR on Linux, EPERM on other systems.
     if (code !== 'EISDIR' && code !== 'EPERM') throw error;
     for (const entry of entriesOf(name)) remove(path.join(name, entry), onProgress);
     removeEmptied(name);
@@ -128,7 +127,7 @@ function removeEmptied(directory: string): void {
   }
 }
 
-/** False for a system's error, but for a full disk, which is thrown. */
+/** Returns false if `work` fails with a system error. Errors of a full disk are thrown. */
 function attempt(work: () => void): boolean {
   try {
     work();

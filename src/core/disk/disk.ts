@@ -3,14 +3,14 @@ import * as calls from './disk-calls.ts';
 export type DiskCalls = typeof calls;
 export type DiskCallName = keyof DiskCalls;
 
-/** The arguments of a call that go to wherever it is made. */
+/** The arguments that are sent to the thread that makes the call. */
 export type DiskArguments<Name extends DiskCallName> = Name extends 'remove'
   ? [name: string]
   : Parameters<DiskCalls[Name]>;
 
 /**
- * The disk of staging. Calls are made one after the other, in the order in which they were asked for, so that
- * whoever needs no result need not wait for it before asking for the next. Each rejects with the system's
+ * Asynchronous access to the staging directory. Calls run one after another in the order of the requests, so
+ * a caller that needs no result can request the next call without waiting. Each rejects with the system's
  * error.
  */
 export type Disk = {
@@ -19,16 +19,16 @@ export type Disk = {
 
 export const diskCallNames = Object.keys(calls) as DiskCallName[];
 
-/** A disk whose calls are made by `ask`. */
-export function diskOf(ask: (name: DiskCallName, args: readonly unknown[]) => Promise<unknown>): Disk {
+/** A disk whose calls are made by `call`. */
+export function diskOf(call: (name: DiskCallName, args: readonly unknown[]) => Promise<unknown>): Disk {
   const entries = diskCallNames.map((name): [string, unknown] => [
     name,
-    (...args: unknown[]) => ask(name, args),
+    (...args: unknown[]) => call(name, args),
   ]);
   return Object.fromEntries(entries) as unknown as Disk;
 }
 
-/** Makes each call at once, and waits for the disk: for whoever nobody else waits for. */
+/** Calls the disk directly and blocks. Only for code that owns its thread. */
 export const waitingDisk: Disk = diskOf(async (name, args) =>
   (calls[name] as (...args: readonly unknown[]) => unknown)(...args),
 );

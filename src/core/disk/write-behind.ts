@@ -1,35 +1,35 @@
-/** Calls that are under way, with a bound on the memory that they hold. */
+/** Running writes with a limit on their number and memory. */
 export interface WriteBehind {
   /**
-   * Takes a call that holds so many bytes. Undefined if more may follow at once; else to be waited for.
-   * Rejects with what the first call that failed did.
+   * Adds a call that holds `bytes` bytes of memory. Returns undefined if more calls may follow immediately.
+   * Otherwise wait for the promise, which rejects with the error of the first failed call.
    */
   add(bytes: number, call: Promise<unknown>): Promise<void> | undefined;
-  /** Resolves once all of them have ended; rejects then as `add`. */
+  /** Resolves once all calls have ended. Rejects like `add`. */
   done(): Promise<void>;
 }
 
-const mostCalls = 64;
-const mostBytes = 1 << 18;
+const maxCalls = 64;
+const maxBytes = 1 << 18;
 
-/** For one writer of many files: nothing is waited for as long as little is under way. */
+/** For a single writer of many files: it waits only when the limits are reached. */
 export function writeBehind(): WriteBehind {
   let pending: Promise<unknown>[] = [];
   let held = 0;
   const done = async (): Promise<void> => {
     const all = pending;
     [pending, held] = [[], 0];
-    // Nothing is left under way when a failure is told.
+    // Waits for all calls before reporting a failure.
     const failed = (await Promise.allSettled(all)).find(({ status }) => status === 'rejected');
     if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
   };
   return {
     add: (bytes, call) => {
-      // It is looked at later, and is no rejection that nobody handles.
+      // `done` handles the rejection later. Without this, it would count as unhandled.
       call.catch(() => undefined);
       pending.push(call);
       held += bytes;
-      return pending.length < mostCalls && held < mostBytes ? undefined : done();
+      return pending.length < maxCalls && held < maxBytes ? undefined : done();
     },
     done,
   };

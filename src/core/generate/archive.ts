@@ -7,8 +7,8 @@ import { digestInputs, type Generator, type GeneratorInput } from './generator.t
 import { writeTar, type TarFile } from '../archive/tar-writer.ts';
 
 /**
- * The whole bundle as a tar.gz: `manifest.json` as it was written, then the listed files, so that it is a
- * bundle that can be uploaded again. It is streamed each time it is asked for and never kept.
+ * The whole bundle as a tar.gz: the original `manifest.json`, then the listed files. It can be uploaded as a
+ * bundle again. It is generated on each `open` and never stored.
  */
 export const archiveGenerator: Generator = {
   name: 'archive',

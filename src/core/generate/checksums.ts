@@ -4,8 +4,8 @@ import { checksumsName } from './generated-names.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
 /**
- * `SHA256SUMS`, as `sha256sum -c` reads it: every listed file and every other generated one. Names never need
- * the format's escapes, since the path policy has no backslash and no line break.
+ * `SHA256SUMS` for `sha256sum -c`, with every listed file and every other generated output. Names need no
+ * escapes, because the path policy allows neither backslashes nor line breaks.
  */
 export const checksumsGenerator: Generator = {
   name: 'checksums',

@@ -9,8 +9,8 @@ import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
 
 /*
- * The names of generated outputs. They follow from the manifest alone, so that a bundle which has one of them
- * is refused before its files are read: by the API before it answers 202, by `validate`, and by each run.
+ * The names of generated outputs. They depend only on the manifest, so a bundle with a conflicting file is
+ * rejected before its files are read: by the API before it answers 202, by `validate`, and by each run.
  */
 
 /** A bundle as its manifest describes it. */
@@ -20,7 +20,7 @@ export interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
 
 type Output = keyof GeneratedOutputs;
 
-/** Later outputs give way to earlier ones: `auto` sees the names of all before it. */
+/** In order of precedence: an output with `auto` is skipped if an earlier one has its name. */
 const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
   archive: (bundle) => [archiveName(bundle)],
   sceneMapPage: ({ files }) =>
@@ -50,12 +50,12 @@ export function sceneMapPageName(path: RelativePath): RelativePath {
   return path.replace(/(\.json)?$/i, '.html') as RelativePath;
 }
 
-/** The outputs that are generated for a bundle: `auto` is decided. */
+/** Which outputs are generated for a bundle, with `auto` resolved. */
 export type ChosenOutputs = Record<Output, boolean>;
 
 /**
- * Decides which outputs a destination generates for a bundle, and finds the names among them that the bundle
- * or another output has already. Pure.
+ * Decides which outputs a destination generates for a bundle. `taken` has an error for each of their names
+ * that a file of the bundle or another output already has. Pure.
  */
 export function chooseOutputs(
   bundle: NamedBundle,
@@ -79,18 +79,18 @@ export function chooseOutputs(
   return { chosen, taken };
 }
 
-/** One error for all generated names that a bundle has already; `name` is how people know the bundle. */
+/** One error for all name conflicts. `name` is the bundle's name for the message. */
 export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
   return invalidBundle(name, taken, 'change the setting named above, or rename the file in the bundle');
 }
 
 interface Conflict {
   path: string;
-  /** Null for a file of the bundle. */
+  /** null for a file of the bundle. */
   output: Output | null;
 }
 
-/** Finds a path that cannot be published together with a name: the same after case folding, or below it. */
+/** Finds paths that conflict with a name: the same path after case folding, or a path below it. */
 class PresentNames {
   readonly #files = new Map<string, Conflict>();
 
@@ -119,7 +119,7 @@ function takenName(
   const setting = settings[output];
   const reason =
     other === null
-      ? `destination "${id}" generates "${name}" (${setting}), and the bundle has "${path}"`
+      ? `destination "${id}" generates "${name}" (${setting}), but the bundle has "${path}"`
       : `destination "${id}" generates "${name}" twice (${settings[other]} and ${setting})`;
   const value = output === 'index' ? 'auto or false' : 'false';
   const remedy = other === null ? ', or remove the file from the bundle' : '';

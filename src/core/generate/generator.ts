@@ -3,10 +3,13 @@ import type { RelativePath } from '../paths.ts';
 import { digestOf, type Digest } from '../digest.ts';
 import type { GeneratedOutputs } from '../config/config.ts';
 
-/** What every generator may look at. */
+/*
+ * The contract of generators, which create outputs from a bundle. `generators.ts` lists them.
+ */
+
 export interface GeneratorInput {
   bundle: DigestedBundle;
-  /** The generated outputs that are described already. */
+  /** The outputs of the generators before this one. */
   siblings: readonly Sibling[];
 }
 
@@ -18,39 +21,38 @@ export interface Sibling {
   size: number;
 }
 
-/** An output that the publisher makes. Nothing is made before `open` is called. */
+/** A generated output. Nothing is generated before `open` is called. */
 export interface GeneratedFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /**
-   * The digest of everything that decides the bytes: equal inputs of one generator and version are equal
-   * bytes.
-   */
+  /** The digest of everything that determines the content. Equal inputs must give equal content. */
   inputs: Digest;
-  /** The bytes, the same each time. */
+  /** Streams the content, which is the same each time. */
   open(): AsyncIterable<Uint8Array>;
 }
 
 /**
- * Makes one kind of output. Raise `version` with every change of the code that changes bytes: published ones
- * are then made anew. A new generator is an entry in the list in `generators.ts`, and a switch in the
- * configuration.
+ * Generates one kind of output. Raise `version` with every code change that changes the content, so that
+ * published outputs are generated again. To add a generator, list it in `generators.ts` and add a switch to
+ * the configuration.
  */
 export interface Generator {
   name: string;
   version: number;
   switchedBy: keyof GeneratedOutputs;
-  /** One file or several, or none if the bundle has nothing to make them from. */
+  /** The outputs for this bundle; empty if the generator does not apply to it. */
   describe(input: GeneratorInput): Promise<GeneratedFile[]>;
 }
 
-/** Digest of inputs: of values whose JSON form is the same each time (lists and scalars). */
+/**
+ * The digest of inputs. Pass only lists and scalars, because the JSON form of objects depends on key order.
+ */
 export function digestInputs(...inputs: readonly unknown[]): Digest {
   return digestOf(JSON.stringify(inputs));
 }
 
-/** Bytes that are small enough to keep, made once, when they are first asked for. */
+/** Generates small content on the first call and keeps it in memory. */
 export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   let kept: Buffer | undefined;
   return async function* () {

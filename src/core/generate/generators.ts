@@ -4,7 +4,7 @@ import type { Generator } from './generator.ts';
 import { indexGenerator } from './index-page.ts';
 import { sceneMapPageGenerator } from './scene-map-page.ts';
 
-/** In this order: each sees those before it as siblings, so that the checksums cover all the others. */
+/** Each generator sees the outputs of those before it, so that the checksums cover all others. */
 export const generators: readonly Generator[] = [
   archiveGenerator,
   sceneMapPageGenerator,

@@ -11,7 +11,7 @@ import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
-/** What the page is made of beside the bundle. */
+/** The templates and styles of the page. */
 interface Source {
   template: string;
   style: string;
@@ -27,8 +27,8 @@ async function readSource(): Promise<Source> {
 }
 
 /**
- * `index.html`: what the bundle holds, on one page that needs nothing else but the pictures of the bundle.
- * Every text in it is escaped by the template, and its policy lets no other style through, and no script.
+ * `index.html`: a page that lists the content of the bundle. It loads nothing but the bundle's pictures. The
+ * template escapes all text, and the content security policy allows only the page's own style and no scripts.
  */
 export const indexGenerator: Generator = {
   name: 'index',
@@ -56,33 +56,33 @@ export const indexGenerator: Generator = {
 interface Page {
   title: string;
   created: string;
-  /** For people. */
+  /** `created` in a readable form. */
   createdText: string;
   total: string;
   files: Row[];
   sceneMaps: Row[];
   archives: Row[];
-  /** Those that a browser can show and that are not too much to load for a page of small ones. */
+  /** The first pictures that a browser can show and that are not too large for the page. */
   pictures: Row[];
 }
 
 interface Row {
   href: string;
   path: string;
-  /** Empty for a file that is nothing in particular. */
+  /** Empty for a file of no special kind. */
   kind: string;
   size: string;
   digest: string;
 }
 
 const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
-const largestPicture = 8 * 1024 * 1024;
-const mostPictures = 24;
+const maxPictureBytes = 8 * 1024 * 1024;
+const maxPictures = 24;
 
 function pageOf({ bundle, siblings }: GeneratorInput): Page {
   const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
   const bytes = files.reduce((sum, { size }) => sum + size, 0);
-  const shown = files.filter(({ path, size }) => picture.test(path) && size <= largestPicture);
+  const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
   const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
   return {
     title: titleOf(bundle),
@@ -92,7 +92,7 @@ function pageOf({ bundle, siblings }: GeneratorInput): Page {
     files: files.map(row),
     sceneMaps: made('scene_map_page'),
     archives: made('archive'),
-    pictures: shown.slice(0, mostPictures).map(row),
+    pictures: shown.slice(0, maxPictures).map(row),
   };
 }
 
@@ -104,7 +104,7 @@ interface Listed {
 }
 
 function row({ path, kind, size, digest }: Listed): Row {
-  // With `./` no path is ever taken for a scheme.
+  // The `./` prevents a path with a colon from being read as a URL scheme.
   const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
   const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
   return { href, path, kind: shownKind, size: formatSize(size), digest };

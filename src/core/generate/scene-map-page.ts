@@ -5,7 +5,7 @@ import { nameOf } from '../storage/key.ts';
 import { sceneMapPageName } from './generated-names.ts';
 import { digestInputs, type GeneratedFile, type Generator } from './generator.ts';
 
-/** An HTML page beside each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
+/** An HTML page next to each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
 export const sceneMapPageGenerator: Generator = {
   name: 'scene_map_page',
   version: 3,

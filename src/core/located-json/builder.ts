@@ -1,18 +1,18 @@
 import type { Place } from './places.ts';
 import { escapePointer } from './pointer.ts';
 
-/** An object or array that is open, and what is being read in it. */
+/** An open object or array, and the position in it. */
 export interface Frame {
   value: Record<string, unknown> | unknown[];
-  /** Null in an array. */
+  /** null in an array. */
   keys: Set<string> | null;
-  /** The key or index of the value that is being read; null for a property without a usable name. */
+  /** The key or index of the current value; null for a property without a usable name. */
   segment: string | number | null;
   place: Place | undefined;
   isEmpty: boolean;
 }
 
-/** Builds a value without recursion, and notes the offsets of the places that are wanted. */
+/** Builds a value without recursion, and records the offsets of the wanted places. */
 export class JsonBuilder {
   /** The whole document; undefined before its first token. */
   value: unknown = undefined;
@@ -34,7 +34,7 @@ export class JsonBuilder {
     this.frames.push({ value, keys, segment: isObject ? null : 0, place, isEmpty: true });
   }
 
-  /** Names the property of which the value comes next; returns whether its object has one of that name. */
+  /** Sets the name of the next property. Returns whether its object already has that name. */
   name(key: string, offset: number): boolean {
     const { frame } = this;
     if (frame === undefined) return false;
@@ -58,7 +58,7 @@ export class JsonBuilder {
     if (Array.isArray(frame.value)) frame.value.push(value);
     else if (frame.segment !== '__proto__') frame.value[frame.segment] = value;
     else {
-      // Plain assignment would set the prototype.
+      // A plain assignment to `__proto__` would set the prototype.
       const property = { value, enumerable: true, configurable: true, writable: true };
       Object.defineProperty(frame.value, frame.segment, property);
     }
@@ -67,7 +67,7 @@ export class JsonBuilder {
     return place;
   }
 
-  /** JSON Pointer of the value that is being read. */
+  /** The JSON Pointer of the current value. */
   pointer(): string {
     return this.frames.map(({ segment }) => `/${escapePointer(segment ?? '')}`).join('');
   }

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/** Text that was decoded from UTF-8, or the place of the first byte that fits no character. */
+/** Text decoded from UTF-8, or the position of the first invalid byte. */
 export type DecodedText =
   | { ok: true; text: string; hasByteOrderMark: boolean }
   | {
@@ -13,7 +13,7 @@ export type DecodedText =
       looksLikeUtf16: boolean;
     };
 
-/** Decodes UTF-8 strictly; a byte order mark is reported and is not part of the text. Linear, pure. */
+/** Decodes UTF-8 strictly. A byte order mark is reported and not part of the text. Linear time. Pure. */
 export function decodeUtf8(bytes: Uint8Array): DecodedText {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (!isUtf8(buffer)) return { ok: false, ...firstBadByte(buffer) };
@@ -23,7 +23,7 @@ export function decodeUtf8(bytes: Uint8Array): DecodedText {
 }
 
 function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
-  // Decoding replaces bad bytes, so encoding the text again differs from the input at the first of them.
+  // Decoding replaces invalid bytes, so the encoded text differs from the input at the first of them.
   const again = Buffer.from(buffer.toString('utf8'), 'utf8');
   let index = 0;
   while (again[index] === buffer[index]) index += 1;
@@ -37,7 +37,7 @@ function firstBadByte(buffer: Buffer): Omit<DecodedText & { ok: false }, 'ok'> {
   return { byte: index + 1, line, column: before.length - lastBreak, looksLikeUtf16 };
 }
 
-/** The replacement character itself begins with bytes that a damaged character may share. */
+/** The replacement character may share its first bytes with a damaged character. */
 function startOfCharacter(buffer: Buffer, index: number): number {
   for (let back = 1; back <= 3 && index - back >= 0; back += 1) {
     const byte = buffer[index - back] ?? 0;

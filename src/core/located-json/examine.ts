@@ -9,32 +9,31 @@ export interface JsonLimits {
   depth: number;
   /** Objects and arrays in the whole document. */
   containers: number;
-  /** Problems after which the examination stops, and duplicate keys after which none is added. */
+  /** The examination stops after this many problems. Further duplicate keys are not reported. */
   problems: number;
 }
 
 export interface ExamineOptions {
   limits: JsonLimits;
-  /** JSON Pointers whose places are wanted. */
+  /** The JSON Pointers to locate. */
   wanted?: Iterable<string>;
 }
 
 export interface JsonExamination {
-  /** Everything that makes the text no JSON, and keys that an object has twice, in the order of the text. */
+  /** Syntax errors and duplicate keys, in the order of the text. */
   problems: JsonProblem[];
-  /** What could be understood; undefined if nothing could. */
+  /** The recovered value; undefined if nothing could be recovered. */
   value: unknown;
-  /** Offset of the value at a wanted pointer, or of the nearest value around it that exists. */
+  /** The offset of the value at a wanted pointer, or of the nearest enclosing value that exists. */
   valueOffset: (pointer: string) => number;
-  /** Offset of the name of the property at a wanted pointer; null if there is none. */
+  /** The offset of the property name at a wanted pointer; null if there is none. */
   keyOffset: (pointer: string) => number | null;
 }
 
 /**
- * Reads a text that has something wrong with it, to say what and where. It goes on after a mistake, so that
- * those after the first are found too. Of a duplicate key the last value counts, as with `JSON.parse`. Time
- * is linear in the length of the text, memory is bounded by the limits, and there is no recursion: hostile
- * text costs no more than any other. Pure.
+ * Reads an invalid text to report and locate its errors. Continues after an error, so that later ones are
+ * found, too. The last value of a duplicate key counts, as with `JSON.parse`. Hostile text costs no more than
+ * any other: time is linear, memory is bounded by the limits, and there is no recursion. Pure.
  */
 export function examineJson(text: string, { limits, wanted = [] }: ExamineOptions): JsonExamination {
   const root = placesOf(wanted);
@@ -48,7 +47,7 @@ export function examineJson(text: string, { limits, wanted = [] }: ExamineOption
   };
 }
 
-/** What may come next. */
+/** The tokens that may come next. */
 type State = 'value' | 'key' | 'colon' | 'after';
 
 class Examiner {
@@ -59,7 +58,7 @@ class Examiner {
   readonly #limits: JsonLimits;
   readonly #end: number;
   #state: State = 'value';
-  /** The offset of a comma directly before the current token. */
+  /** The offset of a comma immediately before the current token. */
   #comma: number | null = null;
   #containers = 0;
   #isDone = false;
@@ -80,7 +79,7 @@ class Examiner {
     while (!this.#isDone) if (this.#step()) this.#advance();
   }
 
-  /** Returns whether the token was taken; if not, it is looked at again in the new state. */
+  /** Returns whether the token was consumed. Otherwise it is processed again in the new state. */
   #step(): boolean {
     if (this.#state === 'value') return this.#atValue();
     if (this.#state === 'key') return this.#atKey();
@@ -224,7 +223,7 @@ class Examiner {
       this.built.frames.pop();
       return true;
     }
-    // Either this container was not closed, or there is a bracket too many.
+    // Either this container was not closed, or there is an extra bracket.
     const isAwaited = this.built.frames.some(({ keys }) => (keys === null) !== isArray);
     if (!isAwaited) {
       this.#report('syntax', problemMessages.nothingToClose, offset);
@@ -257,7 +256,7 @@ class Examiner {
     this.#add({ kind, message, offset, pointer: null });
   }
 
-  /** Two complaints about one place are one mistake. */
+  /** Reports only one problem per place. */
   #add(problem: JsonProblem): void {
     if (this.problems.at(-1)?.offset === problem.offset) return;
     this.problems.push(problem);

@@ -1,10 +1,10 @@
-/** The shape of a JSON text, counted without parsing it. */
+/** The dimensions of a JSON text, counted without parsing it. */
 export interface JsonShape {
-  /** Objects and arrays that open. */
+  /** The number of opening braces and brackets. */
   containers: number;
-  /** Levels of objects and arrays within each other. */
+  /** The maximum nesting depth. */
   depth: number;
-  /** Colons outside strings: in well-formed JSON, the number of properties as written, duplicates counted. */
+  /** Colons outside strings. In valid JSON, this is the number of properties including duplicates. */
   colons: number;
   /** Commas outside strings. */
   commas: number;
@@ -16,9 +16,9 @@ const colon = 0x3a;
 const backslash = 0x5c;
 
 /**
- * Measures a text in one pass without allocation, so that a document that would exhaust the memory or the
- * stack of a parser is refused before it reaches one. If the text is not JSON the numbers are approximate,
- * and whatever reads such a text must have limits of its own. Pure.
+ * Measures a text in one pass without allocation, so that a document that would exhaust a parser's memory or
+ * stack can be rejected first. If the text is not JSON, the numbers are approximate, and its reader needs its
+ * own limits. Pure.
  */
 export function measureJson(text: string): JsonShape {
   let containers = 0;
@@ -27,8 +27,8 @@ export function measureJson(text: string): JsonShape {
   let colons = 0;
   let commas = 0;
   const end = text.length;
-  // Strings are skipped by `indexOf`, which looks at many characters at once: this pass is most of what a
-  // valid document costs besides parsing.
+  // Strings are skipped with the fast `indexOf`, because this pass is most of the cost of a valid document
+  // besides parsing.
   for (let index = 0; index < end; index++) {
     const code = text.charCodeAt(index);
     if (code <= 0x20) continue;

@@ -1,17 +1,17 @@
 import { examineJson, type JsonLimits } from './examine.ts';
 import type { JsonProblem } from './problems.ts';
 
-/** A value, and the problems of a text that is not JSON; then the value is what could be understood of it. */
+/** A value, or the problems of an invalid text and the value recovered from it. */
 export interface ParsedJson {
-  /** Undefined if nothing could be understood. */
+  /** undefined if nothing could be recovered. */
   value: unknown;
   problems: JsonProblem[];
 }
 
 /**
- * `JSON.parse`, and a second, careful reading only if that fails. Measure the text first: the limits apply to
- * the second reading only. Duplicate keys are not looked for in valid JSON; compare the number of its
- * properties with `colons` of `measureJson`. Pure.
+ * Parses with `JSON.parse`, and examines the text only if that fails. Measure the text first, because the
+ * limits apply only to the examination. Duplicate keys in valid JSON are not reported. To detect them,
+ * compare the number of properties with `colons` of `measureJson`. Pure.
  */
 export function parseJson(text: string, limits: JsonLimits): ParsedJson {
   try {
@@ -20,7 +20,7 @@ export function parseJson(text: string, limits: JsonLimits): ParsedJson {
     const { value, problems } = examineJson(text, { limits });
     const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
     if (broken.length > 0) return { value, problems: broken };
-    // The parser of the runtime has the last word on what is JSON.
+    // `JSON.parse` decides whether a text is valid.
     const message = error instanceof Error ? error.message : String(error);
     return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }

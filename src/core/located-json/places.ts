@@ -1,13 +1,13 @@
 import { pointerSegments } from './pointer.ts';
 
-/** Where a value is in the text, and the name of its property; null if it has not been found. */
+/** The offsets of a value and of its property name; null if not found yet. */
 export interface Place {
   value: number | null;
   key: number | null;
   children: Map<string, Place>;
 }
 
-/** A tree of the places that are wanted, so that reading a document costs nothing for all the others. */
+/** A tree of the wanted places, so that locating costs nothing for all other values. */
 export function placesOf(pointers: Iterable<string>): Place {
   const root = newPlace();
   for (const pointer of pointers) {
@@ -24,7 +24,7 @@ export function placesOf(pointers: Iterable<string>): Place {
   return root;
 }
 
-/** Offset of the value at a pointer, or of the nearest value around it that exists. */
+/** The offset of the value at a pointer, or of the nearest enclosing value that exists. */
 export function valueOffset(root: Place, pointer: string): number {
   let place = root;
   for (const segment of pointerSegments(pointer)) {
@@ -35,7 +35,7 @@ export function valueOffset(root: Place, pointer: string): number {
   return place.value ?? 0;
 }
 
-/** Offset of the name of the property at a pointer; null if there is none. */
+/** The offset of the property name at a pointer; null if there is none. */
 export function keyOffset(root: Place, pointer: string): number | null {
   let place: Place | undefined = root;
   for (const segment of pointerSegments(pointer)) place = place?.children.get(segment);

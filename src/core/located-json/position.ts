@@ -5,8 +5,8 @@ export interface Position {
 }
 
 /**
- * Turns offsets into positions. Offsets must be asked for in ascending order: the text is walked once,
- * however many there are, and nothing is kept of its lines.
+ * Converts offsets to positions. Call it with ascending offsets: it walks the text once and keeps no index of
+ * the lines.
  */
 export function positionsIn(text: string): (offset: number) => Position {
   let line = 1;

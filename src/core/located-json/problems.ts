@@ -1,10 +1,10 @@
-/** What kinds of problem a JSON text can have; each reader maps them to the codes of its findings. */
+/** The kinds of problems of a JSON text. Each reader maps them to the codes of its findings. */
 export type JsonProblemKind =
   'empty' | 'syntax' | 'trailing_comma' | 'comment' | 'duplicate_key' | 'too_deep' | 'too_many_containers';
 
 export interface JsonProblem {
   kind: JsonProblemKind;
-  /** A clause that begins in lower case (unless with a name) and has no full stop. */
+  /** A clause without a capital letter at the start and without a full stop. */
   message: string;
   /** In UTF-16 code units from the start of the text. */
   offset: number;
@@ -33,7 +33,7 @@ export const problemMessages = {
   controlCharacter: 'a control character stands in a string; write it as an escape, for instance \\n',
 } as const;
 
-/** The clause as a sentence of its own. */
+/** Turns the clause into a sentence. */
 export function asSentence(clause: string): string {
   return `${clause.charAt(0).toUpperCase()}${clause.slice(1)}.`;
 }

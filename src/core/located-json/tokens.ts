@@ -1,22 +1,22 @@
 import { createScanner, type JSONScanner } from 'jsonc-parser';
 import { problemMessages } from './problems.ts';
 
-/** A punctuation mark by its own character, a word or number, anything else, or the end of the text. */
+/** A punctuation character, a kind of value, anything else, or the end of the text. */
 export type TokenKind = '{' | '}' | '[' | ']' | ',' | ':' | 'string' | 'scalar' | 'unknown' | 'end';
 
 export interface Tokens {
   kind: TokenKind;
   /** In UTF-16 code units. */
   offset: number;
-  /** Of a string or a scalar. */
+  /** The value of a string or scalar. */
   value: string | number | boolean | null;
-  /** Goes on to the next token; after the end it stays there. */
+  /** Advances to the next token. Stays at the end of the text. */
   next(): void;
 }
 
 type Report = (kind: 'syntax' | 'comment', message: string, offset: number) => void;
 
-/** jsonc-parser's token and error numbers; its own names are constant enums, which modules cannot import. */
+/** jsonc-parser's token and error numbers. Its own names are const enums, which cannot be imported. */
 const firstTrivia = 12;
 const lastTrivia = 15;
 const blockComment = 13;
@@ -24,8 +24,7 @@ const punctuation: readonly (TokenKind | undefined)[] = [undefined, '{', '}', '[
 const errors = { comment: 1, string: 2, number: 3, unicode: 4, escape: 5, character: 6 };
 
 /**
- * The tokens of a text, without spaces and comments. Comments and what is wrong inside a token are reported
- * on the way.
+ * The tokens of a text without spaces and comments. Reports comments, and errors inside of tokens.
  */
 export function tokensOf(text: string, report: Report): Tokens {
   const scanner = createScanner(text);
@@ -73,7 +72,9 @@ function reportErrors(text: string, scanner: JSONScanner, report: Report): void 
   else if (error >= errors.unicode) reportFirstInString(text, start, end, report);
 }
 
-/** The scanner reports the last mistake of a string by the string's start; people look for the first. */
+/**
+ * Locates the first error in a string, because the scanner reports only the last one at the string's start.
+ */
 function reportFirstInString(text: string, start: number, end: number, report: Report): void {
   for (let at = start + 1; at < end; at += 1) {
     const message = mistakeAt(text, at);

@@ -6,26 +6,26 @@ import { bytesBody } from '../storage/body.ts';
 import { joinKey, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 
-/** Clocks that differ by less are as good as equal where ages are counted in hours and days. */
+/** Smaller differences do not matter, because ages are counted in hours and days. */
 const toleranceMs = 300_000;
 
 /**
- * Throws `clock_ahead` if the clock of this machine is ahead of that of the storage. A storage that did not
- * tell its time while it was opened is asked by a small file, if `mayWrite`; one that does not tell, or is
- * this machine, passes. Throws the storage's own error.
+ * Throws `clock_ahead` if the clock of this machine is ahead of the storage's clock. If the storage reported
+ * no time when it was opened, writes a small file to get its time, provided that `mayWrite`. Accepts a
+ * storage whose time is unknown, and storage on this machine. Throws the storage's error.
  */
 export async function refuseClockAhead(
   storage: Storage,
   clock: Clock,
   { mayWrite }: { mayWrite: boolean },
 ): Promise<void> {
-  const told = storage.facts.clockOffsetMs;
-  const offsetMs = told ?? (mayWrite ? await offsetOfFile(storage, clock) : null);
+  const reported = storage.facts.clockOffsetMs;
+  const offsetMs = reported ?? (mayWrite ? await offsetOfFile(storage, clock) : null);
   if (offsetMs === null || offsetMs >= -toleranceMs) return;
   throw new WaybillError(
     'clock_ahead',
-    `the clock of this machine is ${formatDuration(-offsetMs)} ahead of that of ${storage.label}, so that outputs seem older than they are; nothing was deleted`,
-    { hint: 'set the clock right, and run again' },
+    `the clock of this machine is ${formatDuration(-offsetMs)} ahead of the clock of ${storage.label}, so outputs seem older than they are; nothing was deleted`,
+    { hint: 'correct the clock and run again' },
   );
 }
 

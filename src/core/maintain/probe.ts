@@ -6,14 +6,17 @@ import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, listedKey, nameOf, type Key } from '../storage/key.ts';
 import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
 
-/** What a storage can do, found out by trying. */
+/*
+ * Probes the abilities of a storage, for `waybill config probe` and server tests.
+ */
+
 export interface Probe {
   /** How long a `stat` of a missing key takes, in milliseconds; null if it failed. */
   latencyMs: { median: number; slowest: number } | null;
   /** The server's clock minus ours, in milliseconds; null if the server reports no time. */
   clockOffsetMs: number | null;
   rename: StorageFacts['rename'];
-  /** What the storage claims, or `none` if the trial disproved it. Null if nothing may be written. */
+  /** The storage's own claim, or `none` if the trial disproved it. null if nothing may be written. */
   conditionalWrites: ConditionalWrites | null;
   rights: Record<Right, Verdict>;
 }
@@ -21,7 +24,7 @@ export interface Probe {
 export const rightNames = ['list', 'read', 'create', 'replace', 'rename', 'remove'] as const;
 export type Right = (typeof rightNames)[number];
 
-/** `not_tried`: the place is only read, the storage has no such operation, or an earlier step failed. */
+/** `not_tried`: the storage is only read, has no such operation, or an earlier step failed. */
 export interface Verdict {
   answer: 'yes' | 'no' | 'not_tried';
   error: ErrorRecord | null;
@@ -32,10 +35,10 @@ const probePrefix = `${reservedPrefix}-probe-`;
 const abandonedAfterMs = 600_000;
 
 /**
- * Tries what a storage can do. With `write` it makes the calls that a publication makes, on small files below
- * a directory with a reserved name (`.publisher-probe-…`), which publications, listings and verifications
- * ignore. It leaves nothing behind, and removes what a probe left that was killed; without `write`, it only
- * reads. Never throws for a right that is missing: that is an answer.
+ * Tries the calls of a publication on a storage. With `write`, it writes small files below a directory with a
+ * reserved name (`.publisher-probe-…`), which publications, listings and verifications ignore. It removes
+ * them afterwards, along with the remains of killed probes. Without `write`, it only reads. Never throws
+ * because of a missing right: the result reports it.
  */
 export async function probeStorage(
   storage: Storage,
@@ -66,7 +69,7 @@ export async function probeStorage(
   return probe;
 }
 
-/** The error of the first right that was refused, in the order of `rightNames`; else null. Pure. */
+/** The error of the first missing right, in the order of `rightNames`; null if there is none. Pure. */
 export function firstRefusal({ rights }: Probe): ErrorRecord | null {
   return rightNames.map((right) => rights[right].error).find((error) => error !== null) ?? null;
 }
@@ -87,7 +90,7 @@ async function probeWrites(storage: Storage, clock: Clock, probe: Probe, attempt
     if (canRename) await attempt('rename', () => replaceStaged(storage, joinKey(staging, 'b'), key));
   } finally {
     await attempt('remove', async () => {
-      // An attempt ends so, whether or not anything is staged.
+      // A publication ends with this call, even if nothing is staged.
       if (canRename) await storage.removeTree(staging);
       await storage.remove(key);
       await removeAbandoned(storage, clock, probe);
@@ -101,7 +104,7 @@ async function replaceStaged(storage: Storage, staged: Key, key: Key): Promise<v
   await storage.sync();
 }
 
-/** Removes what killed probes left. A probe takes seconds, so whatever is this old is no longer in use. */
+/** Removes the remains of killed probes. A probe takes seconds, so an old directory is not in use. */
 async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Promise<void> {
   const before = clock.now().getTime() + (probe.clockOffsetMs ?? 0) - abandonedAfterMs;
   const probes: Key[] = [];
@@ -113,7 +116,7 @@ async function removeAbandoned(storage: Storage, clock: Clock, probe: Probe): Pr
   }
 }
 
-/** In milliseconds; null if there is no file, or the storage reports no times. */
+/** The latest modification time in milliseconds; null without files or without times. */
 async function newestBelow(storage: Storage, directory: Key): Promise<number | null> {
   let newest: number | null = null;
   for await (const { key } of storage.list(directory, { recursive: true })) {
@@ -123,7 +126,7 @@ async function newestBelow(storage: Storage, directory: Key): Promise<number | n
   return newest;
 }
 
-/** Exclusively, unless the storage honours no conditions: then it would refuse the call. */
+/** Creates the file exclusively, if the storage supports that. */
 async function create(storage: Storage, key: Key): Promise<unknown> {
   const mode = (await storage.facts.conditionalWrites()) === 'none' ? 'replace' : 'create';
   return storage.write(key, bytesBody('1'), { mode });
@@ -159,7 +162,7 @@ async function latency(storage: Storage, clock: Clock): Promise<Probe['latencyMs
       times.push(clock.monotonic() - started);
     }
   } catch {
-    return null; // The listing, which comes next, reports why.
+    return null; // The listing, which follows, reports the reason.
   }
   times.sort((a, b) => a - b);
   return { median: times[Math.floor(trials / 2)] as number, slowest: times.at(-1) as number };

@@ -24,16 +24,16 @@ import { selectPrunable, type PruneCandidate, type PruneDecision } from './selec
 export interface PruneOptions {
   owner: Owner;
   policy: PrunePolicy;
-  /** `limits.max_removed` of the destination; null allows any number. */
+  /** `limits.max_removed` of the destination; null for no limit. */
   maxRemoved: Amount | null;
-  /** Report the decisions; nothing is deleted and no lease is taken. */
+  /** Only report the decisions. Deletes nothing and takes no lease. */
   dryRun: boolean;
 }
 
 export interface PruneReport {
-  /** What becomes of each output of the owner, newest first. */
+  /** One decision per output of the owner, newest first. */
   decisions: PruneDecision[];
-  /** Why nothing is deleted though something was decided to go: `too_many_removals` or `clock_ahead`. */
+  /** Why no deletion was carried out: `too_many_removals` or `clock_ahead`; otherwise null. */
   refused: ErrorRecord | null;
   /** Confirmed deletions; `path` is relative to `destinationPath`. */
   removed: { destinationPath: string; path: string }[];
@@ -42,10 +42,10 @@ export interface PruneReport {
 }
 
 /**
- * Removes old managed outputs of one owner by the destination's policy. Deletes only what was decided, and
- * records a deletion only once it is confirmed: after a failure the state records exactly what is left.
- * Throws `prune_disabled`, or the storage's error if the destination cannot be listed; what fails at one
- * bundle path is in `errors`.
+ * Removes old managed outputs of one owner according to the destination's policy. A deletion is recorded only
+ * after it is confirmed, so that after a failure the state lists exactly the remaining files. Throws
+ * `prune_disabled`, or the storage's error if the destination cannot be listed. Failures at a bundle path are
+ * in `errors`.
  */
 export async function prune(
   context: CoreContext,
@@ -60,12 +60,12 @@ export async function prune(
   const candidates: PruneCandidate[] = [];
   const readable: string[] = [];
   for (const path of await managedPaths(root)) {
-    // Releases go as a whole, when their time has come.
+    // Retention removes releases as a whole.
     if (releasePathOf(path) !== null) continue;
     const destinationPath = reportedPath(path);
     try {
       const { outputs } = requireCatalog((await readState(within(root, path))).state);
-      // What lists the bundles is made anew with each of them.
+      // The root index is not pruned: each publication rewrites it.
       for (const record of outputs) if (!isOfRootIndex(record)) candidates.push({ destinationPath, record });
       readable.push(destinationPath);
     } catch (error) {
@@ -97,8 +97,8 @@ export async function prune(
 }
 
 /**
- * Ages are counted on this machine's clock. Where it is ahead, everything is old: then the clock of the
- * storage tells, if it has one of its own, and `limits.max_removed` bounds what can go in any case.
+ * Why nothing may be deleted; null if nothing prevents it. If this machine's clock is ahead, all outputs seem
+ * old. The storage's clock reveals that, and `limits.max_removed` limits the damage if it does not.
  */
 async function refusalOf(
   { clock }: CoreContext,
@@ -143,7 +143,7 @@ async function prunePath(
     const found = requireCatalog(lease.found.state);
     const { outputs, vanished } = await settleInterrupted(storage, found);
     const catalog: Catalog = { ...found, outputs, pending: null };
-    // An output that was published again since the decision is not the one that was decided about.
+    // Skips outputs that were published again after the decision.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
     const goes = catalog.outputs.filter(({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt);
     if (goes.length === 0 && found.pending === null) return;
@@ -158,8 +158,7 @@ async function prunePath(
     await sweepUnfinished(whileHeld(storage, lease), vanished);
     const { gone, failure } = await removeAll(storage, lease, goes, signal);
     for (const path of gone) confirmed(path);
-    // Without the lease the state belongs to another attempt. The intent stands, and the next attempt settles
-    // it.
+    // Without the lease, the state belongs to another attempt. The next attempt settles the intent.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
     const left = catalog.outputs.filter(({ path }) => !gone.has(path));
     await lease.writeState({
@@ -175,13 +174,13 @@ async function prunePath(
 
 interface Removal {
   gone: Set<string>;
-  /** `isUnknown`: it cannot be known whether the last file still exists. */
+  /** `isUnknown`: it is unknown whether the last file still exists. */
   failure: { error: unknown; isUnknown: boolean } | null;
 }
 
 /**
- * Removes files one by one and stops at the first failure. Then it looks whether the file is gone all the
- * same: only the answer may have been lost.
+ * Removes files one by one and stops at the first failure. Then checks whether that file still exists,
+ * because only the response may have been lost.
  */
 async function removeAll(
   storage: Storage,

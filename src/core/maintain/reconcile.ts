@@ -17,32 +17,31 @@ import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalo
 
 export interface ReconcileOptions {
   owner: Owner;
-  /** Report only; nothing is written and no lease is taken. */
+  /** Only report. Writes nothing and takes no lease. */
   dryRun: boolean;
   /** Repair the records of every owner, not only those of `owner`. */
   allOwners: boolean;
 }
 
 export interface ReconcileReport {
-  /** The managed bundle path; `.` for the root, also if only managed bundle paths below it are managed. */
+  /** The managed bundle path; `.` for the root, which need not be managed itself. */
   destinationPath: string;
   /**
-   * Recorded outputs that are not in storage; `repaired` if the record is (or would be) removed. Never so
-   * of a release, which does not change: without the record, it would pass for whole.
+   * Recorded outputs that do not exist. `repaired` means that the record was or would be removed. Records of
+   * releases are never removed, because the damaged release would then look complete.
    */
   missing: { path: string; owner: Owner; repaired: boolean }[];
-  /** Files that no record names, sorted. They are reported and never touched. */
+  /** Unrecorded files, sorted. They are only reported. */
   unmanaged: string[];
-  /** Why this bundle path could not be reconciled; else null. */
+  /** Why this bundle path could not be reconciled; otherwise null. */
   error: ErrorRecord | null;
 }
 
 /**
- * Compares every catalog of a destination with one listing of the storage, and removes the records of outputs
- * that are gone. What lies below no managed bundle path is reported for the root. Never deletes or adopts a
- * file, reads no output, and leaves a state that is not valid as it is. Throws `bundle_not_found` if the
- * destination holds no state, or the storage's error if it cannot be listed; what fails at one bundle path is
- * in its report.
+ * Compares every catalog of a destination with one listing of the storage, and removes the records of missing
+ * outputs. Files outside of managed bundle paths are reported for the root. Never deletes or adopts a file,
+ * never reads an output, and does not change an invalid state. Throws `bundle_not_found` if the destination
+ * has no state, or the storage's error if it cannot be listed. Failures at a bundle path are in its report.
  */
 export async function reconcile(
   context: CoreContext,
@@ -51,7 +50,7 @@ export async function reconcile(
 ): Promise<ReconcileReport[]> {
   const { paths, files, strays } = await requireManagedSurvey(root);
   const reports: ReconcileReport[] = [];
-  // Where the root is managed itself, what lies below no other bundle path counts as its content.
+  // If the root is managed itself, files outside of other bundle paths count as its content.
   const atRoot = files.get('') ?? new Set<string>();
   const pointers = await pointersAmong(root, [...strays, ...[...atRoot].map(listedKey)], paths);
   for (const pointer of pointers) atRoot.delete(pointer);
@@ -65,7 +64,7 @@ export async function reconcile(
   return reports;
 }
 
-/** Those that are the pointers of bundle paths which have releases. A broken ledger names no channels. */
+/** The pointers of bundle paths with releases. A malformed ledger counts as one without channels. */
 async function pointersAmong(
   root: Storage,
   strays: readonly Key[],
@@ -74,11 +73,11 @@ async function pointersAmong(
   const withReleases = new Set(managed.flatMap((path) => releasePathOf(path)?.bundlePath ?? []));
   const pointers = new Set<Key>();
   for (const path of withReleases) {
-    const beside = strays.filter((key) => reportedPath(parentOf(key)) === path);
-    if (beside.length === 0) continue;
+    const candidates = strays.filter((key) => reportedPath(parentOf(key)) === path);
+    if (candidates.length === 0) continue;
     const known = await readReleases(within(root, parseBundlePath(path))).catch(() => noReleases);
     const names: string[] = [currentLinkKey, currentObjectKey, ...known.channels.keys()];
-    for (const key of beside) if (names.includes(nameOf(key))) pointers.add(key);
+    for (const key of candidates) if (names.includes(nameOf(key))) pointers.add(key);
   }
   return pointers;
 }
@@ -103,7 +102,7 @@ async function reconcilePath(
   }
 }
 
-/** Pure. Throws `state_conflict` if the state is not valid. */
+/** Throws `state_conflict` if the state is invalid. Pure. */
 function compare(
   state: CatalogState,
   present: ReadonlySet<string>,
@@ -123,7 +122,7 @@ function isRepaired(owner: Owner, options: ReconcileOptions): boolean {
   return options.allOwners || sameOwner(owner, options.owner);
 }
 
-/** Compares again under the lease: what was missing may have been published meanwhile. */
+/** Compares again under the lease, because missing outputs may have been published in the meantime. */
 async function repair(context: CoreContext, storage: Storage, options: ReconcileOptions): Promise<void> {
   await withLease(context, storage, async (lease) => {
     const catalog = requireCatalog(lease.found.state);

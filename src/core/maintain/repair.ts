@@ -17,11 +17,11 @@ import { supplies, type FindSupply, type Supply } from './supplies.ts';
 import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {
-  /** Written again, or in a dry run, what would be; `from` is where the bytes are. */
+  /** Outputs that were or, in a dry run, would be rewritten. `from` names the source of the content. */
   repaired: { path: string; from: string }[];
-  /** What stays as it is, and why. */
+  /** Outputs that were not repaired, and why. */
   unrepaired: { path: string; reason: string }[];
-  /** Why nothing at this bundle path was repaired; else null. */
+  /** Why nothing at this bundle path was repaired; otherwise null. */
   error: ErrorRecord | null;
 }
 
@@ -30,15 +30,16 @@ export interface RepairTarget {
   destination: DestinationConfig;
   /** Rooted at the destination. */
   root: Storage;
-  /** Nothing is written, and no lease is taken. */
+  /** Writes nothing and takes no lease. */
   dryRun: boolean;
 }
 
 /**
- * Writes again what a verification found missing or different, byte for byte as it is recorded: from the
- * source if that still has it, else from another destination of the pipeline. Each bundle path is an attempt
- * of its own, under its lease and the protocol of a publication. Returns a report for each verified bundle
- * path, null where there was nothing to repair. What fails at one bundle path is in its report.
+ * Rewrites the outputs that a verification found missing or different, with exactly the recorded content. It
+ * comes from the source or, if the source no longer has it, from another destination of the pipeline. Each
+ * bundle path is a separate attempt, under its lease and with the protocol of a publication. Returns a report
+ * for each verified bundle path, or null if there was nothing to repair. Failures at a bundle path are in its
+ * report.
  */
 export async function repair(
   context: CoreContext,
@@ -78,7 +79,7 @@ async function repairPath(
       : await writeAgain(context, storage, { owner, destination, destinationPath }, found);
     for (const [path, { supply }] of found)
       if (written.has(path)) report.repaired.push({ path, from: supply.from });
-      else report.unrepaired.push({ path, reason: 'it was published again meanwhile' });
+      else report.unrepaired.push({ path, reason: 'it was published again in the meantime' });
     return report;
   } catch (error) {
     return { ...report, repaired: [], error: errorRecord(error) };
@@ -87,7 +88,7 @@ async function repairPath(
 
 function whyNot({ owner }: OutputRecord, own: Owner): string {
   return sameOwner(owner, own)
-    ? 'neither the source nor another destination of the pipeline has these bytes'
+    ? 'neither the source nor another destination of the pipeline has this content'
     : `it belongs to ${owner.pipelineId}/${owner.destinationId}; repair it there`;
 }
 
@@ -104,14 +105,14 @@ async function writeAgain(
     const catalog = settledCatalog(requireCatalog(lease.found.state));
     const bundle = publishedBy(lease.found.state, place.owner);
     if (bundle === null)
-      throw new WaybillError('state_conflict', 'the catalog does not say which bundle was published', {
-        hint: 'it is of an older waybill: remove what differs, then reconcile-state and run publish it again',
+      throw new WaybillError('state_conflict', 'the catalog does not record which bundle was published', {
+        hint: 'an older version wrote it: remove the differing files, then run reconcile-state and publish again',
       });
     const writes: PlannedOutput[] = [];
     const untouched: OutputRecord[] = [];
     for (const record of catalog.outputs) {
       const known = found.get(record.path);
-      // A record that was written since is of bytes that were written since.
+      // A newer record means that the file was written again since the verification.
       if (known?.record.updatedAt === record.updatedAt) writes.push({ ...record, body: known.supply.body });
       else untouched.push(record);
     }
@@ -138,7 +139,7 @@ async function writeAgain(
   });
 }
 
-/** Throws `state_conflict` if an attempt did not finish: the next run knows better what is to be there. */
+/** Throws `state_conflict` if an attempt did not finish, because the next run will rewrite its files. */
 function settledCatalog(catalog: Catalog): Catalog {
   if (catalog.pending === null) return catalog;
   throw new WaybillError('state_conflict', 'an attempt did not finish', {

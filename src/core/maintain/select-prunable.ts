@@ -9,18 +9,17 @@ export interface PruneCandidate {
   record: OutputRecord;
 }
 
-/** What becomes of one managed output, and why. */
 export interface PruneDecision extends PruneCandidate {
-  /** True if it is to be removed. */
+  /** Whether to remove the output. */
   prune: boolean;
   reason: string;
 }
 
 /**
- * Decides by the `updated_at` of each output, over all managed bundle paths of the destination together. The
- * owner's newest `keepLatest` outputs stay. The others are pruned if they are older than `olderThanMs`
- * milliseconds, or all of them if the policy sets no age. Equal times are ordered by path. Returns a decision
- * for each output of the owner, newest first. Pure.
+ * Selects outputs to prune by their `updated_at`, across all managed bundle paths of the destination. The
+ * owner's newest `keepLatest` outputs are kept. All others are pruned if they are older than `olderThanMs`
+ * milliseconds, or regardless of age if that is null. Equal times are ordered by path. Returns a decision for
+ * each output of the owner, newest first. Pure.
  */
 export function selectPrunable(
   candidates: readonly PruneCandidate[],
@@ -45,7 +44,7 @@ export function selectPrunable(
       ...(policy.keepLatest === null ? [] : [`not among the newest ${policy.keepLatest}`]),
       ...(policy.olderThanMs === null ? [] : ['older than the policy allows']),
     ];
-    // A policy without any bound is not an order to delete everything.
+    // A policy without limits must not delete everything.
     return reasons.length === 0
       ? { ...candidate, prune: false, reason: 'the policy sets no bound' }
       : { ...candidate, prune: true, reason: reasons.join(' and ') };

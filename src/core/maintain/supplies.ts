@@ -13,18 +13,22 @@ import type { Body, Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { managedPaths } from '../catalog/managed-paths.ts';
 
-/** Bytes that are what a record says; `from` is `source`, or `destination "web"`. */
+/*
+ * Finds the content of damaged outputs for a repair.
+ */
+
+/** Verified content of a record. `from` is `source` or, for example, `destination "web"`. */
 export interface Supply {
   from: string;
   body: Body;
 }
 
-/** Finds the bytes of a record published under `destinationPath`, verified; null: nobody has them. */
+/** Finds the content of a record published under `destinationPath`; null if no place has it. */
 export type FindSupply = (destinationPath: string, record: OutputRecord) => Promise<Supply | null>;
 
 /**
- * Looks for bytes at the source of the pipeline first, and then at its other destinations. A place that
- * cannot be read is passed over, with a warning in the log. What was opened is closed by `onRelease`.
+ * Searches the source of the pipeline first, then its other destinations. Skips a place that cannot be read,
+ * with a warning in the log. Registers the opened storages with `onRelease`.
  */
 export function supplies(
   context: CoreContext,
@@ -52,7 +56,7 @@ export function supplies(
         const body = await (await find())(destinationPath, record);
         if (body !== null) return { from, body };
       } catch (error) {
-        context.log.warn({ err: error, from }, 'cannot be read for a repair');
+        context.log.warn({ err: error, from }, 'reading content for a repair failed');
       }
     }
     return null;
@@ -66,7 +70,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make());
 }
 
-/** The outputs that the source would publish now, where they are those that were published. */
+/** Searches the outputs that the source would publish now. */
 async function fromSource(
   context: CoreContext,
   open: (location: Parameters<CoreContext['openStorage']>[0]) => Promise<Storage>,
@@ -89,16 +93,16 @@ async function fromSource(
   };
 }
 
-/** Whatever is recorded there with this digest, under whatever name. */
+/** Searches the records of another destination by digest, under any path. */
 async function fromDestination(root: Storage): Promise<FindBody> {
   const places = new Map<string, { storage: Storage; record: OutputRecord }[]>();
   for (const path of await managedPaths(root)) {
     const storage = within(root, path);
     const { state } = await readState(storage);
     if (state.kind !== 'valid') continue;
-    const unvouched = announcedPaths(state.catalog.pending);
+    const announced = announcedPaths(state.catalog.pending);
     for (const record of state.catalog.outputs) {
-      if (unvouched.has(record.path)) continue;
+      if (announced.has(record.path)) continue;
       const same = places.get(record.digest) ?? [];
       same.push({ storage, record });
       places.set(record.digest, same);

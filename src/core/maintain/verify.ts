@@ -15,9 +15,9 @@ import { isInSubset, type Subset } from './subset.ts';
 export interface VerifyOptions {
   concurrency: number;
   onBytes?: (count: number) => void;
-  /** Only these paths; all by default. */
+  /** Verify only these paths. Default: all. */
   subset?: Subset;
-  /** How long the destination keeps releases without readers; null, the default, if it keeps no releases. */
+  /** How long the destination keeps releases without a pointer; null, the default, if it has no releases. */
   lingerMs?: number | null;
 }
 
@@ -31,29 +31,29 @@ export interface Difference {
 export interface VerifyReport {
   /** The managed bundle path; `.` for the root. */
   destinationPath: string;
-  /** Outputs that were compared with their records. */
+  /** The number of outputs compared with their records. */
   verified: number;
-  /** Outputs that are not in the subset, and were not looked at. */
+  /** The number of outputs outside of the subset. */
   skipped: number;
   /** Bytes read. */
   bytes: number;
-  /** Every output that is not as recorded. `expected` and `found` are digests, or sizes in bytes. */
+  /** Outputs that differ from their records. `expected` and `found` are digests, or sizes in bytes. */
   differing: Difference[];
-  /** There is an unfinished attempt: the paths that it announced were not read. */
+  /** Whether there is an unfinished attempt. Paths that it announced were not read. */
   interrupted: boolean;
   /**
-   * The bundle path is an unfinished release that no reader has, so that nothing published is missing; else
-   * null. `interrupted` is false then.
+   * Set if the bundle path is an unfinished release without a pointer to it, so that nothing published is
+   * missing; otherwise null. `interrupted` is false if it is set.
    */
   unfinishedRelease: UnfinishedRelease | null;
-  /** Why this bundle path could not be verified; else null. */
+  /** Why this bundle path could not be verified; otherwise null. */
   error: ErrorRecord | null;
 }
 
 /**
- * Reads every recorded output of a destination in full and compares it with its record. Never writes. At most
- * `concurrency` files are read at once; `onBytes` is called with the size in bytes of each chunk. Throws
- * `bundle_not_found` if the destination holds no state, or the storage's error if it cannot be listed.
+ * Reads every recorded output of a destination in full and compares it with its record. Never writes. Reads
+ * up to `concurrency` files concurrently, and calls `onBytes` with the size in bytes of each chunk. Throws
+ * `bundle_not_found` if the destination has no state, or the storage's error if it cannot be listed.
  */
 export async function verify(root: Storage, options: VerifyOptions): Promise<VerifyReport[]> {
   const paths = await requireManagedPaths(root);
@@ -78,8 +78,8 @@ async function verifyPath(root: Storage, path: Key | '', options: VerifyOptions)
   try {
     const catalog = requireCatalog((await readState(storage)).state);
     const { outputs, pending } = catalog;
-    const unvouched = announcedPaths(pending);
-    const known = outputs.filter(({ path }) => !unvouched.has(path));
+    const announced = announcedPaths(pending);
+    const known = outputs.filter(({ path }) => !announced.has(path));
     const { subset } = options;
     const vouched =
       subset === undefined ? known : known.filter(({ path }) => isInSubset(subset, destinationPath, path));

@@ -1,9 +1,10 @@
 import ipaddr from 'ipaddr.js';
 
-/**
- * Which addresses a webhook may connect to. Loopback and private networks are where internal services live,
- * and are allowed; what only ever is a mistake or an attack on the machine's own credentials is not. Pure.
+/*
+ * The addresses that a webhook may connect to. Loopback and private networks are allowed, because internal
+ * services are there. Addresses that are always a mistake or an attack on credentials are refused. Pure.
  */
+
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 const refusedRanges: Readonly<Record<string, string>> = {
@@ -14,8 +15,8 @@ const refusedRanges: Readonly<Record<string, string>> = {
 };
 
 /**
- * Metadata services of clouds outside the link-local range: AWS (instances, pods), Google and Scaleway over
- * IPv6; Azure, Alibaba, Oracle.
+ * Cloud metadata services outside the link-local range: AWS (instances, pods), Google and Scaleway over IPv6;
+ * Azure, Alibaba and Oracle over IPv4.
  */
 const metadataAddresses = [
   'fd00:ec2::254',
@@ -28,8 +29,8 @@ const metadataAddresses = [
 ];
 
 /**
- * Why the address may not be connected to, as `a link-local address`; null if it may. An IPv6 address that
- * holds an IPv4 one counts as that.
+ * Why connecting to the address is refused, such as `a link-local address`; null if it is allowed. An IPv6
+ * address with an embedded IPv4 address is judged by both.
  */
 export function refusedAddress(address: string, allowed: readonly string[]): string | null {
   if (!ipaddr.isValid(address)) return 'no address';
@@ -42,7 +43,7 @@ export function refusedAddress(address: string, allowed: readonly string[]): str
   return null;
 }
 
-/** An address or a CIDR range. */
+/** Whether the text is an address or a CIDR range. */
 export function isAddressRange(text: string): boolean {
   return ipaddr.isValid(text) || ipaddr.isValidCIDR(text);
 }
@@ -50,7 +51,7 @@ export function isAddressRange(text: string): boolean {
 function reasonFor(address: Address): string | null {
   if (metadataAddresses.some((metadata) => isWithin(address, metadata)))
     return 'the address of a metadata service';
-  // The whole of 0.0.0.0/8 reaches this very machine.
+  // All of 0.0.0.0/8 reaches this machine.
   if (address instanceof ipaddr.IPv4 && address.octets[0] === 0) return refusedRanges['unspecified'] ?? null;
   return refusedRanges[address.range()] ?? null;
 }
@@ -70,7 +71,7 @@ function embedded(address: Address): Address[] {
   if (isWithin(address, '::ffff:0:0/96') || isWithin(address, '::ffff:0:0:0/96')) found.push(last);
   if (isWithin(address, '::/96') && !isOwn) found.push(last);
   if (isWithin(address, '64:ff9b::/96')) found.push(last);
-  // A network of its own chooses the length of the prefix: 48 bits, or up to 96.
+  // With a local NAT64 prefix, the network chooses its length: 48 to 96 bits.
   if (isWithin(address, '64:ff9b:1::/48')) found.push(last, ipv4(bytes[6], bytes[7], bytes[9], bytes[10]));
   if (isWithin(address, '2002::/16')) found.push(ipv4(...bytes.slice(2, 6)));
   if (isWithin(address, '2001::/32'))

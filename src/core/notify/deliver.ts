@@ -7,12 +7,12 @@ import type { Attempted, Refused, Sink } from './sink.ts';
 
 export interface DeliverOptions {
   clock: Clock;
-  /** A number in [0, 1); only tests pass their own. */
+  /** Returns a number in [0, 1). Set only by tests. */
   random?: () => number;
   policy?: RetryPolicy;
-  /** Gives up at once. */
+  /** Aborts the delivery immediately. */
   signal: AbortSignal;
-  /** Lets the try that runs come to its end, and makes no other. */
+  /** Lets the current try finish and prevents further ones. */
   hurry: AbortSignal;
   /** The span of the delivery. */
   trace?: TraceContext;
@@ -24,18 +24,18 @@ export interface Delivery {
   tries: number;
   /** Why it was not delivered; null if it was. */
   reason: string | null;
-  /** The receiver wants nothing more, ever. */
+  /** Whether the receiver permanently wants no more events. */
   gone: boolean;
-  /** It was not delivered for what may pass; otherwise the receiver refused this event. */
+  /** Whether the failure is temporary. false after a failure means that the receiver rejected this event. */
   isAway: boolean;
 }
 
-/** A receiver that asks for a longer pause is given up: waiting would hold up its other events. */
-export const longestRetryAfterMs = 30_000;
+/** If a receiver requests a longer pause, the delivery fails: waiting would delay its other events. */
+export const maxRetryAfterMs = 30_000;
 
 /**
- * Delivers one event, in up to four tries with a pause drawn from the full jitter of `retry.ts`, or as long
- * as the receiver asked. Never throws: a failure is returned with its reason.
+ * Delivers one event in up to four tries. The pauses have full jitter as in `retry.ts`, or the length that
+ * the receiver requested. Never throws: a failure is returned with its reason.
  */
 export async function deliver(sink: Sink, event: Event, options: DeliverOptions): Promise<Delivery> {
   const { clock, signal, hurry, policy = briefRetryPolicy, random = Math.random } = options;
@@ -46,7 +46,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
     const given: Delivery = { delivered: false, tries: attempt, reason, gone, isAway };
     const asked = answer.retryAfterMs ?? 0;
     if (!isAway || attempt > policy.retries || signal.aborted || hurry.aborted) return given;
-    if (asked > longestRetryAfterMs)
+    if (asked > maxRetryAfterMs)
       return { ...given, reason: `${reason} and asked to wait ${Math.round(asked / 1000)} s` };
     const jitter = Math.floor(random() * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)));
     const pauseMs = Math.max(asked, jitter);
@@ -59,7 +59,7 @@ export async function deliver(sink: Sink, event: Event, options: DeliverOptions)
   }
 }
 
-/** One try that ends in time, whatever the sink does. */
+/** One try, which ends after `sink.timeoutMs` even if the sink does not return. */
 async function oneTry(
   sink: Sink,
   event: Event,
@@ -81,8 +81,8 @@ async function oneTry(
   try {
     return await Promise.race([tooLate, sink.send(event, both, trace)]);
   } catch {
-    // A defect of the sink; its message may hold anything.
-    return { ok: false, reason: 'the sink broke', retry: false };
+    // A defect of the sink. Its message may contain secrets.
+    return { ok: false, reason: 'the sink failed unexpectedly', retry: false };
   } finally {
     timer.cancel();
   }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { customAlphabet } from 'nanoid';
 import type { Occurrence } from './event.ts';
 
-// As Standard Webhooks has them: unique, without a full stop.
+// Standard Webhooks requires unique ids without a full stop.
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const length = 27;
 const randomId = customAlphabet(alphabet, length);
@@ -10,8 +10,8 @@ const randomId = customAlphabet(alphabet, length);
 export const newEventId = (): string => `msg_${randomId()}`;
 
 /**
- * What happens in a run has an id that follows from it: if a process dies after it has told, and the next one
- * cannot know that, a receiver gets the same id again, and not another event. All else gets a new id.
+ * The id of an event. Within a run it is derived from the occurrence: if a process dies after a notification
+ * and the next one repeats it, receivers get the same id. Other events get a random id.
  */
 export function eventIdOf({ type, data }: Occurrence): string {
   if (!('run_id' in data) || data.run_id === null) return newEventId();
@@ -21,8 +21,8 @@ export function eventIdOf({ type, data }: Occurrence): string {
   return idOf([run_id, type, destination_id, destination_path, bundle?.path ?? null, code]);
 }
 
-function idOf(what: readonly (string | number | null)[]): string {
-  return `msg_${inAlphabet(createHash('sha256').update(JSON.stringify(what)).digest())}`;
+function idOf(parts: readonly (string | number | null)[]): string {
+  return `msg_${inAlphabet(createHash('sha256').update(JSON.stringify(parts)).digest())}`;
 }
 
 function inAlphabet(bytes: Buffer): string {

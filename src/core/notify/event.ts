@@ -2,11 +2,12 @@ import type { Revision } from '../bundle/revision.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 
-/**
- * What leaves the program, under the names of its JSON: `schemas/event.schema.json` is the same. No path
- * of this machine and no secret is in an event, and none is larger than about 24 KiB: what does not fit is
- * counted in `outputs_omitted`.
+/*
+ * The events sent to notifiers, with the field names of their JSON (`schemas/event.schema.json`). Events
+ * contain no paths of this machine and no secrets. They have at most about 24 KiB: outputs that do not fit
+ * are counted in `outputs_omitted`.
  */
+
 export const subscribableTypes = [
   'bundle.published',
   'bundle.publish_failed',
@@ -24,68 +25,68 @@ export interface EventData {
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** Of the upload; null on the command line. */
+    /** The run of the upload; null on the command line. */
     run_id: string | null;
     bundle: BundleFacts;
     action: string;
-    /** The release that readers have now; null in place. */
+    /** The published release; null with the in-place layout. */
     release: string | null;
-    /** The channel whose readers have it; null for the current release, and in place. */
+    /** The channel of the release; null for the current release and with the in-place layout. */
     channel: string | null;
     counts: PublicationCounts;
-    /** What was written first, then what was kept. */
+    /** Written outputs first, then kept ones. */
     outputs: OutputFacts[];
     outputs_omitted: number;
   };
   /**
-   * Nothing was committed, or it is not known (`commit_unknown`). A failure that the daemon tries again is a
+   * Nothing was committed, or the outcome is unknown (`commit_unknown`). If the daemon retries, it sends
    * `run.retry_scheduled` instead.
    */
   'bundle.publish_failed': {
     pipeline_id: string;
-    /** Null if no destination was reached: the source cannot be read, the bundle is invalid. */
+    /** null if no destination was reached, because the source is unreadable or the bundle invalid. */
     destination_id: string | null;
     destination_path: string | null;
     run_id: string | null;
-    /** Null if it failed before any bundle. */
+    /** null if it failed before any bundle was selected. */
     bundle: BundleFacts | null;
     action: string;
     error: EventError;
   };
-  /** What one pipeline had published at a bundle path is gone from it. */
+  /** The outputs of one pipeline were removed from a bundle path. */
   'bundle.unpublished': {
     pipeline_id: string;
     destination_id: string;
     /** Relative to the destination root; `.` for the root. */
     destination_path: string;
-    /** Of the run that removed an orphan; null on the command line. */
+    /** The run that removed an orphan; null on the command line. */
     run_id: string | null;
-    /** Null if the catalog did not say which. */
+    /** null if the catalog did not record it. */
     bundle: BundleFacts | null;
-    /** `unpublish`: somebody asked for it. `orphan`: the source does not hold the bundle any more. */
+    /** `unpublish`: requested by a command. `orphan`: the source no longer has the bundle. */
     reason: 'unpublish' | 'orphan';
     counts: { outputs_removed: number };
     /** Relative to the bundle path. */
     outputs: { path: string }[];
     outputs_omitted: number;
   };
-  /** A try of a run failed for a passing cause, and the run waits for its next one. */
+  /** A try of a run failed with a transient error, and the next try is scheduled. */
   'run.retry_scheduled': {
     pipeline_id: string;
-    /** Where the cause was met; null if no destination was reached. */
+    /** The destination that failed; null if none was reached. */
     destination_id: string | null;
     run_id: string;
     /** The number of the next try. */
     attempt: number;
     /** RFC 3339, UTC. */
     next_try_at: string;
-    /** After it the run fails. RFC 3339, UTC. */
+    /** When retries end and the run fails. RFC 3339, UTC. */
     retry_until: string;
     error: EventError;
   };
-  /** Somebody promoted a release; one that a publication makes current is told by that. */
+  /** A release was promoted. Publications that activate a release send `bundle.published` instead. */
   'release.activated': ReleaseSwitch;
-  /** Somebody went back to an earlier release. */
+  /** A rollback made an earlier release current. */
   'release.rolled_back': ReleaseSwitch;
   'outputs.pruned': {
     pipeline_id: string;
@@ -94,7 +95,7 @@ export interface EventData {
     outputs: { destination_path: string; path: string }[];
     outputs_omitted: number;
   };
-  /** What `waybill notify test` sends. */
+  /** Sent by `waybill notify test`. */
   'notifier.test': { notifier_id: string; message: string };
 }
 
@@ -115,11 +116,11 @@ export interface BundleFacts {
   revision?: Revision;
 }
 
-/** Written, linked and kept outputs together are `outputs`. */
+/** Written, linked and kept outputs add up to `outputs`. */
 export interface PublicationCounts {
   outputs: number;
   outputs_written: number;
-  /** Those that a release got from the one before it. */
+  /** Outputs linked or copied from the previous release. */
   outputs_linked: number;
   outputs_kept: number;
   outputs_removed: number;
@@ -133,8 +134,9 @@ export interface ReleaseSwitch {
   destination_id: string;
   /** Relative to the destination root; `.` for the root. */
   destination_path: string;
-  /** The release that readers have now, and the one before it; null if there was none. */
+  /** The release that is current now. */
   release: string;
+  /** The release that was current before; null if there was none. */
   previous: string | null;
 }
 
@@ -144,34 +146,31 @@ export interface OutputFacts {
   digest: string;
   size: number;
   url: string | null;
-  /** `add` and `change`: its bytes were written. `keep` and `refresh`: they stayed. */
+  /** `add` and `change`: the file was written. `keep` and `refresh`: the file did not change. */
   fate: 'add' | 'change' | 'keep' | 'refresh';
 }
 
 export type EventType = keyof EventData;
 export type SubscribableType = (typeof subscribableTypes)[number];
 
-/** Something that happened, before anyone gave it an id and a time. */
+/** An event before it gets an id and a time. */
 export type Occurrence = { [T in EventType]: { type: T; data: EventData[T] } }[EventType];
 
-/**
- * An envelope of Standard Webhooks. The id stays the same through all tries of one delivery, and for every
- * notifier.
- */
+/** An envelope of Standard Webhooks. All tries and all notifiers use the same id. */
 export type Event = { id: string; /** When it happened: RFC 3339, UTC. */ timestamp: string } & Occurrence;
 
-/** An event, and the span in which it happened, if it was traced: its deliveries belong to that. */
+/** An event and its trace context, which is the parent of the spans of its deliveries. */
 export interface TracedEvent extends TraceContext {
   event: Event;
 }
 
 export function eventOf(occurrence: Occurrence, id: string, at: Date): Event {
   const { type, data } = occurrence;
-  // In this order, which is how people read it.
+  // The order of the keys is for human readers.
   return { id, type, timestamp: at.toISOString(), data } as Event;
 }
 
-/** The pipeline it is about; null for what is about none. */
+/** The pipeline that the event is about; null if there is none. */
 export function pipelineOfEvent({ data }: Occurrence): string | null {
   return 'pipeline_id' in data ? data.pipeline_id : null;
 }

@@ -10,7 +10,11 @@ import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
 import { traceOf } from '../tracing/trace-context.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 
-/** A configured notifier with its sink open. */
+/*
+ * The queue of one notifier: waiting events, workers and the sink.
+ */
+
+/** A configured notifier and its open sink. */
 export interface OpenNotifier {
   config: NotifierConfig;
   sink: Sink;
@@ -19,55 +23,55 @@ export interface OpenNotifier {
 export interface Outcome extends Delivery, TracedEvent {
   notifierId: string;
   kind: NotifierConfig['kind'];
-  /** Whether it was given up before, and was sent again. */
+  /** Whether this is the redelivery of an event whose delivery had failed before. */
   isAgain: boolean;
 }
 
-/** A try that failed, and is not the last one. */
+/** A failed try that will be retried. */
 export interface Postponed extends TracedEvent {
   notifierId: string;
-  /** Of this delivery, in this process. */
+  /** The tries of this delivery in this process. */
   tries: number;
   reason: string;
-  /** When it is tried again: RFC 3339, UTC; null where another process does, or this one when it is back. */
+  /** When the next try starts: RFC 3339, UTC. null if another process, or the next start, retries. */
   nextTryAt: string | null;
 }
 
-/** Queue limit of each notifier, in events; further events are given up. */
-export const waitingAtMost = 10_000;
+/** The maximum number of waiting events per notifier. Delivery of further events fails. */
+export const maxWaiting = 10_000;
 
-/** The queue of one notifier, and its sink. */
+/** The queue of one notifier and its sink. */
 export interface Lane {
   config: () => NotifierConfig;
-  /** Sends with another configuration and sink from now on; the former sink is closed once it is idle. */
+  /** Switches to another configuration and sink. Closes the previous sink once it is idle. */
   replace(next: OpenNotifier): void;
-  /** `ended` is called when its delivery has ended for good. */
+  /** Queues an event. Calls `ended` when its delivery has ended. */
   add(traced: TracedEvent, ended: Ended): void;
-  /** Sends an event at once that was given up before, with all its tries. */
-  again(traced: TracedEvent): Promise<Delivery>;
-  /** Waits until everything has ended, and closes the sink. */
+  /** Sends an event immediately whose delivery had failed before, with the usual tries. */
+  resend(traced: TracedEvent): Promise<Delivery>;
+  /** Waits until all deliveries have ended, and closes the sink. */
   close(): Promise<void>;
 }
 
 export interface LaneOptions {
   clock: Clock;
-  /** Failed tries are logged at level debug; `onOutcome` gets the end of a delivery. */
+  /** Failed tries are logged at level debug. `onOutcome` receives the end of a delivery. */
   log: Log;
-  /** Called for each event, unless it is kept for the next process; and whenever one was sent again. */
+  /** Called for each event unless it is kept for the next process, and after each redelivery. */
   onOutcome: (outcome: Outcome) => void;
-  /** Called for each try that is not the last one, and for what the next process tries; must not throw. */
+  /** Called for each try that will be retried, also by the next process. Must not throw. */
   onPostponed?: (postponed: Postponed) => void;
-  /** Gets what is given up. */
+  /** Receives the events whose delivery failed. */
   undelivered: UndeliveredEvents;
-  /** Whether what is not delivered when the process ends is kept for the next one. */
+  /** Whether undelivered events are kept for the next process when this one ends. */
   outlives: boolean;
-  /** Makes the spans of deliveries; without it nothing is traced. */
+  /** Creates the spans of deliveries. Without it, nothing is traced. */
   tracer?: Tracer;
-  /** Gives up at once. */
+  /** Aborts all deliveries immediately. */
   signal: AbortSignal;
-  /** Once it aborts, events get one try each. */
+  /** After it aborts, each event gets one try. */
   hurry: AbortSignal;
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   policy?: RetryPolicy;
   random?: () => number;
 }
@@ -82,7 +86,7 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
   const sends = new Map<Sink, number>();
   const waiting: Waiting[] = [];
   const working = new Set<Promise<void>>();
-  const again = new Set<Promise<Delivery>>();
+  const resending = new Set<Promise<Delivery>>();
   let isGone = false;
 
   const end = ({ ended, ...traced }: Waiting, delivery: Delivery): void => {
@@ -99,7 +103,7 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       return;
     }
     const { id, kind } = current.config;
-    // Before it has ended: in one turn, so that it is kept in one place or the other.
+    // Stored as undelivered in the same turn in which it leaves the outbox, so that it is never in neither.
     ended(delivery.delivered ? undefined : undelivered.keep(id, givenUp(traced, delivery, clock)));
     onOutcome({ ...delivery, ...traced, notifierId: id, kind, isAgain: false });
   };
@@ -131,12 +135,12 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
     const left = (sends.get(sink) ?? 1) - 1;
     if (left > 0) sends.set(sink, left);
     else sends.delete(sink);
-    if (left === 0 && current.sink !== sink) leave(sink);
+    if (left === 0 && current.sink !== sink) closeQuietly(sink);
     return delivery;
   };
 
   const work = async (): Promise<void> => {
-    // A sink that replaced another may take fewer at once.
+    // A replaced sink may allow less concurrency. This worker then ends.
     while (working.size <= current.sink.concurrency) {
       const next = waiting.shift();
       if (next === undefined) return;
@@ -151,8 +155,8 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
     }
   };
 
-  // What is still open of it does not concern anybody any more.
-  const leave = (sink: Sink): void => void sink.close().catch(() => undefined);
+  // Errors while closing a replaced sink do not matter.
+  const closeQuietly = (sink: Sink): void => void sink.close().catch(() => undefined);
 
   const startWorker = (): void => {
     const worker = work().finally(() => working.delete(worker));
@@ -165,38 +169,38 @@ export function laneOf(first: OpenNotifier, options: LaneOptions): Lane {
       const { sink } = current;
       current = next;
       isGone = false;
-      if (!sends.has(sink)) leave(sink);
+      if (!sends.has(sink)) closeQuietly(sink);
       const free = Math.min(next.sink.concurrency - working.size, waiting.length);
       for (let started = 0; started < free; started += 1) startWorker();
     },
     add(traced, ended) {
       const next = { ...traced, ended };
-      if (waiting.length >= waitingAtMost) {
-        end(next, unsent(`${waitingAtMost} events were waiting already`));
+      if (waiting.length >= maxWaiting) {
+        end(next, unsent(`${maxWaiting} events were already waiting`));
         return;
       }
       waiting.push(next);
       if (working.size < current.sink.concurrency) startWorker();
     },
-    async again(traced) {
+    async resend(traced) {
       const used = current;
       const sending = send(used, traced);
-      again.add(sending);
-      const delivery = await sending.finally(() => again.delete(sending));
-      // Who takes an event again is there again.
+      resending.add(sending);
+      const delivery = await sending.finally(() => resending.delete(sending));
+      // A receiver that accepts an event wants events again.
       if (used === current) isGone = !delivery.delivered && (isGone || delivery.gone);
       const { id, kind } = used.config;
       onOutcome({ ...delivery, ...traced, notifierId: id, kind, isAgain: true });
       return delivery;
     },
     async close() {
-      while (working.size + again.size > 0) await Promise.all([...working, ...again]);
+      while (working.size + resending.size > 0) await Promise.all([...working, ...resending]);
       await current.sink.close();
     },
   };
 }
 
-/** What did not get as far as a try. */
+/** The result of a delivery that failed before its first try. */
 export function unsent(reason: string, { gone = false } = {}): Delivery {
   return { delivered: false, tries: 0, reason, gone, isAway: false };
 }
@@ -215,7 +219,7 @@ export function givenUp(
   };
 }
 
-/** All tries of one delivery together. */
+/** One span for all tries of a delivery. */
 function deliverySpan(tracer: Tracer, { id, kind }: NotifierConfig, { event, ...trace }: TracedEvent): Span {
   return tracer.start('notify', {
     parent: traceOf(trace),

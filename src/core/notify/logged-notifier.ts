@@ -13,7 +13,8 @@ import type { NotifierConfig } from './sink-kinds.ts';
 import type { UndeliveredEvents } from './undelivered.ts';
 
 /**
- * The notifier of a long-running process, which logs how each delivery ends. Throws as `openNotifiers` does.
+ * The notifier of a long-running process, which logs the outcome of each delivery. Throws like
+ * `openNotifiers`.
  */
 export async function loggedNotifier(
   configs: readonly NotifierConfig[],
@@ -22,15 +23,15 @@ export async function loggedNotifier(
     log: Log;
     secrets: Secrets;
     hurry: AbortSignal;
-    /** Makes the spans of deliveries; without it nothing is traced. */
+    /** Creates the spans of deliveries. Without it, nothing is traced. */
     tracer?: Tracer;
-    /** Where events are kept beyond the life of the process; by default nowhere. */
+    /** Stores events beyond the life of the process. Default: none. */
     outbox?: Outbox;
-    /** Where events are kept that were given up; by default in memory. */
+    /** Stores the events whose delivery failed. Default: in memory. */
     undelivered?: UndeliveredEvents;
     /** Called after the outcome was logged. */
     onOutcome: (outcome: Outcome) => void;
-    /** Called for each try that is not the last one. */
+    /** Called for each try that will be retried. */
     onPostponed?: (postponed: Postponed) => void;
   },
 ): Promise<{ notifier: Notifier; warnings: Finding[] }> {

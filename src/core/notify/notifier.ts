@@ -16,39 +16,40 @@ export interface NotifierOptions extends Pick<
   'clock' | 'log' | 'onOutcome' | 'onPostponed' | 'policy' | 'random' | 'tracer'
 > {
   notifiers: readonly OpenNotifier[];
-  /** Where events are kept until their delivery has ended; by default nowhere. */
+  /** Stores events until their delivery has ended. Default: none. */
   outbox?: Outbox;
-  /** Where events are kept that were given up; by default in memory. */
+  /** Stores the events whose delivery failed. Default: in memory. */
   undelivered?: UndeliveredEvents;
-  /** Once it aborts, events get one try each: the process was asked to stop. */
+  /** Aborts when the process is stopping. Each event then gets one try. */
   hurry?: AbortSignal;
 }
 
 export interface Notifier {
   /**
-   * Makes an event of it and sees to its delivery to every notifier that wants it, in the trace of the span
-   * in which it happened. Returns at once.
+   * Creates an event and queues it for every subscribed notifier. `trace` is the parent of the deliveries'
+   * spans. Returns without waiting.
    */
   notify(occurrence: Occurrence, trace?: TraceContext): void;
   /**
-   * From now on these are the notifiers. One that stays takes its events with it: those that wait are sent as
-   * it is configured now, those that are on their way as they began. One that is left out gets no more, and
-   * delivers what it has.
+   * Replaces the notifiers. A notifier that remains keeps its waiting events and sends them with the new
+   * configuration; running deliveries continue with the old one. A removed notifier gets no new events and
+   * delivers the ones it has.
    */
   replace(notifiers: readonly OpenNotifier[]): void;
   /**
-   * What was given up for this notifier, in the order in which it happened; null if it is neither configured
-   * nor has anything. Throws `queue_unavailable` if that cannot be reached.
+   * The undelivered events of a notifier, in the order in which they happened. null if the notifier is not
+   * configured and has none. Throws `queue_unavailable` if they cannot be read.
    */
   undelivered(notifierId: string): Promise<Undelivered[] | null>;
   /**
-   * Sends that again, as `redeliver` of `redeliver.ts`; begins no further event once `signal` aborts. Throws
-   * `notifier_not_found` if the notifier is not configured, `redelivery_running` or `queue_unavailable`.
+   * Sends the undelivered events again; see `redeliver.ts`. Starts no further event after `signal` aborts.
+   * Throws `notifier_not_found` if the notifier is not configured, `redelivery_running` or
+   * `queue_unavailable`.
    */
   redeliver(notifierId: string, signal?: AbortSignal): Promise<Redelivery>;
   /**
-   * Waits until everything is delivered or given up, at most `withinMs`, or ten seconds if the process was
-   * asked to stop; drops the rest, and closes the sinks. Later events are dropped.
+   * Waits until all deliveries have ended, for at most `withinMs` milliseconds, or ten seconds once `hurry`
+   * aborts. Then drops the remaining events and closes the sinks. Later events are dropped.
    */
   close(withinMs: number): Promise<void>;
 }
@@ -56,8 +57,7 @@ export interface Notifier {
 const hurriedMs = 10_000;
 
 /**
- * Every notifier has its own queue, so that a dead receiver holds up neither a publication nor another
- * receiver.
+ * Each notifier has its own queue, so that a dead receiver delays neither publications nor other receivers.
  */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { clock, outbox = noOutbox, hurry = new AbortController().signal } = options;
@@ -77,7 +77,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const { ended, ...kept } = left;
     const lane = lanes.get(kept.notifierId);
     if (lane !== undefined) lane.add(kept, ended);
-    else ofNobody(left, { ...options, undelivered });
+    else keepUndelivered(left, { ...options, undelivered });
   });
   return {
     notify(occurrence, trace = {}) {
@@ -85,11 +85,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
       const wanting = [...lanes].filter(([, lane]) => wants(lane.config(), occurrence)).map(([id]) => id);
       if (wanting.length === 0) return;
       outbox.keep(traced, wanting, (notifierId, ended) => {
-        // The notifier may have gone since, and this process may be about to.
+        // The notifier may have been removed in the meantime, and this process may be stopping.
         const lane = lanes.get(notifierId);
         if (isClosing && outlives) return;
         if (lane !== undefined) lane.add(traced, ended);
-        else ofNobody({ ...traced, notifierId, ended }, { ...options, undelivered });
+        else keepUndelivered({ ...traced, notifierId, ended }, { ...options, undelivered });
       });
     },
     replace(notifiers) {
@@ -116,8 +116,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
       if (lane === undefined) throw notConfigured(notifierId);
       const mayGoOn = (): boolean => lanes.get(notifierId) === lane && !isClosing && signal?.aborted !== true;
       const redelivery = redeliver({
-        ...{ notifierId, undelivered, clock, mayGoOn },
-        send: (traced) => lane.again(traced),
+        notifierId,
+        undelivered,
+        clock,
+        mayGoOn,
+        send: (traced) => lane.resend(traced),
       });
       redeliveries.add(redelivery);
       return redelivery.finally(() => redeliveries.delete(redelivery));
@@ -140,20 +143,20 @@ export function createNotifier(options: NotifierOptions): Notifier {
   };
 }
 
-/** Whether a notifier is subscribed to it. Pure. */
+/** Whether a notifier is subscribed to the occurrence. Pure. */
 export function wants({ events, pipelines }: NotifierConfig, occurrence: Occurrence): boolean {
   if (!(events as readonly string[]).includes(occurrence.type)) return false;
   const pipeline = pipelineOfEvent(occurrence);
   return pipelines === null || pipeline === null || pipelines.includes(pipeline);
 }
 
-/** An event for a notifier that is not configured any more. */
-function ofNobody(
+/** Stores an event whose notifier is no longer configured as undelivered. */
+function keepUndelivered(
   { notifierId, ended, ...traced }: LeftEvent,
   { clock, log, undelivered }: Pick<LaneOptions, 'clock' | 'log' | 'undelivered'>,
 ): void {
   const { event } = traced;
-  const reason = 'its notifier is not configured any more';
+  const reason = 'its notifier is no longer configured';
   log.warn(
     { notifier: notifierId, event_id: event.id, event_type: event.type },
     `an event is undelivered: ${reason}`,
@@ -163,6 +166,6 @@ function ofNobody(
 
 function notConfigured(notifierId: string): WaybillError {
   return new WaybillError('notifier_not_found', `there is no notifier "${notifierId}"`, {
-    hint: 'check the id; what is undelivered of a notifier that was removed can be sent once it is configured again',
+    hint: 'check the id; to send the undelivered events of a removed notifier, configure it again first',
   });
 }

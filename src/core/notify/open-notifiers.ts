@@ -6,8 +6,8 @@ import type { OpenNotifier } from './lane.ts';
 import { sinkKindOf, type NotifierConfig } from './sink-kinds.ts';
 
 /**
- * The sinks of configured notifiers; nothing is connected to yet. Throws `secrets_invalid` if a secret is
- * missing or of the wrong form. Each sink is loaded when it is first needed: most runs need none.
+ * Opens the sinks of the configured notifiers, without connecting. Loads the code of a sink only if it is
+ * configured, because most runs need none. Throws `secrets_invalid` if a secret is missing or malformed.
  */
 export async function openNotifiers(
   configs: readonly NotifierConfig[],

@@ -1,5 +1,9 @@
 import type { TracedEvent } from './event.ts';
 
+/*
+ * The contract for storing events until they are delivered. Queues implement it.
+ */
+
 /** An event for one notifier. Plain data. */
 export interface KeptEvent extends TracedEvent {
   notifierId: string;
@@ -10,24 +14,24 @@ export interface LeftEvent extends KeptEvent {
 }
 
 /**
- * Called when a delivery has ended one way or the other. What was given up is kept elsewhere from then on:
- * the event is not forgotten before `kept` resolves, where that takes more than this turn.
+ * Called when a delivery has succeeded or failed. A failed event is then stored elsewhere. The outbox forgets
+ * it only after `kept` has resolved.
  */
 export type Ended = (kept?: Promise<void>) => void;
 
-/** Keeps events beyond the life of the process, until their delivery has ended one way or the other. */
+/** Stores events beyond the life of the process, until their delivery has ended. */
 export interface Outbox {
-  /** Whether what is not delivered when the process ends is kept, for the next one or for another. */
+  /** Whether undelivered events are kept for other processes when this one ends. */
   readonly outlives: boolean;
   /**
-   * Called once: `take` gets what earlier processes left, oldest first; and from then on, where several
-   * processes share the outbox, what those leave that end.
+   * Called once. `take` receives the events that earlier processes left, oldest first. If several processes
+   * share the outbox, it also receives the events of those that end later.
    */
   open(take: (left: LeftEvent) => void): void;
   /**
-   * Keeps an event for these notifiers, and calls `deliver` for each of them once it may be delivered: in
-   * this turn, or when it is kept where others can find it. It is not called for what a process that has
-   * ended had kept before it.
+   * Stores an event for these notifiers. Calls `deliver` for each of them once it may be delivered:
+   * immediately, or when the event is stored where other processes can find it. Does not call it for an event
+   * that an ended process had stored before.
    */
   keep(
     traced: TracedEvent,
@@ -36,7 +40,7 @@ export interface Outbox {
   ): void;
 }
 
-/** Keeps nothing: what is not delivered ends with the process. */
+/** Stores nothing: undelivered events are lost when the process ends. */
 export const noOutbox: Outbox = {
   outlives: false,
   open: () => undefined,

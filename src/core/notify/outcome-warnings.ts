@@ -1,7 +1,7 @@
 import { finding, type Finding } from '../finding.ts';
 import type { Outcome } from './lane.ts';
 
-/** A failed delivery as the warning that it is; null for one that succeeded. Pure. */
+/** The warning for a failed delivery; null if it succeeded. Pure. */
 export function outcomeWarning({
   delivered,
   reason,
@@ -12,13 +12,13 @@ export function outcomeWarning({
 }: Outcome): Finding | null {
   if (delivered) return null;
   const tried = tries === 0 ? '' : tries === 1 ? ' in one try' : ` in ${tries} tries`;
-  const hint = gone ? '; remove the notifier, or have the receiver take events again' : '';
+  const hint = gone ? '; remove the notifier, or make the receiver accept events again' : '';
   const message = `notifier "${notifierId}": the event ${event.type} ${event.id}${about(event)} was not delivered${tried}: ${reason ?? 'unknown'}${hint}`;
   return finding('warning', 'event_not_delivered', message);
 }
 
-// A dead receiver makes as many warnings as there are events, and says the same in each.
-const warningsOfEach = 10;
+// A dead receiver causes one warning per event, all with the same text.
+const maxWarningsPerNotifier = 10;
 
 /** Collects the warnings of a run: the first of each notifier in full, the rest counted. */
 export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warnings: () => Finding[] } {
@@ -30,17 +30,17 @@ export function collectWarnings(): { onOutcome: (outcome: Outcome) => void; warn
       if (warning === null) return;
       const count = (counts.get(outcome.notifierId) ?? 0) + 1;
       counts.set(outcome.notifierId, count);
-      if (count <= warningsOfEach) shown.push(warning);
+      if (count <= maxWarningsPerNotifier) shown.push(warning);
     },
     warnings: () => [
       ...shown,
       ...[...counts]
-        .filter(([, count]) => count > warningsOfEach)
+        .filter(([, count]) => count > maxWarningsPerNotifier)
         .map(([id, count]) =>
           finding(
             'warning',
             'event_not_delivered',
-            `notifier "${id}": ${count - warningsOfEach} more events were not delivered`,
+            `notifier "${id}": ${count - maxWarningsPerNotifier} more events were not delivered`,
           ),
         ),
     ],

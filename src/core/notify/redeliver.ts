@@ -4,19 +4,26 @@ import type { TracedEvent } from './event.ts';
 import { traceOf } from '../tracing/trace-context.ts';
 import type { UndeliveredEvents } from './undelivered.ts';
 
-/** What came of sending undelivered events again. */
+/*
+ * Sends undelivered events again.
+ */
+
 export interface Redelivery {
   delivered: number;
-  /** Those that were tried and are kept again, in order. */
+  /** The events that failed again, in order. They remain undelivered. */
   failed: { eventId: string; type: string; reason: string }[];
-  /** How many events are undelivered now. */
+  /** The number of events that are undelivered now. */
   left: number;
   ended: RedeliveryEnd;
 }
 
 /**
- * Why it ended. `all_tried`: there was nothing more; `failing`: the receiver is away, so the rest was not
- * tried; `time_over`: it has taken `longestMs`, and there is more; `stopping`: process or notifier end.
+ * Why the redelivery ended.
+ *
+ * - `all_tried`: every event was tried.
+ * - `failing`: the receiver is unreachable, so the remaining events were skipped.
+ * - `time_over`: `maxDurationMs` have passed, and there are more events.
+ * - `stopping`: the process or the notifier is stopping.
  */
 export type RedeliveryEnd = 'all_tried' | 'failing' | 'time_over' | 'stopping';
 
@@ -24,21 +31,21 @@ export interface RedeliverOptions {
   notifierId: string;
   undelivered: UndeliveredEvents;
   clock: Clock;
-  /** Delivers one event, with all its tries, in the trace in which it happened. */
+  /** Delivers one event with the usual tries, in its original trace. */
   send: (traced: TracedEvent) => Promise<Delivery>;
-  /** Whether to begin with another event. */
+  /** Whether to start another event. */
   mayGoOn: () => boolean;
 }
 
-/** After so many milliseconds no other event is begun: somebody waits for the answer. */
-const longestMs = 20_000;
+/** No event starts after this time, because a client waits for the response. */
+const maxDurationMs = 20_000;
 
 /**
- * Sends what is undelivered again, one event after another in the order in which they happened. One that is
- * delivered is kept no more; one that is not stays in its place. Where the receiver refuses an event, the
- * next is tried; where it is away, that is the end. An event is forgotten only once it is delivered, so it
- * comes twice if the process ends in between. Throws `redelivery_running`, and `queue_unavailable` where the
- * events cannot be reached.
+ * Sends the undelivered events again, one after another in the order in which they happened. Delivered events
+ * are removed. Events that fail keep their place. If the receiver rejects an event, the next one is tried. If
+ * the receiver is unreachable, the redelivery ends. An event is removed only after its delivery, so it may be
+ * delivered twice if the process ends in between. Throws `redelivery_running`, and `queue_unavailable` if the
+ * events cannot be read.
  */
 export async function redeliver(options: RedeliverOptions): Promise<Redelivery> {
   const { notifierId, undelivered } = options;
@@ -64,7 +71,7 @@ async function sendAll({
   for (const one of await undelivered.list(notifierId)) {
     const { event } = one;
     if (!mayGoOn()) return { ...done, ended: 'stopping' };
-    if (clock.monotonic() - began > longestMs) return { ...done, ended: 'time_over' };
+    if (clock.monotonic() - began > maxDurationMs) return { ...done, ended: 'time_over' };
     const delivery = await send({ event, ...traceOf(one) });
     if (delivery.delivered) {
       await undelivered.remove(notifierId, event.id);

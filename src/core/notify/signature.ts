@@ -1,25 +1,26 @@
 import { createHmac } from 'node:crypto';
 import { WaybillError } from '../errors.ts';
 
-/**
- * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), the symmetric
- * scheme `v1`: HMAC-SHA256 over `id.timestamp.body`. Pure.
+/*
+ * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), with the
+ * symmetric scheme `v1`: HMAC-SHA256 over `id.timestamp.body`. Pure.
  */
+
 export type SigningKey = Uint8Array;
 
-// As the specification asks: at least 192 bits and at most 512.
+// Standard Webhooks requires 192 to 512 bits.
 const keyBytes = { min: 24, max: 64 };
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$/;
 
 /**
- * The keys of a secret: `whsec_` and base64, or, while a key is being replaced, several of these with spaces
- * between. Any other text is a plain secret, whose UTF-8 bytes are the key. Throws `secrets_invalid`, which
- * names the variable and never shows the value.
+ * Parses the keys of a secret: `whsec_` and base64, or several of these separated by spaces while a key is
+ * being rotated. Any other text is a plain secret, whose UTF-8 bytes are the key. Throws `secrets_invalid`,
+ * which names the variable and never shows the value.
  */
 export function parseSigningSecret(secret: string, name: string): { keys: SigningKey[]; isPlain: boolean } {
   const refuse = (reason: string): WaybillError =>
     new WaybillError('secrets_invalid', `the signing secret ${name} ${reason}`, {
-      hint: 'make one with: echo "whsec_$(openssl rand -base64 32)"',
+      hint: 'generate one with: echo "whsec_$(openssl rand -base64 32)"',
     });
   const parts = secret.trim().split(/\s+/);
   if (!parts.some((part) => part.startsWith('whsec_'))) {
@@ -29,19 +30,19 @@ export function parseSigningSecret(secret: string, name: string): { keys: Signin
   }
   const keys = parts.map((part) => {
     const encoded = part.slice('whsec_'.length);
-    if (!part.startsWith('whsec_')) throw refuse('holds several values, and not each begins with whsec_');
+    if (!part.startsWith('whsec_')) throw refuse('has several values, but not all of them begin with whsec_');
     if (!base64.test(encoded)) throw refuse('is not base64 after whsec_');
     const key = Buffer.from(encoded, 'base64');
     if (key.byteLength < keyBytes.min || key.byteLength > keyBytes.max)
-      throw refuse(`holds ${key.byteLength} bytes after whsec_; expected ${keyBytes.min} to ${keyBytes.max}`);
+      throw refuse(`has ${key.byteLength} bytes after whsec_; expected ${keyBytes.min} to ${keyBytes.max}`);
     return key;
   });
   return { keys, isPlain: false };
 }
 
 /**
- * The three headers. `at` is the moment of the try, not of the event. One signature for each key, in their
- * order.
+ * The three headers of Standard Webhooks, with one signature per key. `at` is the time of the try, not of the
+ * event.
  */
 export function signedHeaders(
   keys: readonly SigningKey[],

@@ -7,12 +7,11 @@ import type { PathBase } from '../settings/values.ts';
 import type { Sink } from './sink.ts';
 
 /**
- * Everything that the rest of the program knows about one kind of notifier: declared in its file in `sinks/`,
- * and listed in `sink-kinds.ts`. Declaring loads nothing that sends: `open` does, when it is called. Except
- * for `open`, all members are pure.
+ * The declaration of a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only
+ * `open` and `reach` load the code that sends. All other members are pure.
  *
- * `Document` is what belongs to the kind in the configuration file, after the schema accepted it; `Settings`
- * is the same with units converted and paths absolute.
+ * `Document` is the kind's part of the configuration file, accepted by the schema. `Resolved` is the same
+ * with units converted and paths absolute.
  */
 export interface SinkKind<
   Kind extends string,
@@ -24,17 +23,16 @@ export interface SinkKind<
   /** One sentence, the description of `kind: <kind>` in the JSON Schema and the reference. */
   readonly summary: string;
   settings(kinds: Kinds): Settings;
-  /** What is wrong with the settings taken together; null if nothing is. */
+  /** An error in the combination of settings; null if there is none. */
   fault(document: Document): { reason: string; expected: string } | null;
   resolve(document: Document, base: PathBase): Resolved;
   /** Names of the environment variables that opening the sink needs. */
   secrets(settings: Resolved): string[];
-  /** Loads the sink; nothing is connected to yet. Throws `secrets_invalid`. */
+  /** Loads the sink without connecting. Throws `secrets_invalid`. */
   open(settings: Resolved, context: SinkContext): Promise<Sink>;
   /**
-   * Whether its events would arrive, as far as can be told without sending one and without leaving anything
-   * behind: returns what was found, as half a sentence. Throws `secrets_invalid`, and
-   * `unreachable` with what to do.
+   * Checks whether events would arrive, without sending one or leaving anything behind. Returns the result as
+   * part of a sentence. Throws `secrets_invalid`, and `unreachable` with a hint.
    */
   reach(settings: Resolved, context: SinkContext & { signal: AbortSignal }): Promise<string>;
 }
@@ -45,7 +43,7 @@ export interface SinkContext {
   secrets: Secrets;
   /** The notifier, for messages: `notifier "hook"`. */
   neededBy: string;
-  /** Reports something that works and should not stay as it is. */
+  /** Reports a setting that works but should be changed. */
   warn: (warning: Finding) => void;
 }
 

@@ -5,7 +5,7 @@ import { logKind } from './sinks/log.ts';
 import { redisKind } from './sinks/redis.ts';
 import { webhookKind } from './sinks/webhook.ts';
 
-/** Every kind of notifier, in the order of the reference: the only place that lists them. */
+/** Every kind of notifier, in the order of the reference pages. */
 export const sinkKinds = byKind({
   log: logKind,
   file: fileKind,
@@ -16,18 +16,18 @@ export const sinkKinds = byKind({
 export type SinkKindName = keyof typeof sinkKinds;
 type Listed = (typeof sinkKinds)[SinkKindName];
 
-/** What belongs to the kind in the configuration file, with its defaults. */
+/** The kind's part of the configuration file, with defaults. */
 export type SinkDocument = Parameters<Listed['resolve']>[0];
 export type SinkSettings = ReturnType<Listed['resolve']>;
 
 export type NotifierConfig = {
   id: string;
   events: SubscribableType[];
-  /** Only what is about these; null: all of them. */
+  /** Only events of these pipelines; null for all. */
   pipelines: string[] | null;
 } & SinkSettings;
 
-/** A kind that takes the settings of all kinds; it is only ever given its own. */
+/** A kind whose type accepts the settings of all kinds. It must only get its own. */
 export type AnySinkKind = SinkKind<SinkKindName, SinkDocument, SinkSettings>;
 
 export const allSinkKinds: readonly AnySinkKind[] = Object.values(sinkKinds);
@@ -36,7 +36,7 @@ export function sinkKindOf({ kind }: { kind: SinkKindName }): AnySinkKind {
   return sinkKinds[kind];
 }
 
-/** Holds each kind to the key that it is listed under. */
+/** Checks by type that each kind is listed under its own name. */
 function byKind<const T extends { [Kind in keyof T]: { readonly kind: Kind } }>(list: T): T {
   return list;
 }

@@ -1,15 +1,15 @@
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
 
-/** Where events go; one kind a file in `sinks/`. */
+/** A destination of events. Each kind has a file in `sinks/`. */
 export interface Sink {
-  /** Tries at once. More than one gives up the order. */
+  /** The number of concurrent tries. With more than one, events may arrive out of order. */
   readonly concurrency: number;
-  /** The longest that one try may take, in milliseconds. */
+  /** The timeout of one try, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * One try. A failure is returned, in words without a secret, and never thrown. `trace` is the span of the
-   * delivery, for whoever receives it.
+   * Tries once. Failures are returned, never thrown, and contain no secrets. `trace` is the span of the
+   * delivery, to be passed on to the receiver.
    */
   send(event: Event, signal: AbortSignal, trace?: TraceContext): Promise<Attempted>;
   close(): Promise<void>;
@@ -19,12 +19,12 @@ export type Attempted = { ok: true } | Refused;
 
 export interface Refused {
   ok: false;
-  /** Half a sentence: `the receiver answered 503`. */
+  /** Part of a sentence, such as `the receiver answered 503`. */
   reason: string;
   /** Whether another try may help. */
   retry: boolean;
-  /** The receiver asked to wait this long. */
+  /** The pause that the receiver requested. */
   retryAfterMs?: number;
-  /** The receiver wants nothing more, ever. */
+  /** Whether the receiver permanently wants no more events. */
   gone?: boolean;
 }

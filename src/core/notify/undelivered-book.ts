@@ -6,21 +6,25 @@ import {
   type UndeliveredEvents,
 } from './undelivered.ts';
 
-/** What is kept for one notifier of one event. Plain data. */
+/*
+ * The undelivered events of one process in memory. The embedded queue also writes them to disk.
+ */
+
+/** One undelivered event of one notifier. Plain data. */
 export interface KeptFor extends Kept {
   notifierId: string;
 }
 
 export interface UndeliveredBookOptions {
-  /** What earlier processes kept, in any order; by default nothing. */
+  /** The events that earlier processes stored, in any order. Default: none. */
   left?: readonly KeptFor[];
-  /** Called at each change, so that it can outlive the process; null: it is kept no more. */
+  /** Called at each change, to make it persistent. null removes the event. */
   write?: (key: { notifierId: string; eventId: string }, kept: KeptFor | null) => void;
-  /** Called when the oldest event of a notifier had to go. */
+  /** Called when the oldest event of a notifier was dropped because of the limit. */
   onDropped?: (notifierId: string, count: number) => void;
 }
 
-/** The undelivered events of one process. All of it happens in the turn of the call. */
+/** All changes take effect synchronously, before the returned promises resolve. */
 export function undeliveredBook(options: UndeliveredBookOptions = {}): UndeliveredEvents {
   const { left = [], write = () => undefined, onDropped = () => undefined } = options;
   /** By notifier, then by event. */

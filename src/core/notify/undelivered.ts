@@ -1,32 +1,36 @@
 import { WaybillError } from '../errors.ts';
 import type { TracedEvent } from './event.ts';
 
-/** An event that was given up for one notifier. Plain data. */
+/*
+ * The contract for storing events whose delivery failed. Queues implement it.
+ */
+
+/** An event whose delivery to one notifier failed. Plain data. */
 export interface Undelivered extends TracedEvent {
-  /** All its tries. */
+  /** The total number of tries. */
   tries: number;
-  /** Why it was given up last, in words without a secret. */
+  /** Why the last delivery failed, without secrets. */
   reason: string;
-  /** When it was given up last: RFC 3339, UTC. */
+  /** When the last delivery failed: RFC 3339, UTC. */
   givenUpAt: string;
 }
 
 /**
- * The events that were given up, by notifier: at most `mostUndelivered` of each. Where there are more, the
- * oldest go. What belongs to a notifier that is not configured any more stays.
+ * Undelivered events by notifier. Beyond `mostUndelivered` events of a notifier, the oldest are dropped. The
+ * events of a notifier that is no longer configured are kept.
  */
 export interface UndeliveredEvents {
-  /** Keeps it, in the place of what is kept of the same event. Never rejects; resolves once it is kept. */
+  /** Stores an event, replacing an earlier entry of the same event. Resolves once stored. Never rejects. */
   keep(notifierId: string, undelivered: Undelivered): Promise<void>;
-  /** In the order in which the events happened. */
+  /** The events in the order in which they happened. */
   list(notifierId: string): Promise<Undelivered[]>;
-  /** The event was delivered after all. */
+  /** Removes an event after its delivery. */
   remove(notifierId: string, eventId: string): Promise<void>;
-  /** How many there are, of each notifier that has any. */
+  /** The number of events of each notifier that has any. */
   counts(): Promise<ReadonlyMap<string, number>>;
   /**
-   * The right to send to this notifier again what is kept for it, until `release`. Throws
-   * `redelivery_running` if somebody has it.
+   * Takes the exclusive right to redeliver a notifier's events, until `release`. Throws `redelivery_running`
+   * if another client has it.
    */
   claim(notifierId: string): Promise<Claim>;
 }
@@ -36,17 +40,17 @@ export interface Claim {
   release(): Promise<void>;
 }
 
-/** So many events are kept for each notifier. */
+/** The maximum number of stored events per notifier. */
 export const mostUndelivered = 1_000;
 
-/** What is kept of an event, with its place among those that were given up. */
+/** A stored event with its position. */
 export interface Kept {
   undelivered: Undelivered;
-  /** Of events of the same millisecond the smaller one came first. */
+  /** Orders events of the same millisecond. */
   seq: number;
 }
 
-/** Sorts by when the events happened. */
+/** Orders events by the time when they happened. */
 export function inOrder(a: Kept, b: Kept): number {
   const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
   return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
@@ -55,7 +59,7 @@ export function inOrder(a: Kept, b: Kept): number {
 export function redeliveryRunning(notifierId: string): WaybillError {
   return new WaybillError(
     'redelivery_running',
-    `the events of the notifier "${notifierId}" are being sent again already`,
-    { hint: 'wait for that, and look at what is left then' },
+    `the events of the notifier "${notifierId}" are already being redelivered`,
+    { hint: 'wait until that has finished, then list the remaining events' },
   );
 }

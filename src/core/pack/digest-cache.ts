@@ -6,19 +6,22 @@ import type { Log } from '../log.ts';
 import type { Stamp } from '../storage/storage.ts';
 
 /*
- * The digests of a source's files as its last listing saw them, so that the next publication of an unchanged
- * directory reads no file. One file of JSON per source, in a directory that may be removed at any time.
+ * Caches the digests of a source's files, so that publishing an unchanged directory reads no files. There is
+ * one JSON file per source, in a directory that can be deleted at any time.
  */
 
-/** Changes within this time may share the stamp of a file, so that its digest is not kept (as git does). */
+/**
+ * A file modified this shortly before the listing may change without a new stamp, so it is not cached (as in
+ * git).
+ */
 const racyMs = 2_000;
-/** Sources whose digests are kept: the least recently changed are removed. */
+/** The maximum number of cached sources. The least recently changed ones are removed. */
 const maxSources = 64;
 
 export interface DigestCache {
-  /** Undefined if the file is not known in this state. */
+  /** undefined if the cache does not have the file with this stamp. */
   digestOf(file: string, stamp: Stamp | null): Digest | undefined;
-  /** Keeps these digests and no others. Never throws: without the cache, files are read again. */
+  /** Replaces the cached digests. Never throws: without the cache, files are read again. */
   keep(files: readonly { path: string; stamp: Stamp | null; digest: Digest }[], listedAt: Date): void;
 }
 
@@ -41,7 +44,7 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
         writeKnown(file, source, kept);
         removeOldest(directory);
       } catch (error) {
-        log.debug({ err: error, file }, 'digests of the source are not kept');
+        log.debug({ err: error, file }, 'writing the digest cache failed');
       }
     },
   };

@@ -19,7 +19,7 @@ import { noDigestCache, openDigestCache, type DigestCache } from './digest-cache
 import { manifestText } from './make-manifest.ts';
 import { selectFiles, type SelectedFile } from './select-files.ts';
 
-/** What the source of a pipeline holds, and what its patterns keep out. */
+/** The bundles of a source, and the paths that its patterns exclude. */
 export interface FoundBundles extends Discovery {
   excluded: readonly string[];
 }
@@ -27,9 +27,9 @@ export interface FoundBundles extends Discovery {
 const filesAtOnce = 8;
 
 /**
- * Finds the bundles of a pipeline's source: those with a manifest, or with `manifest: auto` the directory
- * itself, whose manifest is made in memory. Reads the files that changed since the last time. In a dry run
- * nothing is written to the cache of digests. Throws as `discoverBundles`.
+ * Finds the bundles of a pipeline's source: those with a manifest or, with `manifest: auto`, the directory
+ * itself with a generated manifest. Reads the files that changed since the last call. A dry run does not
+ * write the digest cache. Throws like `discoverBundles`.
  */
 export async function findBundles(
   context: Pick<CoreContext, 'clock' | 'log' | 'cacheDirectory' | 'signal'>,
@@ -40,7 +40,7 @@ export async function findBundles(
   const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
   if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
     return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
-  // The stamps are of the server's clock, which is known of some.
+  // Stamps are in the server's time, so the offset is applied if it is known.
   const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
   const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
   const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
@@ -80,13 +80,13 @@ const fixTheDirectory =
 
 function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {
   if (files.length === 0 && findings.length === 0)
-    return [finding('error', 'no_files', 'holds no file to publish', { file: '.' })];
+    return [finding('error', 'no_files', 'has no files to publish', { file: '.' })];
   if (files.length <= maxListedFiles) return [];
-  const message = `holds ${files.length} files, and a bundle may have ${maxListedFiles}; split it`;
+  const message = `has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];
 }
 
-/** Reads the files that the cache does not know. A file that changes meanwhile becomes a finding. */
+/** Reads the files that are not cached. A file that changes while it is read becomes a finding. */
 async function digestsOf(
   { signal }: Pick<CoreContext, 'signal'>,
   storage: Storage,
@@ -115,7 +115,7 @@ async function digestsOf(
   return digests;
 }
 
-/** Null if the file is no longer as it was listed. */
+/** null if the file changed since it was listed. */
 async function measureUnchanged(
   storage: Storage,
   { path: file, size, stamp }: SelectedFile,
@@ -133,7 +133,7 @@ async function measureUnchanged(
   }
 }
 
-/** A listing has fractions of time that `stat` rounds: of milliseconds, and of seconds at an object store. */
+/** Allows for rounding: `stat` rounds to milliseconds, and object stores round to seconds. */
 function isOfTime({ modifiedAt, isExact }: Stamp, time: Date | null): boolean {
   return time === null || Math.abs(time.getTime() - modifiedAt.getTime()) <= (isExact ? 1_000 : 1);
 }
@@ -146,12 +146,18 @@ function candidateOf(
   const newest = files.reduce((latest, { stamp }) => Math.max(latest, stamp?.modifiedAt.getTime() ?? 0), 0);
   const created = new Date(newest).toISOString() as Instant;
   const listed = files.map(({ path: file, size }) => ({
-    ...{ path: file, kind: 'file', contentType: null, size },
+    path: file,
+    kind: 'file',
+    contentType: null,
+    size,
     digest: digests.get(file) as Digest,
   }));
   const made = Buffer.from(manifestText(listed, { created, ...(name === undefined ? {} : { name }) }));
   return {
-    ...{ path: '.', directory: '', created, made },
+    path: '.',
+    directory: '',
+    created,
+    made,
     manifest: { name: name ?? null, files: listed },
     manifestFile: { size: made.byteLength, digest: digestOf(made) },
   };

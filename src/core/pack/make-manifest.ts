@@ -8,11 +8,11 @@ export interface MeasuredFile {
   /** In bytes. */
   size: number;
   digest: Digest;
-  /** Left out: `file`. */
+  /** Default: `file`. */
   kind?: string;
 }
 
-/** What a new manifest says beside its files. */
+/** The fields of a new manifest other than its files. */
 export interface ManifestFacts {
   created: Instant;
   name?: RelativePath;
@@ -20,9 +20,9 @@ export interface ManifestFacts {
 }
 
 /**
- * The text of a manifest, one file a line, so that `diff` and `git` read well. Of the document that it takes
- * the place of, everything stays that is not about the bytes: keys of our own and of others, kinds and media
- * types of files that are still there, the name and the metadata if the facts give none. Pure.
+ * The text of a manifest, with one file per line so that diffs are readable. Keeps the other content of the
+ * `former` manifest: unknown keys, kinds and media types of files that still exist, and the name and metadata
+ * unless `facts` has new ones. Pure.
  */
 export function manifestText(
   files: readonly MeasuredFile[],

@@ -38,9 +38,11 @@ import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-
 import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
 
 export interface PackOptions extends Patterns {
-  /** Left out: the time of the newest file that is not in the future. The same files make the same bundle. */
+  /**
+   * Default: the time of the newest file that is not in the future, so that equal files make equal bundles.
+   */
   created?: Instant;
-  /** Takes the place of that time, and may be given beside a manifest that is there. */
+  /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
   createdByDefault?: Instant;
   /** The bundle's relative path. */
   name?: RelativePath;
@@ -49,34 +51,34 @@ export interface PackOptions extends Patterns {
   metadata?: Readonly<Record<string, string>>;
   /** Which files are session scene maps, in the syntax of `.gitignore`. */
   sceneMaps?: readonly string[];
-  /** Makes the manifest anew where there is one. */
+  /** Creates a new manifest even if there is one. */
   renew?: boolean;
-  /** Gets the number of bytes of each chunk that is read to be measured. */
+  /** Called with the size in bytes of each chunk that is read for measuring. */
   onBytes?: (count: number) => void;
 }
 
 const filesAtOnce = 8;
 
 /**
- * Makes a bundle of a directory, which stays as it is: the directory's own `manifest.json`, checked against
- * every byte of what it lists, or a new one of what the patterns choose, and how to open the archive.
+ * Makes a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
+ * all listed files, or creates a manifest of the files that the patterns select.
  *
- * Throws `usage` if there is no such directory, or it has a manifest and the options say what only a new one
- * could; `invalid_bundle` with everything that a receiver would refuse, each finding with its file below
- * `directory`; and the error of a file or directory that cannot be read.
+ * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one;
+ * `invalid_bundle` with everything that a receiver would reject, with file names below `directory`; and the
+ * error of a file or directory that cannot be read.
  */
 export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
   const storage = await openDirectory(directory);
   const found = await storage.stat(listedKey(manifestName));
   if (found !== undefined && found.type !== 'file')
     throw refused(directory, [
-      finding('error', 'file_not_regular', 'is no regular file', { file: manifestName }),
+      finding('error', 'file_not_regular', 'is not a regular file', { file: manifestName }),
     ]);
-  if (found === undefined) return makeAnew(storage, directory, options, null);
+  if (found === undefined) return makeManifest(storage, directory, options, null);
   const bytes = await readAll(storage, listedKey(manifestName), maxManifestBytes);
   const { manifest, findings } = parseManifest(bytes, manifestName);
   if (manifest === null) throw refused(directory, findings);
-  if (options.renew === true) return makeAnew(storage, directory, options, manifest);
+  if (options.renew === true) return makeManifest(storage, directory, options, manifest);
   refuseOptions(directory, options);
   return checkPresent(storage, directory, { manifest, bytes }, options);
 }
@@ -86,8 +88,8 @@ async function openDirectory(directory: string): Promise<Storage> {
     return await localStorage(path.resolve(directory), { readOnly: true, mustExist: true });
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
-    throw new WaybillError('usage', `"${directory}" is no directory that can be read`, {
-      hint: 'name the directory of the bundle',
+    throw new WaybillError('usage', `"${directory}" is not a readable directory`, {
+      hint: 'pass the directory of the bundle',
       cause: error,
     });
   }
@@ -101,12 +103,16 @@ function refuseOptions(directory: string, options: PackOptions): void {
     options.name !== undefined ||
     options.metadata !== undefined;
   if (isAnyGiven)
-    throw new WaybillError('usage', `"${directory}" has a ${manifestName}, which says all that itself`, {
-      hint: 'leave out what describes the bundle and its files, or have the manifest made anew with --renew',
-    });
+    throw new WaybillError(
+      'usage',
+      `"${directory}" has a ${manifestName}, which already describes the bundle`,
+      {
+        hint: 'omit the options that describe the bundle and its files, or create a new manifest with --renew',
+      },
+    );
 }
 
-/** The bundle as its manifest has it: every byte of what it lists is read. */
+/** Checks the existing manifest against all listed files. */
 async function checkPresent(
   storage: Storage,
   directory: string,
@@ -134,7 +140,7 @@ async function checkPresent(
   return packed({ directory, manifest, bytes, isNew: false, files, digests, findings });
 }
 
-async function makeAnew(
+async function makeManifest(
   storage: Storage,
   directory: string,
   options: PackOptions,
@@ -143,13 +149,13 @@ async function makeAnew(
   const selected = await selectFiles(storage, options);
   const findings = [...selected.findings];
   if (selected.files.length === 0 && findings.length === 0)
-    findings.push(finding('error', 'no_files', 'holds no file that could be published', { file: '.' }));
+    findings.push(finding('error', 'no_files', 'has no files to publish', { file: '.' }));
   if (selected.files.length > maxListedFiles)
     findings.push(
       finding(
         'error',
         'too_many_listed_files',
-        `holds ${selected.files.length} files, and a bundle may have ${maxListedFiles}; split it`,
+        `has ${selected.files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`,
         { file: '.' },
       ),
     );
@@ -178,7 +184,7 @@ async function makeAnew(
   return packed({ directory, manifest, bytes, isNew: true, files, digests, findings });
 }
 
-/** The kinds that differ from `file`: what the options say, else what the former manifest said. */
+/** The kinds that differ from `file`, from the options or else from the former manifest. */
 function kindsOf(
   files: readonly SelectedFile[],
   { sceneMaps = [] }: PackOptions,
@@ -191,7 +197,7 @@ function kindsOf(
   return kinds;
 }
 
-/** Files from the future are ignored: a later bundle would count as older, and never be published. */
+/** Ignores times in the future, because later bundles would count as older and never be published. */
 async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
   const now = Date.now();
   let newest: number | null = null;
@@ -202,7 +208,9 @@ async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise
   return new Date(newest ?? now).toISOString() as Instant;
 }
 
-/** Reads every file once. What is not as the manifest says, or changed meanwhile, becomes a finding. */
+/**
+ * Reads every file once. Files that differ from the manifest, or change while being read, become findings.
+ */
 async function measured(
   files: readonly BundleFile[],
   findings: Finding[],
@@ -260,7 +268,7 @@ function refused(directory: string, findings: readonly Finding[]): WaybillError 
   return invalidBundle(`"${directory}"`, located(directory, findings));
 }
 
-/** Findings with the files as they are called here. */
+/** Makes the file names in the findings relative to the caller. */
 function located(directory: string, findings: readonly Finding[]): Finding[] {
   return findings.map((each) => ({
     ...each,

@@ -5,50 +5,54 @@ import { digestOf, hexOf, type Digest } from '../digest.ts';
 import type { Finding } from '../finding.ts';
 import { dateOf, type Instant } from '../instant.ts';
 
+/*
+ * A bundle as an archive that can be sent or written to a file.
+ */
+
 /**
- * Of the bytes of archives: raise it whenever the same bundle makes others, or an upload that another version
- * has begun is gone on with in the middle.
+ * The version of the archive bytes. Raise it whenever the same bundle gives different bytes: otherwise an
+ * upload that an older version started would be resumed with the wrong bytes.
  */
 export const archiveForm = 1;
 
-/** A bundle that is ready to be sent, or written to a file. */
 export interface PackedBundle {
   /** `manifest.json`, byte for byte. */
   manifest: Buffer;
-  /** Whether it was made, or found and checked. */
+  /** Whether the manifest is new, as opposed to found and checked. */
   isNew: boolean;
   name: string | null;
   created: Instant;
-  /** Equal for bundles that say and hold the same: what the daemon holds an `Idempotency-Key` against. */
+  /** Equal for bundles with equal manifests and files. The daemon compares it for an `Idempotency-Key`. */
   contentDigest: Digest;
-  /** How many, beside the manifest, and their bytes. */
+  /** The number of files without the manifest. */
   files: number;
+  /** The total size of these files. */
   bytes: number;
-  /** Bytes of the tar inside the archive, which `onBytes` of `open` adds up to. */
+  /** The size of the tar inside the archive, which is the sum of `onBytes` calls of `open`. */
   tarBytes: number;
   warnings: readonly Finding[];
   /**
-   * The archive as tar.gz, the same bytes each time and on every machine: the manifest first, then the files
-   * by path, with fixed modes and owners, and the time of `created`. Streamed. Throws `body_mismatch` if a
-   * file is no longer what was measured.
+   * Streams the archive as tar.gz, with the same bytes each time and on every machine: the manifest first,
+   * then the files by path, with fixed modes and owners and the time of `created`. Throws `body_mismatch` if
+   * a file changed since it was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
-  /** The archive with the manifest and the files that a receiver needs if it lacks only these digests. */
+  /** The archive with the manifest and only the files that a receiver without these digests needs. */
   only(missing: ReadonlySet<Digest>): PartOfBundle;
 }
 
-/** A file of the archive, with the digest that was measured. */
+/** A file of the archive with its measured digest. */
 export interface MeasuredTarFile extends TarFile {
   /** null if the manifest does not declare it. */
   declaredDigest: Digest | null;
 }
 
 export interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'> {
-  /** Equal for archives of the very same bytes of one bundle. */
+  /** Equal for archives with the same files of one bundle. */
   digest: Digest;
 }
 
-/** Puts together what was measured; `files` begin with the manifest. */
+/** Builds a bundle from measured files. `files` must begin with the manifest. */
 export function packedBundle(
   parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
@@ -88,8 +92,8 @@ async function* counted(
 }
 
 /**
- * The `Idempotency-Key` of a bundle: sent with every try, it makes all of them one run. `salt` makes it a
- * key of its own, for a bundle that was sent before and is meant to be published once more. Pure.
+ * The `Idempotency-Key` of a bundle. Sent with every try, it makes all of them one run. Pass a `salt` to
+ * publish a bundle again that was sent before. Pure.
  */
 export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;

@@ -15,20 +15,20 @@ import { WaybillError } from '../errors.ts';
 import { finding } from '../finding.ts';
 import { measure } from '../storage/body.ts';
 
-/** An archive that is a file already. */
+/** An existing archive file. */
 export interface PackedFile {
   contentDigest: Digest;
   /** Bytes of the file. */
   size: number;
   isCompressed: boolean;
-  /** From byte `from` on; `onBytes` adds up to what then follows. */
+  /** Streams the file from byte `from` on. Calls `onBytes` with the size of each chunk. */
   open(onBytes?: (count: number) => void, from?: number): AsyncGenerator<Uint8Array>;
 }
 
 /**
- * Reads as much of a tar or tar.gz as tells which bundle it is: up to the manifest if that declares every
- * digest, else all of it. Throws `usage` if the file cannot be read, `invalid_bundle` for the manifest, and
- * the errors of archives that are damaged. What else may be wrong with the archive, its receiver says.
+ * Identifies the bundle in a tar or tar.gz. Reads up to the manifest if that declares every digest, and
+ * otherwise the whole file. Throws `usage` if the file cannot be read, `invalid_bundle` if the manifest is
+ * invalid, and the errors of damaged archives. All other checks are up to the receiver.
  */
 export async function packedFile(file: string): Promise<PackedFile> {
   const handle = await open(file).catch((error: unknown) => {
@@ -36,7 +36,7 @@ export async function packedFile(file: string): Promise<PackedFile> {
   });
   try {
     const stats = await handle.stat();
-    if (!stats.isFile()) throw unreadable(file, new Error('it is no regular file'));
+    if (!stats.isFile()) throw unreadable(file, new Error('it is not a regular file'));
     const { buffer: magic } = await handle.read(Buffer.alloc(2), 0, 2, 0);
     const bytes = (from = 0): AsyncIterable<Uint8Array> =>
       from >= stats.size ? nothing() : createReadStream(file, { start: from, end: stats.size - 1 });
@@ -75,7 +75,7 @@ async function contentDigestOf(file: string, bytes: AsyncIterable<Uint8Array>): 
     throw refused(
       file,
       missing.map(({ path }) =>
-        finding('error', 'file_missing', 'is listed in the manifest and is not there', {
+        finding('error', 'file_missing', 'is listed in the manifest but missing', {
           file: `${file}:${path}`,
         }),
       ),
@@ -91,7 +91,7 @@ async function readManifest(
   const chunks: Buffer[] = [];
   if (entry.size <= maxManifestBytes) for await (const chunk of entry.read()) chunks.push(chunk);
   else {
-    const message = `has ${entry.size} bytes, and a manifest may have ${maxManifestBytes}`;
+    const message = `has ${entry.size} bytes, more than the maximum of ${maxManifestBytes} for a manifest`;
     throw refused(file, [finding('error', 'manifest_too_large', message, { file: place })]);
   }
   const { manifest, findings } = parseManifest(Buffer.concat(chunks), place);
@@ -104,13 +104,13 @@ function refused(file: string, findings: Parameters<typeof invalidBundle>[1]): W
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {
-  // There are no bytes.
+  // Yields nothing.
 }
 
 function unreadable(file: string, error: unknown): WaybillError {
   const reason = error instanceof Error ? error.message : String(error);
   return new WaybillError('usage', `"${file}" cannot be read: ${reason}`, {
-    hint: 'name a directory, a tar or a tar.gz',
+    hint: 'pass a directory, a tar or a tar.gz',
     cause: error,
   });
 }

@@ -10,7 +10,11 @@ import { readAll } from '../storage/body.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../storage/storage.ts';
 
-/** The file at the root of a directory that lists what is not published, in the syntax of `.gitignore`. */
+/*
+ * Selects the files of a directory that become part of a bundle.
+ */
+
+/** The file at the root of a directory that lists excluded files, in the syntax of `.gitignore`. */
 export const ignoreFileName = '.waybillignore';
 const maxIgnoreFileBytes = 1 << 20;
 
@@ -22,30 +26,30 @@ export const excludedByDefault: readonly string[] = [
   ignoreFileName,
 ];
 
-/** Never published unless it is asked for: files that hold secrets, by their usual names. */
+/** Usual names of files with secrets. They are published only on request. */
 const secretNames: readonly string[] = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
   ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
   ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
 ];
 
-/** In the syntax of `.gitignore`; of several that match, the last one counts. */
+/** Patterns in the syntax of `.gitignore`. If several match, the last one counts. */
 export interface Patterns {
-  /** Only these files, secrets among them; left out or empty: everything else. */
+  /** Include only these files, even files with secrets. Default or empty: all files without secrets. */
   include?: readonly string[];
   exclude?: readonly string[];
-  /** What becomes of symbolic links; left out: `refuse`. */
+  /** How to treat symbolic links. Default: `refuse`. */
   links?: LinkPolicy;
 }
 
-/** `refuse`: a link is an error. `skip`: it is left out. No link is followed. */
+/** `refuse`: a link is an error. `skip`: links are left out. Links are never followed. */
 export type LinkPolicy = 'refuse' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;
   /** In bytes. */
   size: number;
-  /** If the selection was to have stamps, and the storage has them. */
+  /** null unless stamps were requested and the storage has them. */
   stamp: Stamp | null;
 }
 
@@ -53,15 +57,15 @@ export interface Selection {
   /** Sorted by path. */
   files: SelectedFile[];
   findings: Finding[];
-  /** What the patterns keep out, sorted; a directory ends with `/` and stands for all that it holds. */
+  /** The excluded paths, sorted. A directory ends with `/` and includes everything below it. */
   excluded: string[];
 }
 
 /**
- * Selects the files of a directory that the patterns and its `.waybillignore` choose, without its
- * `manifest.json`. Excluded directories are not listed. Everything chosen that no bundle may hold (links,
- * special files, secrets, paths that the receiver refuses) is a finding. Throws `usage` if `.waybillignore`
- * is not a text file, and the storage's own error if a directory cannot be listed.
+ * Selects files by the patterns and the directory's `.waybillignore`, without `manifest.json`. Does not list
+ * excluded directories. Selected files that a bundle must not have (links, special files, secrets, paths that
+ * the receiver rejects) become findings. Throws `usage` if `.waybillignore` is not a text file, and the
+ * storage's error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
@@ -108,9 +112,9 @@ export async function selectFiles(
 
 interface Rules {
   excluded: Ignore;
-  /** Null: everything. */
+  /** null includes everything. */
   included: Ignore | null;
-  /** Names of secrets, without those that a pattern asks for. */
+  /** Names of secrets, except those that a pattern includes. */
   secret: Ignore;
 }
 
@@ -132,13 +136,13 @@ async function readIgnoreFile(storage: Storage): Promise<string[]> {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes).split(/\r?\n/);
   } catch (error) {
     throw new WaybillError('usage', `"${ignoreFileName}" is not UTF-8 text`, {
-      hint: 'write one pattern a line, in the syntax of .gitignore',
+      hint: 'write one pattern per line, in the syntax of .gitignore',
       cause: error,
     });
   }
 }
 
-/** Paths are relative already; `parseRelativePath` judges what looks odd in one. */
+/** `allowRelativePaths` turns off the package's path check. `parseRelativePath` checks paths instead. */
 function matcher(patterns: readonly string[]): Ignore {
   return ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
 }
@@ -148,12 +152,12 @@ function whatIsWrong(
   { included, secret }: Rules,
 ): { code: string; message: string } | null {
   if (foldedPath(key) === manifestName)
-    return { code: 'unsafe_path', message: 'has the name that the manifest has; rename or exclude it' };
+    return { code: 'unsafe_path', message: 'has the name of the manifest; rename or exclude it' };
   if (type === 'link')
     return {
       code: 'file_is_link',
       message:
-        'is a symbolic link, and a bundle holds regular files only; leave links out with --links skip (in a source links: skip), or put the file here',
+        'is a symbolic link, but a bundle has only regular files; skip links with --links skip (in a source links: skip), or put the file here',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };

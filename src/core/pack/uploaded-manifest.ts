@@ -8,10 +8,10 @@ import { manifestText } from './make-manifest.ts';
 import { selectFiles, type Patterns } from './select-files.ts';
 
 /**
- * The manifest of an upload without one, whose files are in `directory`: those that the patterns and its
- * `.waybillignore` select. `created` is the time of the newest of them, so that the same archive makes the
- * same bundle; times in the future count as now. Throws `invalid_bundle` with everything that no bundle may
- * hold, or if there is no file.
+ * Creates the manifest of an upload without one. Lists the files in `directory` that the patterns and the
+ * `.waybillignore` select. `created` is the time of the newest file, so that the same archive makes the same
+ * bundle. Times in the future count as now. Throws `invalid_bundle` if there are no files, or with every file
+ * that a bundle must not have.
  */
 export async function uploadedManifest(
   { files, modified }: Extraction,
@@ -23,7 +23,7 @@ export async function uploadedManifest(
   const selected = await selectFiles(storage, patterns);
   const findings = [...selected.findings];
   if (selected.files.length === 0 && findings.length === 0)
-    findings.push(finding('error', 'no_files', 'holds no file to publish', { file: '.' }));
+    findings.push(finding('error', 'no_files', 'has no files to publish', { file: '.' }));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   const now = clock.now().getTime();
   let newest = 0;

@@ -44,7 +44,7 @@ export function serialiseReleases(
 
 /**
  * Parses the output of `serialiseReleases`. `place` is the document's name for errors. Throws
- * `state_conflict` if it is malformed or of a newer version. The channels are those of the ledger. Pure.
+ * `state_conflict` if it is malformed or of a newer version. The channels come from the ledger. Pure.
  */
 export function parseReleases(bytes: Uint8Array, place: string): Releases {
   try {

@@ -6,9 +6,9 @@ export const sceneMapKind = 'scene_map';
 export const maxSceneMapBytes = 16 * 2 ** 20;
 
 /**
- * Says what is wrong with the bytes of a scene map in a bundle; `file` names it in the findings. Errors make
- * the bundle invalid; broken content rules are warnings. The validator is loaded with the first scene map:
- * most bundles have none.
+ * Checks a scene map of a bundle. `file` is its name in the findings. Errors make the bundle invalid, and
+ * violated content rules are warnings. The validator is loaded with the first scene map, because most bundles
+ * have none.
  */
 export async function checkSceneMapBytes(bytes: Uint8Array, file: string): Promise<Finding[]> {
   const { checkSceneMap } = await import('./read-scene-map.ts');

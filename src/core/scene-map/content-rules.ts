@@ -6,9 +6,9 @@ import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 
 /**
- * The content rules that a schema cannot express: order, gaps, overlaps, cover of the scope, boundaries that
- * exist, ids, summaries. Pure. With a transcript "the next segment" is the next of its ids, without one it is
- * the next whole number.
+ * Checks the content rules that a schema cannot express: order, gaps, overlaps, coverage of the scope,
+ * existing boundaries, ids and summaries. With a transcript, the next segment is its next id. Without one, it
+ * is the next whole number. Pure.
  */
 export function contentFindings(map: SceneMap, transcript?: Transcript): PlacelessFinding[] {
   const found: PlacelessFinding[] = [];
@@ -18,7 +18,7 @@ export function contentFindings(map: SceneMap, transcript?: Transcript): Placele
   checkIds(map, inOrder, found);
   checkTexts(map, found);
   if (transcript !== undefined) checkBoundariesExist(map, transcript, found);
-  // One over the limit, so that the cap is reported.
+  // One more than the limit, so that the caller can report that there are others.
   return found.length > maxFindings ? found.slice(0, maxFindings + 1) : found;
 }
 
@@ -36,7 +36,7 @@ function reportUnsafe(id: number, pointer: string, found: PlacelessFinding[]): v
   found.push({ code: 'unsafe_integer', message, pointer });
 }
 
-/** Each scene by itself and against the one before it in the document. Returns whether all stand in order. */
+/** Checks each scene by itself and with the scene before it. Returns whether all scenes are in order. */
 function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   let inOrder = true;
   let before: Scene | undefined;
@@ -59,7 +59,7 @@ function checkSpans({ scenes }: SceneMap, found: PlacelessFinding[]): boolean {
   return inOrder;
 }
 
-/** Walks the scenes by their starts, from the first segment of the scope to the last. */
+/** Checks the scenes in the order of their starts, from the first segment of the scope to the last. */
 function checkCover(map: SceneMap, transcript: Transcript | undefined, found: PlacelessFinding[]): void {
   const { first_segment_id: first, last_segment_id: last } = map.session_scope;
   let reached = first - 1;
@@ -112,7 +112,7 @@ function checkCover(map: SceneMap, transcript: Transcript | undefined, found: Pl
   found.push({ code: 'gap', message: gapMessage(rest, after), pointer });
 }
 
-/** Indexes of the scenes whose spans are sound, by their starts; most maps are in order already. */
+/** The indexes of the scenes with valid spans, sorted by start. Most maps are already in order. */
 function byStart(scenes: readonly Scene[]): number[] {
   const order: number[] = [];
   let sorted = true;
@@ -147,7 +147,7 @@ interface Ids {
   one: boolean;
 }
 
-/** The segments from `from` to `to`, both included, in words; null if there are none. */
+/** A phrase for the segments from `from` to `to` inclusive; null if there are none. */
 function idsBetween(from: number, to: number, transcript: Transcript | undefined): Ids | null {
   if (from > to) return null;
   if (transcript === undefined) return { text: range(from, to), one: from === to };
@@ -168,7 +168,7 @@ function range(from: number, to: number): string {
   return to === from + 1 ? `segments ${from} and ${to}` : `segments ${from} to ${to}`;
 }
 
-/** Index of the first id that is not below `id`. */
+/** The index of the first id that is at least `id`. */
 function lowerBound(ids: readonly number[], id: number): number {
   let low = 0;
   let high = ids.length;
@@ -210,8 +210,8 @@ function checkIds({ scenes }: SceneMap, inOrder: boolean, found: PlacelessFindin
 }
 
 /**
- * One prefix and numbers that only rise, which nearly every map has: then ids are unique and sequential, and
- * no table is needed.
+ * Whether all ids have one prefix and ascending numbers, as in nearly every map. Such ids are unique and
+ * sequential, so no table is needed.
  */
 function plainlyAscending(scenes: readonly Scene[]): boolean {
   let prefix: string | undefined;
@@ -236,8 +236,8 @@ function isDigit(code: number): boolean {
 function checkTexts(map: SceneMap, found: PlacelessFinding[]): void {
   const { source_description: description } = map.session_scope;
   if (isBlank(description)) reportBlank('source_description', '/session_scope/source_description', found);
-  // Counted loops, and pointers made only for what is found: this runs for each of, perhaps, a hundred
-  // thousand scenes.
+  // This may run for a hundred thousand scenes, so it uses counted loops and creates pointers only for
+  // findings.
   for (let index = 0; index < map.scenes.length; index++) {
     const scene = map.scenes[index] as Scene;
     const { summary, main_participants: people } = scene;

@@ -1,9 +1,8 @@
 import { finding, type Finding } from '../finding.ts';
 
 /**
- * Every code that a finding about a scene map can have, with what the rule asks for. `error` findings make
- * the document invalid; `warning` findings are the content rules. `docs/scene-map.md` lists each, which a
- * test proves.
+ * The codes of findings about scene maps, with their rules. `error` findings make the document invalid.
+ * `warning` findings are content rules. `docs/scene-map.md` lists all codes, and a test checks that.
  */
 export const findingCodes = {
   document_too_large: {
@@ -52,8 +51,7 @@ export const findingCodes = {
 export type FindingCode = keyof typeof findingCodes;
 
 /**
- * A finding that has no line and column yet; `atKey` asks for the place of the property's name and not of its
- * value.
+ * A finding without line and column. `atKey` locates it at the name of the property instead of its value.
  */
 export interface PlacelessFinding {
   code: FindingCode;

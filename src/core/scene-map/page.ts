@@ -7,18 +7,18 @@ import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 import { timelineOf } from './timeline.ts';
 
 export interface PageOptions {
-  /** What the check found; shown at the head of the page and at each scene it concerns. */
+  /** The findings of the check, shown at the top of the page and at each affected scene. */
   findings?: readonly Finding[];
-  /** A link back, for instance to the listing of the bundle: a relative path. */
+  /** The relative path of a link back, for example to the listing of the bundle. */
   documentHref?: string;
 }
 
-/** More participants than these are listed in the scenes but get no filter; each filter is a style rule. */
+/** The maximum number of participants with a filter, because each filter is a style rule. */
 const maxParticipantFilters = 100;
 
 /**
- * One self-contained HTML page of a valid scene map. It has no script at all, so that nothing from the
- * document can run: filters are form controls and style rules. The same map gives the same bytes.
+ * Renders a valid scene map as a self-contained HTML page. The page has no scripts, so that nothing from the
+ * document can run. Filters are form controls with style rules. The output is deterministic.
  */
 export function renderSceneMapPage(map: SceneMap, options: PageOptions = {}): string {
   const view = pageView(map, options);
@@ -68,7 +68,7 @@ function pageView(map: SceneMap, { findings = [], documentHref }: PageOptions): 
   };
 }
 
-/** So many are laid out together, or not at all. Even, so that two columns end alike. */
+/** The number of scenes that the browser lays out together. Even, so that two columns have equal length. */
 const groupSize = 16;
 
 function groupsOf(scenes: readonly object[]): object[][] {
@@ -133,8 +133,7 @@ function sceneOf({ pointer }: Finding): number | null {
 }
 
 /**
- * Control characters do nothing good in a page, and a lone surrogate has no UTF-8. Markup is the template's
- * to escape.
+ * Removes control characters and lone surrogates, which have no UTF-8 encoding. The template escapes markup.
  */
 function clean(text: string): string {
   return text.toWellFormed().replace(/(?![\n\t])\p{Cc}/gu, '\uFFFD');

@@ -14,25 +14,25 @@ import type { SceneMap } from './generated/schema-types.ts';
 import type { Transcript } from './transcript.ts';
 
 export interface CheckOptions {
-  /** Leave the content rules out. */
+  /** Skips the content rules. */
   schemaOnly?: boolean;
   transcript?: Transcript;
-  /** Bytes; the default is `maxDocumentBytes`. */
+  /** The maximum size in bytes. Default: `maxDocumentBytes`. */
   maxBytes?: number;
-  /** Findings reported; the default, and the maximum, is `maxFindings`. */
+  /** The maximum number of findings. Default and upper limit: `maxFindings`. */
   maxReported?: number;
 }
 
 export interface SceneMapCheck {
-  /** The document if it is valid under the schema; null otherwise. */
+  /** The document; null if it does not match the schema. */
   map: SceneMap | null;
-  /** Errors make the document invalid; warnings are the content rules. In the order of the text. */
+  /** In the order of the text. Errors make the document invalid. Warnings are content rules. */
   findings: Finding[];
 }
 
 /**
- * Everything that is wrong with a scene map document: errors of text and schema, and content rules as
- * warnings. Never throws.
+ * The findings of a scene map document: errors of the text and the schema, and warnings of the content rules.
+ * Never throws.
  */
 export function checkSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): Finding[] {
   return readSceneMap(bytes, file, options).findings;
@@ -51,9 +51,8 @@ const codeOf: Record<JsonProblemKind, FindingCode> = {
 };
 
 /**
- * Reads and checks a scene map document. A valid document takes one pass over its text, `JSON.parse`, the
- * compiled schema and the rules; only a document with findings is read a second time, to locate each of them.
- * Never throws.
+ * Reads and checks a scene map document. A document without findings is read once. A document with findings
+ * is read a second time to locate them. Never throws.
  */
 export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOptions = {}): SceneMapCheck {
   const maxBytes = options.maxBytes ?? maxDocumentBytes;
@@ -82,7 +81,7 @@ export function readSceneMap(bytes: Uint8Array, file: string, options: CheckOpti
     valid && options.schemaOnly !== true ? contentFindings(value as SceneMap, options.transcript) : [];
   if (valid && !isBroken && rules.length === 0) return { map: value as SceneMap, findings: [] };
 
-  // A document of which nothing could be understood would only break the schema in meaningless ways.
+  // If nothing could be recovered, the schema's findings would be meaningless.
   const isUnderstood = problems.length === 0 || value !== undefined;
   const breaks = valid || !isUnderstood ? [] : schemaFindings(value, maxFindings);
   const findings = locate(text, file, problems, [...breaks, ...rules]);
@@ -98,7 +97,7 @@ function refused(finding: Finding): SceneMapCheck {
   return { map: null, findings: [finding] };
 }
 
-/** What is refused before parsing, to protect memory and stack. */
+/** Rejects documents before parsing, to protect memory and stack. */
 function refuseShape({ depth, containers }: JsonShape, file: string): Finding | null {
   if (depth > maxDepth) {
     const message = `Objects and arrays are nested ${depth} deep; at most ${maxDepth} are read, and a scene map needs 4.`;
@@ -118,8 +117,8 @@ function byteOrderMark(file: string): Finding {
 }
 
 /**
- * How many properties a document that is valid under the schema has: more colons in its text mean that a key
- * was written twice.
+ * The number of properties of a document that matches the schema. More colons in its text mean that there is
+ * a duplicate key.
  */
 function propertiesOf(map: SceneMap): number {
   return 7 + 9 * map.scenes.length;
@@ -164,7 +163,7 @@ function asFinding({ kind, message, pointer }: JsonProblem): {
 function cap(findings: Finding[], file: string, most = maxFindings): Finding[] {
   if (findings.length <= most) return findings;
   const message = `More than ${most} findings; the first ${most} are reported. Fix them and check again.`;
-  // A cut must never turn an invalid document into one with warnings alone.
+  // Cutting the list must never leave an invalid document with warnings only.
   const shown = [...findings]
     .sort((a, b) => Number(b.severity === 'error') - Number(a.severity === 'error'))
     .slice(0, most);

@@ -1,7 +1,11 @@
 import type { Finding } from '../finding.ts';
 import { findingCodes } from './finding-codes.ts';
 
-/** What was found in one document. */
+/*
+ * The report of a check as JSON, SARIF and GitHub annotations.
+ */
+
+/** The findings of one document. */
 export interface CheckedFile {
   file: string;
   findings: readonly Finding[];
@@ -9,14 +13,14 @@ export interface CheckedFile {
 
 export interface SceneMapReport {
   schema_version: 1;
-  /** No errors: the document is one under the schema. */
+  /** Whether there are no errors. */
   valid: boolean;
-  /** No findings at all. */
+  /** Whether there are no findings. */
   clean: boolean;
   files: { file: string; valid: boolean; findings: readonly Finding[] }[];
 }
 
-/** The JSON document that the CLI prints and the HTTP API answers. */
+/** The JSON document that the CLI prints and the HTTP API returns. */
 export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport {
   const files = checked.map(({ file, findings }) => ({
     file,
@@ -31,7 +35,7 @@ export function sceneMapReport(checked: readonly CheckedFile[]): SceneMapReport 
   };
 }
 
-/** SARIF 2.1.0, as code scanners read it. */
+/** A SARIF 2.1.0 log for code scanners. */
 export function sarifReport(checked: readonly CheckedFile[]): object {
   const used = [...new Set(checked.flatMap(({ findings }) => findings.map(({ code }) => code)))].sort();
   const about = new Map<string, string>(
@@ -72,7 +76,7 @@ function sarifResult({ severity, code, message, file, pointer, line, column }: F
   };
 }
 
-/** One line of GitHub's workflow commands: an annotation at the place of the finding. */
+/** A GitHub workflow command that adds an annotation at the place of the finding. */
 export function githubAnnotation({ severity, code, message, file, line, column, pointer }: Finding): string {
   const properties = { file, line, col: column, title: `scene map: ${code}` };
   const listed = Object.entries(properties)

@@ -1,7 +1,6 @@
 /**
- * Counts the sentences of a text as people do. `Intl.Segmenter` cuts; what it cuts too eagerly is joined
- * again: abbreviations and initials, list numbers, a quotation or a bracket that is still open, what goes on
- * in lower case, "…!" she said.
+ * Counts the sentences of a text as a reader would. Corrects splits of `Intl.Segmenter` after abbreviations,
+ * initials and list numbers, inside of quotations and brackets, and before lower case ("…!" she said).
  */
 export function countSentences(text: string): number {
   if (text.trim() === '') return 0;
@@ -12,7 +11,8 @@ export function countSentences(text: string): number {
 }
 
 /**
- * Whether a text surely has at most `limit` sentences: a cheap look that spares most texts the full count.
+ * Whether a text certainly has at most `limit` sentences. A cheap check that avoids the full count for most
+ * texts.
  */
 export function surelyWithin(text: string, limit: number): boolean {
   let ends = 0;
@@ -29,8 +29,8 @@ export function surelyWithin(text: string, limit: number): boolean {
 }
 
 /**
- * Whether a character outside ASCII can end a sentence; letters with accents, dashes and curly quotes, which
- * are common, are decided at once.
+ * Whether a character outside ASCII can end a sentence. Common ones (accented letters, dashes and curly
+ * quotes) take the fast path.
  */
 function mayEnd(code: number): boolean {
   if (code < 0x0589) return code === 0x85;
@@ -38,7 +38,7 @@ function mayEnd(code: number): boolean {
   return code >= 0x2020 && code <= 0x2029 ? true : nonLatinEnd.test(String.fromCharCode(code));
 }
 
-// Half of a surrogate pair is not looked at closer.
+// Surrogates are not examined further.
 const nonLatinEnd = /[\p{Sentence_Terminal}\p{Cs}]/u;
 let segmenter: Intl.Segmenter | undefined;
 
@@ -67,7 +67,7 @@ function goesOn(current: string, next: string, rest: string): boolean {
   return abbreviation.test(done) || initial.test(done) || /^\(?\d{1,2}\.$/.test(done);
 }
 
-/** A quotation or bracket that opened in `done` and closes later. */
+/** Whether a quotation or bracket that opened in `done` is still open. */
 function stillOpen(done: string, rest: string): boolean {
   const count = (pattern: RegExp): number => done.match(pattern)?.length ?? 0;
   if (count(/"/g) % 2 === 1 && rest.includes('"')) return true;

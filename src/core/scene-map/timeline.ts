@@ -1,15 +1,15 @@
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { modes } from './stats.ts';
 
-/** Percent of the width; what is thinner is hardly seen. */
+/** The minimum width of a bar in percent, so that it is visible. */
 const thinnest = 0.05;
 /** Pixels. */
 const laneHeight = 30;
 const barHeights = { High: 24, Medium: 15, Low: 7 } as const;
-/** Percent of the width that a number of so many digits needs on a wide screen, and on a phone. */
+/** The width in percent that a number needs per digit count, on a wide screen and on a phone. */
 const roomForDigit = { wide: 0.75, middling: 1.5, phone: 3.2 };
 
-/** A picture of a map: bars along its segments, across in percent of the width, down in pixels. */
+/** The timeline of a map as bars. Horizontal values are in percent of the width, vertical ones in pixels. */
 export interface Timeline {
   laneHeight: number;
   first: number;
@@ -25,20 +25,20 @@ interface Bar {
   width: string;
   height: number;
   classes: string;
-  /** Null where the bar is too narrow for its number. */
+  /** null if the bar is too narrow for its number. */
   label: Label | null;
 }
 
 interface Label {
   x: string;
   y: number;
-  /** `above` the bar; `narrow` and `middling` give way on narrower screens. */
+  /** `above` the bar. `narrow` and `middling` are hidden on narrower screens. */
   classes: string;
 }
 
 /**
- * Bars to scale along the scope; the lane shows the mode and the height the confidence. What lies outside the
- * scope is cut off at its edge, so that one far id does not press all others into a line. Pure.
+ * Computes the bars to scale along the scope. The lane shows the mode, the height the confidence. Bars are
+ * clipped to the scope, so that a single distant id does not compress all others. Pure.
  */
 export function timelineOf(map: SceneMap, classesOf: (scene: Scene) => string): Timeline {
   const { first_segment_id: from, last_segment_id: to } = map.session_scope;

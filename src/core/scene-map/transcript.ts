@@ -1,10 +1,10 @@
 import { parse } from 'csv-parse/sync';
 import { WaybillError } from '../errors.ts';
 
-/** What the content rules need of a transcript: its segment ids. */
+/** The segment ids of a transcript, for the content rules. */
 export interface Transcript {
   format: TranscriptFormat;
-  /** Ascending, each once, at least one. */
+  /** At least one, ascending, without duplicates. */
   ids: readonly number[];
 }
 
@@ -12,21 +12,20 @@ export type TranscriptFormat = 'json' | 'jsonl' | 'csv' | 'webvtt' | 'srt';
 
 export interface TranscriptOptions {
   /**
-   * Names under which a segment's id is looked for, in this order; `segment_id` alone by default. JSON, JSON
-   * Lines and CSV.
+   * The field names for a segment's id in JSON, JSON Lines and CSV, in order of preference. Default:
+   * `segment_id`.
    */
   idKeys?: readonly string[];
   /**
-   * WebVTT and SRT: the number written over a cue, its place in the file (from 1), or the number where every
-   * cue has one.
+   * The id of a cue in WebVTT and SRT: the number above it, its position in the file (from 1), or the number
+   * if every cue has one.
    */
   cueIds?: 'number' | 'order' | 'auto';
 }
 
 /**
  * Reads the segment ids of a transcript: a JSON array, JSON Lines or CSV with an integer `segment_id`, WebVTT
- * or SRT. The format is seen from the content. Throws `usage` with the reason and the line for whatever is
- * none of them.
+ * or SRT. Detects the format from the content. Throws `usage` with the reason and the line for other content.
  */
 export function readTranscript(bytes: Uint8Array, file: string, options: TranscriptOptions = {}): Transcript {
   const text = decode(bytes, file);
@@ -148,7 +147,7 @@ function fromCsv(text: string, file: string, keys: readonly string[]): number[] 
 
 const timing = /^(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]*-->[ \t]*(?:\d+:)?\d\d:\d\d[.,]\d{3}(?:[ \t].*)?$/;
 
-/** The cues of WebVTT or SRT: a timing line, and over it, perhaps, a number. */
+/** The cues of WebVTT or SRT: a timing line, with an optional number above it. */
 function cueIds(text: string, file: string, choice: 'number' | 'order' | 'auto'): number[] {
   const numbers: (number | null)[] = [];
   const lines = text.split('\n');

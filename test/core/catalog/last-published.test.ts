@@ -11,7 +11,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 
 const at = (hour: number): string => `2026-11-20T${String(hour).padStart(2, '0')}:00:00.000Z`;
 
-/** A catalog has one output, committed at an hour of the day, and was written then unless said otherwise. */
+/** A catalog with one output, committed at this hour and written at the same time by default. */
 interface Given {
   readonly hour: number;
   readonly writtenAt?: number;
@@ -67,7 +67,7 @@ function textOf({ hour, by = owner, padding = 0 }: Given): string {
 const look = async (storage: Storage, limits = {}): Promise<string | undefined> =>
   (await lastPublished(storage, owner, 'preserve_relative', { ...lookLimits, ...limits }))?.toISOString();
 
-t.test('the catalogs that were written last tell when the owner published', async (t) => {
+t.test('finds the last commit in the most recently written catalogs', async (t) => {
   const { storage, read } = await destination({
     'a/.publisher.json': { hour: 3 },
     'b/.publisher.json': { hour: 9 },
@@ -83,7 +83,7 @@ t.test('the catalogs that were written last tell when the owner published', asyn
   t.equal(await look(storage, { read: 1 }), undefined, 'the newest is of another owner');
 });
 
-t.test('only states of bundle paths are catalogs', async (t) => {
+t.test('ignores states outside of bundle paths', async (t) => {
   const { storage } = await destination({
     '.publisher.json': { hour: 1 },
     'a/.publisher.json': { hour: 2 },
@@ -109,7 +109,7 @@ t.test('only states of bundle paths are catalogs', async (t) => {
   t.equal((await lastPublished(storage, owner, 'fixed'))?.toISOString(), at(1), 'the root alone');
 });
 
-t.test('beyond its limits the look has no answer', async (t) => {
+t.test('returns null beyond its limits', async (t) => {
   const catalogs = {
     'a/.publisher.json': { hour: 3 },
     'b/.publisher.json': { hour: 2, padding: 1000 },
@@ -130,14 +130,14 @@ t.test('beyond its limits the look has no answer', async (t) => {
   t.equal((await lastPublished(storage, owner, 'preserve_relative'))?.toISOString(), at(3));
 });
 
-t.test('by itself it reads five catalogs, of 16 MiB at most, among 500 and 20,000 entries', async (t) => {
+t.test('reads up to five catalogs of 16 MiB among 500 and 20,000 entries by default', async (t) => {
   const hours = Object.fromEntries([1, 2, 3, 4, 5, 6].map((hour) => [`${hour}/.publisher.json`, { hour }]));
   const { storage, read } = await destination(hours);
   const found = async (given: Storage): Promise<string | undefined> =>
     (await lastPublished(given, owner, 'preserve_relative'))?.toISOString();
   t.equal(await found(storage), at(6));
   t.equal(read.length, 5);
-  /** More of them in the listing, at times long ago. */
+  /** More catalogs in the listing, with old times. */
   const among = (count: number, nameOf: (index: number) => string): Storage => ({
     ...storage,
     async *list(below, options) {
@@ -171,7 +171,7 @@ t.test('by itself it reads five catalogs, of 16 MiB at most, among 500 and 20,00
   t.equal(await found(large(16 * 2 ** 20 + 1)), undefined);
 });
 
-t.test('a state that is none, and one without a time, do not hide the others', async (t) => {
+t.test('an invalid state and one without a time do not hide the others', async (t) => {
   const { storage } = await destination({ 'a/.publisher.json': { hour: 3 } });
   await put(storage, 'b/.publisher.json', 'nothing of ours');
   t.equal(await look(storage), at(3));

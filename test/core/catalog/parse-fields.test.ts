@@ -8,7 +8,7 @@ import {
   isStoredKey,
 } from '../../../src/core/catalog/parse-fields.ts';
 
-t.test('a field has exactly its type, and is returned as it stands', async (t) => {
+t.test('a field must have its exact type and is returned unchanged', async (t) => {
   const cases: [parse: (value: unknown, at: string) => unknown, good: unknown[], bad: unknown[]][] = [
     [asString, ['a', ' '], ['', null, 1, undefined, ['a']]],
     [asStringOrNull, ['a', null], ['', undefined, 0]],
@@ -29,7 +29,7 @@ t.test('a field has exactly its type, and is returned as it stands', async (t) =
   }
 });
 
-t.test('a state names keys that a file system could have, and none of the publisher', async (t) => {
+t.test('a state contains only keys that a file system allows, and no reserved ones', async (t) => {
   for (const key of ['a', 'a/b', '.a', 'a/..b', 'a b', '...', '\\', 'é']) t.ok(isStoredKey(key), key);
   for (const key of ['', '/a', 'a/', 'a//b', '.', './a', 'a/./b', '..', '../a', 'a/..', 'a\0b'])
     t.notOk(isStoredKey(key), JSON.stringify(key));

@@ -20,7 +20,7 @@ const record = {
 };
 const textOf = (value: object): string => JSON.stringify(value);
 
-t.test('records that say the same share it, and those that differ anywhere do not', async (t) => {
+t.test('equal values of records are shared, different ones are not', async (t) => {
   const parse = recordParser(sourceBackends);
   const first = parse(record);
   const again = parse(JSON.parse(textOf(record)));
@@ -42,7 +42,7 @@ t.test('records that say the same share it, and those that differ anywhere do no
   }
 });
 
-t.test('metadata of generated outputs is never shared: each has inputs of its own', async (t) => {
+t.test('metadata of generated outputs is never shared', async (t) => {
   const parse = recordParser(sourceBackends);
   const [one, two] = ['a', 'b'].map((text) =>
     parse({ ...record, generated: { ...generated, generator: { ...generator, inputs: digestOf(text) } } }),
@@ -52,7 +52,7 @@ t.test('metadata of generated outputs is never shared: each has inputs of its ow
   t.equal(parse(record).generated.generator, null);
 });
 
-t.test('the last eight sources are remembered', async (t) => {
+t.test('the last eight sources are shared', async (t) => {
   const parse = recordParser(sourceBackends);
   const read = (id: number) => parse({ ...record, source: { ...source, id: `/${id}` } }).source;
   const known = [1, 2, 3, 4, 5, 6, 7, 8, 9].map(read);

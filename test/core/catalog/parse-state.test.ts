@@ -151,7 +151,7 @@ const base = {
 const [first] = base.outputs;
 const bundle = { owner: first?.owner, source: first?.source, created: '2026-11-20T00:00:00Z' };
 
-t.test('what is not exactly a state is invalid, and the reason names the place', async (t) => {
+t.test('a malformed state is invalid, with the place in the reason', async (t) => {
   t.equal(parse(base).kind, 'valid');
   const cases: [string, unknown, RegExp][] = [
     ['not JSON', '{"schema_version": 4', /is not JSON/],
@@ -191,7 +191,7 @@ t.test('what is not exactly a state is invalid, and the reason names the place',
     ['a url that is none', { ...base, outputs: [{ ...first, url: 'nowhere' }] }, /url/],
     ['an escaping removal', { ...base, pending: intent({ removes: ['../x'] }) }, /pending\.removes\[0\]/],
     ['bundles that are no list', { ...base, bundles: {} }, /bundles is not an array/],
-    ['a bundle of nobody', { ...base, bundles: [{ ...bundle, owner: {} }] }, /bundles\[0\]\.owner/],
+    ['a bundle without an owner', { ...base, bundles: [{ ...bundle, owner: {} }] }, /bundles\[0\]\.owner/],
     [
       'a bundle without a source',
       { ...base, bundles: [{ ...bundle, source: null }] },
@@ -237,7 +237,7 @@ const places = [
     .map((name) => `pending.${name}`),
 ];
 
-t.test('whatever is wrong is named with its place', async (t) => {
+t.test('every error is reported with its place', async (t) => {
   const generator = { name: 'g', version: 1, inputs: digestOf('') };
   const outputs = [{ ...first, generated: { content_type: 'a/b', cache_control: 'x', generator } }];
   const holder = { host: 'h', pid: 1, boot_id: 'b', process: 'p', thread: '1 2', instance_id: 'i' };
@@ -256,7 +256,7 @@ t.test('whatever is wrong is named with its place', async (t) => {
   t.match(parse('{'), { reason: /^is not JSON/ });
 });
 
-t.test('a catalog without bundles is one of an older version; created keeps its last digit', async (t) => {
+t.test('accepts a catalog without bundles, and keeps all digits of created', async (t) => {
   t.match(parse(base), { catalog: { bundles: { length: 0 } } });
   const state = parse({
     ...base,
@@ -300,26 +300,23 @@ t.test('legacy, future and unknown keys', async (t) => {
   t.equal(parse({ ...base, note: 'from a friend' }).kind, 'valid');
 });
 
-t.test(
-  'a superseded version is a sentinel whatever else is there; only its own form names files',
-  async (t) => {
-    const output = { path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' };
-    const v3 = { schema_version: 3, pipeline_id: 'p', destination_id: 'd', outputs: [output] };
-    for (const [version, document] of [
-      [3, { schema_version: 3 }],
-      [3, { version: 3 }],
-      [3, { ...v3, pipeline_id: 7 }],
-      [3, { ...v3, outputs: [output, { ...output, path: '../a' }] }],
-      [3, { ...v3, outputs: [output, { ...output, digest: 'sha256:00' }] }],
-      [3, { ...v3, outputs: 'many' }],
-      [2, { schema_version: 2, files: ['a', '/abs'] }],
-      [2, { version: 2, files: {} }],
-      [2, { version: 2 }],
-      [1, { schema_version: 1, outputs: [5] }],
-    ] as const)
-      t.same(parse(document), { kind: 'legacy', version, records: [] }, JSON.stringify(document));
-  },
-);
+t.test('a superseded version marks the path as managed, and lists files only if well-formed', async (t) => {
+  const output = { path: 'a', digest: digestOf('a'), size: 1, updated_at: '2026-01-01T00:00:00Z' };
+  const v3 = { schema_version: 3, pipeline_id: 'p', destination_id: 'd', outputs: [output] };
+  for (const [version, document] of [
+    [3, { schema_version: 3 }],
+    [3, { version: 3 }],
+    [3, { ...v3, pipeline_id: 7 }],
+    [3, { ...v3, outputs: [output, { ...output, path: '../a' }] }],
+    [3, { ...v3, outputs: [output, { ...output, digest: 'sha256:00' }] }],
+    [3, { ...v3, outputs: 'many' }],
+    [2, { schema_version: 2, files: ['a', '/abs'] }],
+    [2, { version: 2, files: {} }],
+    [2, { version: 2 }],
+    [1, { schema_version: 1, outputs: [5] }],
+  ] as const)
+    t.same(parse(document), { kind: 'legacy', version, records: [] }, JSON.stringify(document));
+});
 
 t.test('arbitrary bytes never throw', async (t) => {
   fc.assert(fc.property(fc.uint8Array(), (bytes) => t.ok(parseState(bytes, sourceBackends).kind)));
@@ -351,7 +348,7 @@ const edits = fc.array(
   { maxLength: 2 },
 );
 
-t.test('line by line or as a whole, a catalog is read as the same', async (t) => {
+t.test('the streaming and the whole-document parser agree', async (t) => {
   let [valid, invalid] = [0, 0];
   fc.assert(
     fc.property(catalog, edits, (value, made) => {
@@ -371,7 +368,7 @@ t.test('line by line or as a whole, a catalog is read as the same', async (t) =>
   t.ok(valid > 50 && invalid > 50, `${valid} valid, ${invalid} not`);
 });
 
-/** Records as they mostly are: of one or two owners and sources, with plain paths and a few kinds of file. */
+/** Typical records: one or two owners and sources, plain paths and a few kinds of file. */
 const alike: fc.Arbitrary<OutputRecord[]> = fc
   .uniqueArray(
     fc.record({
@@ -403,7 +400,7 @@ const likely: fc.Arbitrary<Catalog> = fc.tuple(catalog, alike, alike).map(([some
   pending: some.pending && { ...some.pending, outputs: announced },
 }));
 
-t.test('a catalog in its own form is read from any chunks, and is the same as from the whole', async (t) => {
+t.test('a canonical catalog is read from any chunks with the same result', async (t) => {
   let [own, other] = [0, 0];
   fc.assert(
     fc.property(likely, edits, fc.integer({ min: 1, max: 3_000 }), (value, made, step) => {
@@ -431,7 +428,7 @@ t.test('a catalog in its own form is read from any chunks, and is the same as fr
   t.ok(own > 25 && other > 50, `${own} in their own form, ${other} not`);
 });
 
-t.test('a catalog has the size that its body says, and the bytes that it has as a whole', async (t) => {
+t.test('a catalog body has the announced size and the serialized bytes', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(catalog, likely), async (value) => {
       const body = catalogBody(value);
@@ -446,7 +443,7 @@ t.test('a catalog has the size that its body says, and the bytes that it has as 
   );
 });
 
-t.test('what only looks like a catalog in its own form is none', async (t) => {
+t.test('a catalog that is almost canonical is not accepted as canonical', async (t) => {
   const value = { generation: 1, updatedAt, bundles: [], outputs: [one('a'), one('b')], pending: null };
   const text = serialiseCatalog(value).toString();
   t.ok(readCanonical(Buffer.from(text), sourceBackends));
@@ -490,7 +487,7 @@ t.test('what only looks like a catalog in its own form is none', async (t) => {
   t.equal(parseState(bad, sourceBackends).kind, 'invalid');
 });
 
-t.test('records that say the same share it', async (t) => {
+t.test('equal values of records are shared', async (t) => {
   const outputs = [one('a'), one('b'), one('c')];
   const state = parse(serialiseCatalog({ generation: 1, updatedAt, bundles: [], outputs, pending: null }));
   if (state.kind !== 'valid') throw new Error(state.kind);
@@ -541,7 +538,7 @@ function sorted(outputs: readonly OutputRecord[]): OutputRecord[] {
   return [...outputs].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** A catalog never holds a file below a file. */
+/** A catalog never has a file below a file. */
 function withoutNesting(outputs: OutputRecord[]): OutputRecord[] {
   const taken = new Set<string>();
   return sorted(outputs).filter(({ path: candidate }) => {

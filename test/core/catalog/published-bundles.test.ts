@@ -23,7 +23,7 @@ function stateOf(outputs: readonly object[]): CatalogState {
   return { kind: 'valid', catalog };
 }
 
-t.test('an owner has committed since a time if any of its outputs is as new', async (t) => {
+t.test('an owner has committed since a time if an output is at least as new', async (t) => {
   const since = '2026-11-20T10:00:00Z';
   for (const [what, outputs, isCommitted] of [
     ['nothing', [], false],
@@ -32,13 +32,13 @@ t.test('an owner has committed since a time if any of its outputs is as new', as
     ['one after', [at('10:00:01', ours)], true],
     ['one before and one after', [at('09:00:00', ours), at('11:00:00', ours)], true],
     ['one after, of another', [at('11:00:00', theirs), at('09:00:00', ours)], false],
-    ['one after, beside another', [at('09:00:00', theirs), at('11:00:00', ours)], true],
+    ['one after, next to another', [at('09:00:00', theirs), at('11:00:00', ours)], true],
   ] as const)
     t.equal(isCommittedSince(stateOf(outputs), ours, since), isCommitted, what);
   t.notOk(isCommittedSince({ kind: 'absent' }, ours, since));
 });
 
-t.test('each owner has the bundle that it published last, for as long as it has outputs', async (t) => {
+t.test('records the last bundle of each owner that has outputs', async (t) => {
   const state = stateOf([]);
   t.match(publishedBy(state, ours), { source: { path: 'y' } });
   t.equal(publishedBy(state, { ...ours, destinationId: 'other' }), null);

@@ -27,12 +27,12 @@ const plain = { contentType: 'text/plain', cacheControl: null, generator: null }
 const mebibyte = 2 ** 20;
 const empty: Catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
 
-t.test('256 MiB may be read that are not laid out as catalogs are written, else twice that', (t) => {
+t.test('reads up to 256 MiB that are not canonical, and twice that otherwise', (t) => {
   t.same([maxWholeCatalogBytes, maxCatalogBytes], [268_435_456, 536_870_912]);
   t.end();
 });
 
-t.test('the bytes of a record are counted by what it has, and not by what the one before had', (t) => {
+t.test('counts the bytes of a record independently of the previous one', (t) => {
   const shared = output('a', {});
   const times = ['2026-11-20T00:00:00.000Z', '2026-11-20T00:00:00Z'];
   const kinds = ['file', 'a longer kind'];
@@ -49,7 +49,7 @@ t.test('the bytes of a record are counted by what it has, and not by what the on
   t.end();
 });
 
-t.test('the text of a catalog, to the letter', async (t) => {
+t.test('the exact text of a catalog', async (t) => {
   const inputs = digestOf('inputs');
   const generated = { contentType: null, cacheControl: 'no-cache', generator: null };
   const generator = { name: 'pages', version: 2, inputs };
@@ -119,7 +119,7 @@ t.test('the text of a catalog, to the letter', async (t) => {
   t.match(serialiseCatalog(ended).toString(), /\n {4}"holder": null,\n/);
 });
 
-t.test('the bytes are as many as was said, wherever the chunks that they are made in end', async (t) => {
+t.test('has the announced number of bytes for any chunk boundaries', async (t) => {
   for (let count = 240; count <= 256; count += 1) {
     const paths = Array.from({ length: count }, (_, index) => `f${1000 + index}`);
     const catalog = { ...empty, outputs: paths.map((path) => output(path)) };
@@ -132,7 +132,7 @@ t.test('the bytes are as many as was said, wherever the chunks that they are mad
   }
 });
 
-t.test('a catalog may have half a GiB, and half of that if it has to be in memory', async (t) => {
+t.test('limits a catalog to 512 MiB, and to 256 MiB if it must be in memory', async (t) => {
   t.equal(maxBytesFor(1), maxCatalogBytes);
   t.equal(maxBytesFor(maxPieceBytes), maxCatalogBytes);
   t.equal(maxBytesFor(maxPieceBytes + 1), maxWholeCatalogBytes);
@@ -143,18 +143,18 @@ t.test('a catalog may have half a GiB, and half of that if it has to be in memor
   });
 });
 
-t.test('a catalog of more than that is not written', async (t) => {
+t.test('does not write a catalog beyond the limit', async (t) => {
   const outputs = longOnes(512, 1);
   t.ok(catalogBody({ ...empty, outputs: outputs.slice(1) }).size > 511 * mebibyte);
   t.throws(() => catalogBody({ ...empty, outputs }), { code: 'catalog_too_large' });
 });
 
-t.test('one long record among short ones is enough for the lower limit', async (t) => {
+t.test('one long record leads to the lower limit', async (t) => {
   const outputs = [...longOnes(4, 66), output('z')];
   t.throws(() => catalogBody({ ...empty, outputs }), { code: 'catalog_too_large' });
 });
 
-/** Records that are longer than so many mebibytes. */
+/** Records that are longer than this many mebibytes. */
 function longOnes(count: number, mebibytes: number): OutputRecord[] {
   const kind = 'k'.repeat(mebibytes * mebibyte);
   return Array.from({ length: count }, (_, at) => output(`a${at}`, { kind }));

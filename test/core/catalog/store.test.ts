@@ -32,7 +32,7 @@ const unreadable: Storage = {
   read: () => ({ [Symbol.asyncIterator]: () => ({ next: async () => Promise.reject(denied) }) }),
 };
 
-t.test('a state that is not there is absent, and one that cannot be read is an error', async (t) => {
+t.test('a missing state is absent, and an unreadable one is an error', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
   t.same(await readVersionedState(storage), { state: { kind: 'absent' }, raw: null, version: null });
@@ -41,7 +41,7 @@ t.test('a state that is not there is absent, and one that cannot be read is an e
   await t.rejects(measureState(unreadable), { code: 'storage_denied' });
 });
 
-t.test('a state comes with its bytes and, if asked for, the version from before the reading', async (t) => {
+t.test('returns a state with its bytes and, on request, the version before the read', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await put(inner, '.publisher.json', text);
   const { raw } = await readState(inner);
@@ -60,7 +60,7 @@ t.test('a state comes with its bytes and, if asked for, the version from before 
   t.equal(found.state.kind, 'valid');
 });
 
-t.test('the same bytes are parsed once; other bytes, and none, are seen', async (t) => {
+t.test('parses unchanged bytes once, and notices changed and missing ones', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, '.publisher.json', text);
   const first = await readState(storage);
@@ -71,7 +71,7 @@ t.test('the same bytes are parsed once; other bytes, and none, are seen', async 
   t.same(await readState(storage), { state: { kind: 'absent' }, raw: null });
 });
 
-t.test('a large state is read without being held, and says the same as one that is', async (t) => {
+t.test('reads a large state without buffering it, with the same result', async (t) => {
   const outputs = Array.from({ length: 5_000 }, (_, index) => record(`d/file-${index}`));
   const catalog = { generation: 1, updatedAt, bundles: [], outputs, pending: null };
   const own = serialiseCatalog(catalog).toString();
@@ -99,7 +99,7 @@ t.test('a large state is read without being held, and says the same as one that 
   t.match((await readState(storage)).state, { kind: 'invalid', reason: /^outputs\[\d{4}\]\.size is not/ });
 });
 
-t.test('a state is read once, and again only if it is large and not as it is written', async (t) => {
+t.test('reads a state twice only if it is large and not canonical', async (t) => {
   const outputs = Array.from({ length: 5_000 }, (_, index) => record(`d/file-${index}`));
   const large = serialiseCatalog({ generation: 1, updatedAt, bundles: [], outputs, pending: null });
   const inner = memoryStorage({ flavour: 'objects' });
@@ -126,7 +126,7 @@ t.test('a state is read once, and again only if it is large and not as it is wri
   }
 });
 
-t.test('a large state that vanishes while it is read is absent', async (t) => {
+t.test('a large state that vanishes during the read is absent', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   const vanishing: Storage = {
     ...inner,
@@ -141,7 +141,7 @@ t.test('a large state that vanishes while it is read is absent', async (t) => {
   t.same(await readState(vanishing), { state: { kind: 'absent' }, raw: null });
 });
 
-t.test('a state that is larger than any that is written is not read', async (t) => {
+t.test('does not read a state beyond the size limit', async (t) => {
   const mebibytes = (count: number, of: number): Storage => ({
     ...memoryStorage({ flavour: 'objects' }),
     async *read() {
@@ -160,7 +160,7 @@ t.test('a state that is larger than any that is written is not read', async (t) 
   t.match(await readState(mebibytes(2, 0x20)), { state: { kind: 'invalid', reason: /is not JSON/ } });
 });
 
-t.test('the same bytes are those of one size and digest, or none at all', async (t) => {
+t.test('compares states by size and digest, or as both absent', async (t) => {
   const [a, b] = [digestOf('a'), digestOf('b')];
   for (const [one, other, isSame] of [
     [null, null, true],
@@ -173,7 +173,7 @@ t.test('the same bytes are those of one size and digest, or none at all', async 
     t.equal(isSameBytes(one, other), isSame, JSON.stringify([one, other]));
 });
 
-t.test('only a valid state has a catalog; of any other the error says what it is', async (t) => {
+t.test('requireCatalog describes a state that is not valid', async (t) => {
   const catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
   t.equal(requireCatalog({ kind: 'valid', catalog }), catalog);
   for (const [state, message] of [
@@ -189,21 +189,24 @@ t.test('only a valid state has a catalog; of any other the error says what it is
     );
 });
 
-t.test('bytes are observed in full; a missing file is null, an unreadable one an error', async (t) => {
-  const storage = memoryStorage({ flavour: 'objects' });
-  await put(storage, 'a', 'text');
-  let read = 0;
-  const observed = await observeBytes(storage, ['a', 'b'], { onBytes: (count) => (read += count) });
-  t.same(
-    [...observed],
-    [
-      ['a', { size: 4, digest: digestOf('text') }],
-      ['b', null],
-    ],
-  );
-  t.equal(read, 4);
-  await t.rejects(observeBytes(unreadable, ['a']), { code: 'storage_denied' });
-});
+t.test(
+  'observes files in full, with null for a missing one and an error for an unreadable one',
+  async (t) => {
+    const storage = memoryStorage({ flavour: 'objects' });
+    await put(storage, 'a', 'text');
+    let read = 0;
+    const observed = await observeBytes(storage, ['a', 'b'], { onBytes: (count) => (read += count) });
+    t.same(
+      [...observed],
+      [
+        ['a', { size: 4, digest: digestOf('text') }],
+        ['b', null],
+      ],
+    );
+    t.equal(read, 4);
+    await t.rejects(observeBytes(unreadable, ['a']), { code: 'storage_denied' });
+  },
+);
 
 function record(path: string): OutputRecord {
   return {
@@ -224,7 +227,7 @@ async function textOf({ raw }: Pick<StoredState, 'raw'>): Promise<string> {
   return Buffer.from((await collect('state', raw.body, { mode: 'replace' })).bytes).toString();
 }
 
-t.test('a survey knows states from whatever else has a name of the publisher', async (t) => {
+t.test('a survey distinguishes states from other reserved names', async (t) => {
   const entries: [name: string, type: 'file' | 'link'][] = [
     ['.publisher.lock', 'file'],
     ['a/.publisher.json', 'file'],
@@ -267,10 +270,10 @@ t.test('a survey knows states from whatever else has a name of the publisher', a
   });
 });
 
-/** A valid state that is laid out otherwise than catalogs are written, and larger than what is held. */
+/** A valid state that is not canonical and exceeds the buffer. */
 const large = `${' '.repeat(2 << 20)}${text}`;
 
-t.test('a large state that somebody laid out anew is read as a whole, with its bytes', async (t) => {
+t.test('reads a large state that was reformatted as a whole, with its bytes', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, '.publisher.json', large);
   const { state, raw } = await readState(storage);
@@ -279,7 +282,7 @@ t.test('a large state that somebody laid out anew is read as a whole, with its b
   t.equal(await textOf({ raw }), large);
 });
 
-t.test('a large state that goes between two readings is absent', async (t) => {
+t.test('a large state that vanishes between two reads is absent', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await put(inner, '.publisher.json', large);
   let reads = 0;

@@ -2,11 +2,11 @@ import type { Clock } from '../../../src/core/clock.ts';
 import { defaultLeaseTimes } from '../../../src/core/lease/lease.ts';
 import { testClock, untilAborted } from '../../faults/world.ts';
 
-/** A clock on which a lease is renewed when the test says so. */
+/** A clock that renews a lease on request of the test. */
 export interface BeatingClock extends Clock {
-  /** Lets the time to the next renewal pass, and waits until that renewal has ended. */
+  /** Advances to the next renewal and waits until it has ended. */
   beat(): Promise<void>;
-  /** Lets time pass without a renewal, as in a process that is suspended. */
+  /** Advances without a renewal, as in a suspended process. */
   pass(ms: number): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export function beatingClock(): BeatingClock {
       await clock.sleep(defaultLeaseTimes.renewEveryMs - 1);
       await clock.sleep(1);
       wake();
-      // Memory storages answer in microtasks, so that by then the renewal is over.
+      // Memory storages respond in microtasks, so the renewal has ended now.
       await new Promise((resolve) => setImmediate(resolve));
     },
     pass: async (ms) => clock.sleep(ms),

@@ -7,7 +7,7 @@ import { beatingClock } from './beating-clock.ts';
 const times = defaultLeaseTimes;
 const label = { label: 'memory' };
 
-t.test('renews at every beat, until it is stopped', async (t) => {
+t.test('renews at every beat until it is stopped', async (t) => {
   const clock = beatingClock();
   let renewals = 0;
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
@@ -21,7 +21,7 @@ t.test('renews at every beat, until it is stopped', async (t) => {
   await heartbeat.stop();
 });
 
-t.test('a failed renewal is tried again; too long without one loses the lease', async (t) => {
+t.test('retries a failed renewal, and loses the lease after too long without one', async (t) => {
   const clock = beatingClock();
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => Promise.reject(new Error('away')), clock.monotonic());
@@ -34,7 +34,7 @@ t.test('a failed renewal is tried again; too long without one loses the lease', 
   await heartbeat.stop();
 });
 
-t.test('a process that was suspended for too long finds out by itself', async (t) => {
+t.test('detects that the process was suspended for too long', async (t) => {
   const clock = beatingClock();
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => undefined, clock.monotonic());
@@ -45,7 +45,7 @@ t.test('a process that was suspended for too long finds out by itself', async (t
   await heartbeat.stop();
 });
 
-t.test('a beat that comes too late renews nothing, even before the lease is held', async (t) => {
+t.test('a late beat renews nothing, even before the lease is held', async (t) => {
   const clock = beatingClock();
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
   await clock.beat();
@@ -59,7 +59,7 @@ t.test('a beat that comes too late renews nothing, even before the lease is held
   await heartbeat.stop();
 });
 
-t.test('a renewal that finds the lease with another publisher gives it up at once', async (t) => {
+t.test('a renewal that finds another holder loses the lease immediately', async (t) => {
   const clock = beatingClock();
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
   const taken = leaseLost(label, 'another publisher holds it');
@@ -69,7 +69,7 @@ t.test('a renewal that finds the lease with another publisher gives it up at onc
   await heartbeat.stop();
 });
 
-t.test('a lease that was given up is not renewed again, however it was given up', async (t) => {
+t.test('a lost lease is not renewed again', async (t) => {
   const lost = leaseLost(label, 'another publisher holds it');
   for (const giveUp of ['by its holder', 'by a renewal'] as const) {
     const clock = beatingClock();
@@ -87,7 +87,7 @@ t.test('a lease that was given up is not renewed again, however it was given up'
   }
 });
 
-t.test('stopping waits for the renewal that is under way, and nothing is renewed after it', async (t) => {
+t.test('stopping waits for the running renewal and prevents further ones', async (t) => {
   const clock = beatingClock();
   let finish = (): void => undefined;
   let renewals = 0;
@@ -106,7 +106,7 @@ t.test('stopping waits for the renewal that is under way, and nothing is renewed
   t.equal(renewals, 1);
 });
 
-t.test('the time of a renewal counts from its start, and before it from when taking began', async (t) => {
+t.test('the age of a lease counts from the start of the last renewal or of taking it', async (t) => {
   const clock = beatingClock();
   const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
   let takesMs = 0;

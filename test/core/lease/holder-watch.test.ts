@@ -2,14 +2,14 @@ import t from 'tap';
 import { watchLease } from '../../../src/core/lease/holder-watch.ts';
 import { defaultLeaseTimes as times } from '../../../src/core/lease/lease.ts';
 
-t.test('unchanged for as long as the times say: stale, and not a moment before', async (t) => {
+t.test('a lease is stale exactly after staleAfterMs without a change', async (t) => {
   const judge = watchLease(times, 1_000);
   t.equal(judge('a', 1_000), 'wait');
   t.equal(judge('a', 1_000 + times.staleAfterMs - 1), 'wait');
   t.equal(judge('a', 1_000 + times.staleAfterMs), 'stale');
 });
 
-t.test('a sign of life starts the time anew, and makes the contender give up after its wait', async (t) => {
+t.test('a renewal restarts the time and makes the contender fail after its wait', async (t) => {
   const startedMs = 1_000;
   const judge = watchLease(times, startedMs);
   t.equal(judge('a', startedMs), 'wait');

@@ -18,7 +18,7 @@ import { memoryStorage } from '../../support/memory-storage.ts';
 const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
 const files = (): Storage => memoryStorage({ flavour: 'files' });
 
-t.test('a lock whose answer was lost is created if it is there, and only then', async (t) => {
+t.test('a lock with a lost response counts as created only if it exists', async (t) => {
   const lost = new WaybillError('storage_transient', 'no answer');
   const holder = newHolder();
   for (const isApplied of [true, false]) {
@@ -42,7 +42,7 @@ t.test('a lock whose answer was lost is created if it is there, and only then', 
   await t.rejects(createLock(denying, holder), refused, 'a refusal is one, whatever is there');
 });
 
-t.test('a lock that is gone or says nothing is nobody’s; one that cannot be read is an error', async (t) => {
+t.test('a missing or malformed lock has no owner, and an unreadable one is an error', async (t) => {
   const storage = files();
   const holder = newHolder();
   t.equal(await readLock(storage), null);
@@ -58,7 +58,7 @@ t.test('a lock that is gone or says nothing is nobody’s; one that cannot be re
   await t.rejects(readLock(unreadable), denied);
 });
 
-t.test('abandoned is the lock of a dead holder, and where there is none, none is read', async (t) => {
+t.test('only the lock of a dead holder is abandoned, and a missing lock is not read', async (t) => {
   const inner = files();
   let reads = 0;
   const storage: Storage = {
@@ -77,7 +77,7 @@ t.test('abandoned is the lock of a dead holder, and where there is none, none is
   t.equal(await isAbandoned(storage), true);
 });
 
-t.test('a renewal is prepared in the staging of its attempt, which the next holder sweeps', async (t) => {
+t.test("a renewal is staged in its attempt's directory, which the next holder sweeps", async (t) => {
   const inner = files();
   const holder = newHolder();
   await createLock(inner, holder);
@@ -98,7 +98,7 @@ t.test('a renewal is prepared in the staging of its attempt, which the next hold
   t.equal((await snapshot(inner)).get('.publisher.lock'), lockText(elsewhere, 0));
 });
 
-t.test('another publisher is named if it is known, and only a conflict is contention', async (t) => {
+t.test('names a known publisher, and treats only conflicts as contention', async (t) => {
   t.match(destinationBusy({ label: 'here' }, elsewhere).message, /process 7 on another is publishing/);
   t.match(destinationBusy({ label: 'here' }, null).message, /another publisher is publishing/);
   t.ok(isContention(new WaybillError('storage_exists', '')));

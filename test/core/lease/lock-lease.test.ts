@@ -38,7 +38,7 @@ function watched(storage: Storage): { storage: Storage; calls: string[] } {
   return { storage: withFaults(storage, null, log), calls: log.operations };
 }
 
-t.test('the lock is created, names its holder, and is gone after the release', async (t) => {
+t.test('the lock names its holder and is removed on release', async (t) => {
   const storage = files();
   const lease = await acquire(storage);
   t.match(JSON.parse((await readLock(storage)) ?? ''), { instance_id: lease.holder.instanceId, renewals: 0 });
@@ -48,7 +48,7 @@ t.test('the lock is created, names its holder, and is gone after the release', a
   t.equal((await snapshot(storage)).size, 0);
 });
 
-t.test('the staging of other attempts is swept before the lease is held', async (t) => {
+t.test('sweeps the staging of other attempts before the lease is held', async (t) => {
   const storage = files();
   await put(storage, '.publisher.tmp/old/output-0', 'x');
   await put(storage, '.publisher.tmp/stray', 'x');
@@ -61,7 +61,7 @@ t.test('the staging of other attempts is swept before the lease is held', async 
   await lease.release();
 });
 
-t.test('a lock that another wrote over during the sweep is not held', async (t) => {
+t.test('a lock overwritten by another holder during the sweep is not held', async (t) => {
   const inner = files();
   await put(inner, '.publisher.tmp/old/output-0', 'x');
   let overwritten = false;
@@ -83,7 +83,7 @@ t.test('a lock that another wrote over during the sweep is not held', async (t) 
   await lease.release();
 });
 
-t.test('a lock without a sign of life is taken over once it is stale, and not before', async (t) => {
+t.test('a lock without renewals is taken over only once it is stale', async (t) => {
   const storage = files();
   await put(storage, lockKey, lockText(elsewhere, 0));
   const clock = testClock();
@@ -93,7 +93,7 @@ t.test('a lock without a sign of life is taken over once it is stale, and not be
   await lease.release();
 });
 
-t.test('the lock of a holder that is known to be dead is taken over at once', async (t) => {
+t.test('the lock of a dead holder is taken over immediately', async (t) => {
   const storage = files();
   const dead = newHolder();
   retire(dead);
@@ -103,7 +103,7 @@ t.test('the lock of a holder that is known to be dead is taken over at once', as
   t.equal(clock.monotonic(), 0);
 });
 
-t.test('a holder that renews its lock keeps it, and the contender gives up', async (t) => {
+t.test('a holder that renews its lock keeps it, and the contender fails', async (t) => {
   const storage = files();
   let renewals = 0;
   const clock = testClock();
@@ -123,7 +123,7 @@ t.test('a holder that renews its lock keeps it, and the contender gives up', asy
   t.ok(clock.monotonic() >= defaultLeaseTimes.waitMs && clock.monotonic() < defaultLeaseTimes.staleAfterMs);
 });
 
-t.test('a state that cannot be read gives the lock back', async (t) => {
+t.test('releases the lock if the state cannot be read', async (t) => {
   const inner = files();
   const storage: Storage = {
     ...inner,
@@ -136,7 +136,7 @@ t.test('a state that cannot be read gives the lock back', async (t) => {
   t.equal((await snapshot(inner)).size, 0);
 });
 
-t.test('each write of the state is staged, fenced and renamed; the last one is synced', async (t) => {
+t.test('stages, fences and renames each write of the state, and syncs the last one', async (t) => {
   const { storage, calls } = watched(files());
   const lease = await acquire(storage);
   const pending = {
@@ -168,7 +168,7 @@ t.test('each write of the state is staged, fenced and renamed; the last one is s
   await lease.release();
 });
 
-t.test('a holder whose lock was taken over is fenced off, and leaves the new lock alone', async (t) => {
+t.test('a holder whose lock was taken over is fenced and keeps the new lock', async (t) => {
   const storage = files();
   const lease = await acquire(storage);
   await put(storage, lockKey, lockText(elsewhere, 0));
@@ -180,7 +180,7 @@ t.test('a holder whose lock was taken over is fenced off, and leaves the new loc
   t.same([...(await snapshot(storage)).keys()], ['.publisher.lock']);
 });
 
-t.test('the state is put back as it was found: its bytes, or none', async (t) => {
+t.test('restores the state to its original bytes or to none', async (t) => {
   const storage = files();
   const first = await acquire(storage);
   await first.writeState(empty);
@@ -197,7 +197,7 @@ t.test('the state is put back as it was found: its bytes, or none', async (t) =>
   await second.release();
 });
 
-t.test('the lock is renewed at each beat, and not once another has taken it over', async (t) => {
+t.test('renews the lock at each beat until another holder takes it over', async (t) => {
   const storage = files();
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock);
@@ -212,7 +212,7 @@ t.test('the lock is renewed at each beat, and not once another has taken it over
   await lease.release();
 });
 
-t.test('what is put back is synced, because nothing after it is', async (t) => {
+t.test('syncs a restored state', async (t) => {
   const { storage, calls } = watched(files());
   await put(storage, '.publisher.json', 'as it was');
   const lease = await acquire(storage);
@@ -222,7 +222,7 @@ t.test('what is put back is synced, because nothing after it is', async (t) => {
   await lease.release();
 });
 
-t.test('a committed state is synced even if the answer to its rename was lost', async (t) => {
+t.test('syncs a committed state even if the response to its rename was lost', async (t) => {
   const inner = files();
   const { storage, calls } = watched({
     ...inner,
@@ -237,7 +237,7 @@ t.test('a committed state is synced even if the answer to its rename was lost', 
   await lease.release();
 });
 
-t.test('a state whose answer was lost is read back before it counts as unknown', async (t) => {
+t.test('reads back a state with a lost response before reporting it as unknown', async (t) => {
   const inner = files();
   let isLost = false;
   const lost = new WaybillError('storage_transient', 'no answer');
@@ -256,7 +256,7 @@ t.test('a state whose answer was lost is read back before it counts as unknown',
   await lease.release();
 });
 
-t.test('after the release nothing is renewed, and the holder counts as dead', async (t) => {
+t.test('after the release, nothing is renewed and the holder counts as dead', async (t) => {
   const storage = files();
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock);
@@ -264,10 +264,10 @@ t.test('after the release nothing is renewed, and the holder counts as dead', as
   await lease.release();
   await clock.beat();
   t.equal((await snapshot(storage)).size, 0);
-  t.ok(isKnownDead(lease.holder), 'if it left a lock, nobody waits for it');
+  t.ok(isKnownDead(lease.holder), 'no contender waits for a lock that it left');
 });
 
-t.test('a release that fails is told and leaves the lock, and the next one does not wait', async (t) => {
+t.test('a failed release is logged and keeps the lock, and the next contender does not wait', async (t) => {
   const inner = files();
   const refused = new WaybillError('storage_denied', 'no');
   const told: object[] = [];
@@ -283,7 +283,7 @@ t.test('a release that fails is told and leaves the lock, and the next one does 
   t.equal(clock.monotonic(), 0);
 });
 
-t.test('a failure after the lock was created gives it back', async (t) => {
+t.test('releases the lock on a failure after its creation', async (t) => {
   const inner = files();
   const refused = new WaybillError('storage_denied', 'no');
   const storage: Storage = {
@@ -294,7 +294,7 @@ t.test('a failure after the lock was created gives it back', async (t) => {
   t.equal((await snapshot(inner)).size, 0);
 });
 
-t.test('a contender that gives up has stopped, and asks for nothing more', async (t) => {
+t.test('a contender that fails sends no further requests', async (t) => {
   const { storage, calls } = watched(files());
   await put(storage, lockKey, lockText(elsewhere, 0));
   let beats: AbortSignal | undefined;
@@ -313,7 +313,7 @@ t.test('a contender that gives up has stopped, and asks for nothing more', async
   t.notOk(calls.some((call) => call.startsWith('remove')));
 });
 
-t.test('a contender that failed counts as dead, whatever lock it may have left', async (t) => {
+t.test('a contender that failed counts as dead even if it left a lock', async (t) => {
   const inner = files();
   const refused = new WaybillError('storage_denied', 'no');
   const storage: Storage = {
@@ -329,7 +329,7 @@ t.test('a contender that failed counts as dead, whatever lock it may have left',
   t.equal(clock.monotonic(), 0);
 });
 
-t.test('who is to stop takes no lock', async (t) => {
+t.test('takes no lock after the signal aborted', async (t) => {
   const storage = files();
   const reason = new Error('stop');
   const options = { clock: testClock(), log: silentLog, attemptId: 'mine', times: defaultLeaseTimes };
@@ -337,7 +337,7 @@ t.test('who is to stop takes no lock', async (t) => {
   t.equal((await snapshot(storage)).size, 0);
 });
 
-t.test('an unfinished lock that others have swept is written again', async (t) => {
+t.test('writes an unfinished lock again after others swept it', async (t) => {
   const inner = files();
   const gone = new WaybillError('storage_not_found', 'swept');
   let sweeps = 0;
@@ -355,7 +355,7 @@ t.test('an unfinished lock that others have swept is written again', async (t) =
   await lease.release();
 });
 
-t.test('what can never become a lock is named at once', async (t) => {
+t.test('an entry that cannot become a lock is reported immediately', async (t) => {
   const inner = files();
   const exists = new WaybillError('storage_exists', 'there is something');
   const found = { type: 'other' as const, size: 0, version: null, modifiedAt: null };
@@ -373,7 +373,7 @@ t.test('what can never become a lock is named at once', async (t) => {
   t.equal(clock.monotonic(), 0);
 });
 
-t.test('a state that was removed counts as removed if only the answer was lost', async (t) => {
+t.test('a removal of the state with a lost response counts as done', async (t) => {
   const inner = files();
   let isApplied = false;
   const lost = new WaybillError('storage_transient', 'no answer');
@@ -393,7 +393,7 @@ t.test('a state that was removed counts as removed if only the answer was lost',
   await lease.release();
 });
 
-t.test('a contender that was suspended while it waited takes no lock', async (t) => {
+t.test('a contender that was suspended while waiting takes no lock', async (t) => {
   const { storage, calls } = watched(files());
   await put(storage, lockKey, lockText(elsewhere, 0));
   const clock = beatingClock();
@@ -410,7 +410,7 @@ t.test('a contender that was suspended while it waited takes no lock', async (t)
   t.same(calls, [], 'what it is about to publish may be out of date');
 });
 
-t.test('a state waits in staging unsynced, and goes back only as the bytes that were found', async (t) => {
+t.test('stages a state without syncing, and restores only the bytes found', async (t) => {
   const inner = files();
   await put(inner, '.publisher.json', 'as it was');
   const writes: object[] = [];
@@ -428,32 +428,29 @@ t.test('a state waits in staging unsynced, and goes back only as the bytes that 
   await lease.release();
 });
 
-t.test(
-  'a lock that others steal or take first is contended for again; any other failure is told',
-  async (t) => {
-    const dead = newHolder();
-    retire(dead);
-    for (const code of ['storage_not_found', 'storage_exists', 'storage_denied'] as const) {
-      const inner = files();
-      await put(inner, lockKey, lockText(dead, 0));
-      const failure = new WaybillError(code, 'for the test');
-      const moves: unknown[] = [];
-      const storage: Storage = {
-        ...inner,
-        async rename(given) {
-          moves.push(...given);
-          await inner.remove(lockKey);
-          throw failure;
-        },
-      };
-      if (code === 'storage_denied') await t.rejects(acquire(storage), failure);
-      else await (await acquire(storage)).release();
-      t.same(moves, [{ from: '.publisher.lock', to: '.publisher.tmp/stolen-mine' }], code);
-    }
-  },
-);
+t.test('contends again for a lock that others took first, and reports any other failure', async (t) => {
+  const dead = newHolder();
+  retire(dead);
+  for (const code of ['storage_not_found', 'storage_exists', 'storage_denied'] as const) {
+    const inner = files();
+    await put(inner, lockKey, lockText(dead, 0));
+    const failure = new WaybillError(code, 'for the test');
+    const moves: unknown[] = [];
+    const storage: Storage = {
+      ...inner,
+      async rename(given) {
+        moves.push(...given);
+        await inner.remove(lockKey);
+        throw failure;
+      },
+    };
+    if (code === 'storage_denied') await t.rejects(acquire(storage), failure);
+    else await (await acquire(storage)).release();
+    t.same(moves, [{ from: '.publisher.lock', to: '.publisher.tmp/stolen-mine' }], code);
+  }
+});
 
-t.test('a lock that comes and goes is waited for, and is no obstacle', async (t) => {
+t.test('waits for a lock that appears and disappears', async (t) => {
   const inner = files();
   let tries = 0;
   const storage: Storage = {
@@ -469,7 +466,7 @@ t.test('a lock that comes and goes is waited for, and is no obstacle', async (t)
   t.equal(tries, 2);
 });
 
-t.test('where nothing was left, nothing is swept', async (t) => {
+t.test('sweeps nothing if nothing was left', async (t) => {
   const { storage, calls } = watched(files());
   const lease = await acquire(storage);
   t.same(calls, [

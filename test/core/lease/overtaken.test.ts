@@ -15,7 +15,7 @@ import { put, snapshot } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 import { beatingClock, type BeatingClock } from './beating-clock.ts';
 
-/** What a publisher does that was overtaken, at the steps that nothing but these tests would miss. */
+/** The steps of a publisher that was overtaken, as far as no other test covers them. */
 
 const elsewhere = { host: 'another', pid: 7, bootId: 'b', process: null, thread: null, instanceId: 'theirs' };
 const empty: Catalog = {
@@ -32,14 +32,14 @@ async function acquire(storage: Storage, clock = beatingClock()): Promise<Lease>
   return acquireLease(storage, { clock, log: silentLog, attemptId: 'mine', times: defaultLeaseTimes });
 }
 
-/** Another publisher takes over completely: the lock, the state and a staging directory are its own. */
+/** Another publisher takes over the lock, the state and a staging directory. */
 async function takeOver(storage: Storage): Promise<void> {
   await put(storage, lockKey, lockText(elsewhere, 3));
   await put(storage, '.publisher.json', 'their state');
   await put(storage, '.publisher.tmp/theirs/output-0', 'their output');
 }
 
-/** Calls `then` once, when a call of `method` for `about` has been answered. */
+/** Calls `then` once, after a call of `method` for `about` has returned. */
 function after(
   inner: Storage,
   method: 'read' | 'create' | 'list',
@@ -81,7 +81,7 @@ async function keepsTheirs(t: Test, storage: Storage): Promise<void> {
   t.equal(files.get('.publisher.tmp/theirs/output-0'), 'their output');
 }
 
-t.test('restoring "no state" is fenced: it does not delete the state of the next holder', async (t) => {
+t.test('restoring "no state" does not delete the state of the next holder', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   const lease = await acquire(storage);
   await takeOver(storage);
@@ -112,23 +112,20 @@ for (const [what, act] of Object.entries({
     await keepsTheirs(t, inner);
   });
 
-t.test(
-  'a holder that is suspended while it reads its lock for the last time leaves the next lock',
-  async (t) => {
-    const inner = memoryStorage({ flavour: 'files' });
-    const clock = beatingClock();
-    let isReleasing = false;
-    const suspended = after(inner, 'read', lockKey, async () => {
-      await clock.pass(tooLongMs);
-      await takeOver(inner);
-    });
-    const storage = { ...inner, read: (name: never) => (isReleasing ? suspended : inner).read(name) };
-    const lease = await acquire(storage, clock);
-    isReleasing = true;
-    await lease.release();
-    await keepsTheirs(t, inner);
-  },
-);
+t.test('a holder suspended during its last read of the lock keeps the next lock', async (t) => {
+  const inner = memoryStorage({ flavour: 'files' });
+  const clock = beatingClock();
+  let isReleasing = false;
+  const suspended = after(inner, 'read', lockKey, async () => {
+    await clock.pass(tooLongMs);
+    await takeOver(inner);
+  });
+  const storage = { ...inner, read: (name: never) => (isReleasing ? suspended : inner).read(name) };
+  const lease = await acquire(storage, clock);
+  isReleasing = true;
+  await lease.release();
+  await keepsTheirs(t, inner);
+});
 
 for (const [when, method, about] of [
   ['once it has created the lock', 'create', lockKey],
@@ -148,13 +145,13 @@ for (const [when, method, about] of [
     t.ok((await snapshot(inner)).has('.publisher.tmp/old/output-0'));
   });
 
-t.test('a contender whose lock was overtaken without a suspension sweeps nothing either', async (t) => {
+t.test('a contender that was overtaken without a suspension sweeps nothing', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const stop = new AbortController();
   const storage = after(inner, 'create', lockKey, async () => takeOver(inner));
   const clock: BeatingClock = {
     ...beatingClock(),
-    // It waits for the next holder; that is all that this test needs to see.
+    // It waits for the next holder, which is all that this test checks.
     sleep: async (ms, signal) => {
       if (ms === defaultLeaseTimes.pollEveryMs) stop.abort(new Error('it waits'));
       signal?.throwIfAborted();
@@ -168,7 +165,7 @@ t.test('a contender whose lock was overtaken without a suspension sweeps nothing
   await keepsTheirs(t, inner);
 });
 
-t.test('a thief that is suspended between its look and the theft steals nothing', async (t) => {
+t.test('a contender suspended before it steals the lock steals nothing', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
   retire(dead);
@@ -191,7 +188,7 @@ t.test('a thief that is suspended between its look and the theft steals nothing'
   await keepsTheirs(t, inner);
 });
 
-t.test('a thief that took another lock than the stale one puts it back', async (t) => {
+t.test('a contender that took a lock other than the stale one restores it', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const dead = newHolder();
   retire(dead);
@@ -222,7 +219,7 @@ t.test('a thief that took another lock than the stale one puts it back', async (
   t.equal((await snapshot(inner)).size, 0, 'nor does what it took stay in staging');
 });
 
-t.test('a thief that was overtaken leaves the lock of the third, and goes on', async (t) => {
+t.test('a contender that was overtaken keeps the lock of a third one and continues', async (t) => {
   for (const quicker of ['has a lock', 'has swept what was taken'] as const) {
     const inner = memoryStorage({ flavour: 'files' });
     const dead = newHolder();
@@ -259,7 +256,7 @@ t.test('a thief that was overtaken leaves the lock of the third, and goes on', a
   }
 });
 
-t.test('a lock that can never be created is an error and no endless loop', async (t) => {
+t.test('a lock that can never be created is an error', async (t) => {
   const gone = new WaybillError('storage_not_found', 'the directory is gone');
   const storage: Storage = {
     ...memoryStorage({ flavour: 'files' }),
@@ -268,31 +265,28 @@ t.test('a lock that can never be created is an error and no endless loop', async
   await t.rejects(acquire(storage), gone);
 });
 
-t.test(
-  'on an object store, who was suspended since it read the state neither writes nor deletes it',
-  async (t) => {
-    for (const conditionalWrites of ['full', 'create', 'none'] as const) {
-      const storage = memoryStorage({ flavour: 'objects', conditionalWrites });
-      const clock = beatingClock();
-      const late = await acquire(storage, clock);
-      await clock.pass(tooLongMs);
-      await t.rejects(late.writeState(empty), lost, conditionalWrites);
-      t.equal((await snapshot(storage)).size, 0);
-      await late.release();
+t.test('on an object store, an attempt suspended after reading the state does not change it', async (t) => {
+  for (const conditionalWrites of ['full', 'create', 'none'] as const) {
+    const storage = memoryStorage({ flavour: 'objects', conditionalWrites });
+    const clock = beatingClock();
+    const late = await acquire(storage, clock);
+    await clock.pass(tooLongMs);
+    await t.rejects(late.writeState(empty), lost, conditionalWrites);
+    t.equal((await snapshot(storage)).size, 0);
+    await late.release();
 
-      const second = beatingClock();
-      const lease = await acquire(storage, second);
-      await lease.writeState(empty);
-      await second.pass(tooLongMs);
-      await put(storage, '.publisher.json', 'their state');
-      await t.rejects(lease.restoreState(), lost, conditionalWrites);
-      t.equal((await snapshot(storage)).get('.publisher.json'), 'their state');
-      await lease.release();
-    }
-  },
-);
+    const second = beatingClock();
+    const lease = await acquire(storage, second);
+    await lease.writeState(empty);
+    await second.pass(tooLongMs);
+    await put(storage, '.publisher.json', 'their state');
+    await t.rejects(lease.restoreState(), lost, conditionalWrites);
+    t.equal((await snapshot(storage)).get('.publisher.json'), 'their state');
+    await lease.release();
+  }
+});
 
-t.test('a contender that was suspended while it waited creates no lock that has become free', async (t) => {
+t.test('a contender that was suspended while waiting does not create a lock', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await put(inner, lockKey, lockText(elsewhere, 0));
   const clock = beatingClock();
@@ -304,7 +298,7 @@ t.test('a contender that was suspended while it waited creates no lock that has 
   t.equal((await snapshot(inner)).size, 0);
 });
 
-t.test('without conditions, who was suspended while it took the lease has not got it', async (t) => {
+t.test('without conditions, a contender suspended while taking the lease does not get it', async (t) => {
   for (const when of ['while it read the state', 'while other writes landed'] as const) {
     const inner = memoryStorage({ flavour: 'objects', conditionalWrites: 'none' });
     await put(inner, '.publisher.json', 'as it was');
@@ -332,7 +326,7 @@ t.test('without conditions, who was suspended while it took the lease has not go
   }
 });
 
-t.test('without the lease, nothing is changed through the view of its holder', async (t) => {
+t.test("without the lease, the holder's view changes nothing", async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   await put(inner, 'a', 'a');
   let isLost = false;
@@ -370,34 +364,31 @@ t.test('without the lease, nothing is changed through the view of its holder', a
   );
 });
 
-t.test(
-  'a holder sees what its storage answers, and bodies as they are where outputs are staged',
-  async (t) => {
-    const written: unknown[] = [];
-    const answers = { size: 1, digest: digestOf('x'), version: 'v' };
-    const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
-    const body = bytesBody('x');
-    for (const flavour of ['files', 'objects'] as const) {
-      const held = whileHeld(
-        {
-          ...memoryStorage({ flavour }),
-          write: async (_key, given) => {
-            written.push(given);
-            return answers;
-          },
-          keep: async () => kept,
+t.test('passes on results of the storage, and unchanged bodies if outputs are staged', async (t) => {
+  const written: unknown[] = [];
+  const answers = { size: 1, digest: digestOf('x'), version: 'v' };
+  const kept = { key: key('a'), aside: key('aside'), by: 'copy' as const, version: null };
+  const body = bytesBody('x');
+  for (const flavour of ['files', 'objects'] as const) {
+    const held = whileHeld(
+      {
+        ...memoryStorage({ flavour }),
+        write: async (_key, given) => {
+          written.push(given);
+          return answers;
         },
-        { check: () => undefined },
-      );
-      t.equal(await held.write(key('a'), body, { mode: 'replace' }), answers);
-      t.equal(await held.keep(key('a'), key('aside')), kept);
-    }
-    t.equal(written[0], body, 'a driver may know a quicker way to copy it');
-    t.not(written[1], body);
-  },
-);
+        keep: async () => kept,
+      },
+      { check: () => undefined },
+    );
+    t.equal(await held.write(key('a'), body, { mode: 'replace' }), answers);
+    t.equal(await held.keep(key('a'), key('aside')), kept);
+  }
+  t.equal(written[0], body, 'a driver may know a quicker way to copy it');
+  t.not(written[1], body);
+});
 
-t.test('a body is read no further once the lease is lost', async (t) => {
+t.test('stops reading a body once the lease is lost', async (t) => {
   let isLost = false;
   const check = (): void => {
     if (isLost) throw leaseLost({ label: 'memory' }, 'for the test');

@@ -9,13 +9,13 @@ const label = { label: 'memory' };
 const failing = (code: 'storage_transient' | 'storage_permanent') => async (): Promise<void> =>
   Promise.reject(new WaybillError(code, 'failed'));
 
-t.test('a lost answer is no failure if the state is there', async (t) => {
+t.test('a lost response is not a failure if the state was written', async (t) => {
   await settleWrite(label, failing('storage_transient'), async () => true);
   await settleWrite(label, failing('storage_permanent'), async () => true);
   t.pass('both returned');
 });
 
-t.test('a write that succeeds is not read back', async (t) => {
+t.test('does not read back a successful write', async (t) => {
   await settleWrite(
     label,
     async () => undefined,
@@ -27,7 +27,7 @@ t.test('a write that succeeds is not read back', async (t) => {
   t.pass();
 });
 
-t.test('a request that may still arrive, and a state that cannot be read back, are unknown', async (t) => {
+t.test('reports commit_unknown if a request may still arrive or the state is unreadable', async (t) => {
   const old = async (): Promise<boolean> => false;
   const unreadable = async (): Promise<boolean> => Promise.reject(new Error('unreadable'));
   const unknown = { code: 'commit_unknown' };
@@ -42,14 +42,14 @@ t.test('a request that may still arrive, and a state that cannot be read back, a
   });
 });
 
-t.test('a failure that is known not to have been applied is thrown as it is', async (t) => {
+t.test('throws the original error if the write was certainly not applied', async (t) => {
   const old = async (): Promise<boolean> => false;
   await t.rejects(settleWrite(label, failing('storage_permanent'), old), {
     code: 'storage_permanent',
   });
 });
 
-t.test('the state that is there is told from another by all of its bytes', async (t) => {
+t.test('compares states by all of their bytes', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   const mine = bytesBody('new');
   t.notOk(await isStateOf(storage, mine), 'there is none');

@@ -41,7 +41,7 @@ async function pendingIn(storage: Storage): Promise<Pending | null> {
 const committed: Catalog = { generation: 1, updatedAt, bundles: [], outputs: [], pending: null };
 
 for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: taken by the intent, fenced, committed, released`, async (t) => {
+  t.test(`conditions ${honoured}: takes, fences, commits and releases a lease`, async (t) => {
     const storage = objects(honoured);
     const lease = await acquire(storage);
     t.equal((await readState(storage)).raw, null, 'nothing is written to acquire it');
@@ -53,7 +53,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
   });
 
 for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: of two that found nobody, only the first takes it`, async (t) => {
+  t.test(`conditions ${honoured}: only the first of two contenders takes the lease`, async (t) => {
     const storage = objects(honoured);
     const [first, second] = [await acquire(storage, 'first'), await acquire(storage, 'second')];
     await first.writeState(intent(first));
@@ -69,7 +69,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
 
 for (const honoured of ['full', 'create', 'none'] as const)
   t.test(
-    `conditions ${honoured}: a holder that was overtaken neither passes its fence nor commits`,
+    `conditions ${honoured}: a holder that was overtaken fails at its fence and commits nothing`,
     async (t) => {
       const storage = objects(honoured);
       const lease = await acquire(storage);
@@ -86,7 +86,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
     },
   );
 
-t.test('without conditions, whoever takes the lease reads back whose write stayed', async (t) => {
+t.test('without conditions, taking the lease reads back which write won', async (t) => {
   const inner = objects('none');
   const clock = testClock();
   const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
@@ -102,7 +102,7 @@ t.test('without conditions, whoever takes the lease reads back whose write staye
   await lease.release();
 });
 
-t.test('an attempt that ends without its commit takes its holder out of the intent', async (t) => {
+t.test('an attempt that ends without a commit removes its holder from the intent', async (t) => {
   const storage = objects();
   const lease = await acquire(storage);
   await lease.writeState(intent(lease));
@@ -110,10 +110,10 @@ t.test('an attempt that ends without its commit takes its holder out of the inte
   t.match(await pendingIn(storage), { attemptId: 'mine', holder: null });
   const clock = testClock();
   await (await acquire(storage, 'next', clock)).release();
-  t.equal(clock.monotonic(), 0, 'nobody waits for it');
+  t.equal(clock.monotonic(), 0, 'no contender waits for it');
 });
 
-t.test('a holder that is known to be dead is not waited for, another one until it is stale', async (t) => {
+t.test('does not wait for a dead holder, and waits for others until they are stale', async (t) => {
   for (const [holder, waits] of [
     [newHolder(), false],
     [elsewhere, true],
@@ -127,7 +127,7 @@ t.test('a holder that is known to be dead is not waited for, another one until i
   }
 });
 
-t.test('a renewal counts in the intent, and a commit after it still succeeds', async (t) => {
+t.test("a renewal increments the intent's counter, and a later commit succeeds", async (t) => {
   const storage = objects();
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock);
@@ -140,7 +140,7 @@ t.test('a renewal counts in the intent, and a commit after it still succeeds', a
   await lease.release();
 });
 
-t.test('the state is put back as it was found: its bytes, or none', async (t) => {
+t.test('restores the state to its original bytes or to none', async (t) => {
   const storage = objects();
   const first = await acquire(storage);
   await first.writeState(intent(first));
@@ -162,7 +162,7 @@ t.test('the state is put back as it was found: its bytes, or none', async (t) =>
   t.equal((await readState(storage)).raw?.digest, foreign, 'also where it was laid out otherwise');
 });
 
-/** Notes how each write is done, and may lose its answer. */
+/** Records the options of each write, and can lose its response. */
 function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
   const writes: WriteOptions[] = [];
   const removed: string[] = [];
@@ -185,7 +185,7 @@ function noting(inner: Storage, losesAnswer: () => boolean = () => false) {
   return { storage, writes, removed, conditions };
 }
 
-t.test('each write has the strictest condition, and is JSON that nobody keeps', async (t) => {
+t.test('each write has the strictest condition and headers against caching', async (t) => {
   const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
   for (const [honoured, creation, isGuarded] of [
     ['full', 'create', true],
@@ -209,7 +209,7 @@ t.test('each write has the strictest condition, and is JSON that nobody keeps', 
   }
 });
 
-t.test('a server that tells no versions is asked whose the state is before each write', async (t) => {
+t.test('without versions, checks the owner of the state before each write', async (t) => {
   const inner = objects('create');
   const facts = { ...inner.facts, conditionalWrites: async () => 'full' as const };
   const { storage, writes } = noting({
@@ -230,7 +230,7 @@ t.test('a server that tells no versions is asked whose the state is before each 
   await lease.release();
 });
 
-t.test('an attempt that plans for long, or has committed, renews nothing and keeps its lease', async (t) => {
+t.test('a long plan or a commit needs no renewals to keep the lease', async (t) => {
   const told: object[] = [];
   const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
   const { storage, writes } = noting(objects());
@@ -249,23 +249,20 @@ t.test('an attempt that plans for long, or has committed, renews nothing and kee
 });
 
 for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(
-    `conditions ${honoured}: a lost answer to the intent is no failure, and the commit follows`,
-    async (t) => {
-      let isLost = true;
-      const { storage, writes } = noting(objects(honoured), () => isLost);
-      const lease = await acquire(storage);
-      await lease.writeState(intent(lease));
-      const version = (await storage.stat('.publisher.json' as never))?.version;
-      isLost = false;
-      await lease.writeState(committed);
-      t.equal(writes.at(-1)?.ifVersion, honoured === 'full' ? version : undefined);
-      await lease.release();
-      t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
-    },
-  );
+  t.test(`conditions ${honoured}: commits after a lost response to the intent`, async (t) => {
+    let isLost = true;
+    const { storage, writes } = noting(objects(honoured), () => isLost);
+    const lease = await acquire(storage);
+    await lease.writeState(intent(lease));
+    const version = (await storage.stat('.publisher.json' as never))?.version;
+    isLost = false;
+    await lease.writeState(committed);
+    t.equal(writes.at(-1)?.ifVersion, honoured === 'full' ? version : undefined);
+    await lease.release();
+    t.match((await readState(storage)).state, { kind: 'valid', catalog: committed });
+  });
 
-t.test('an attempt whose commit was refused leaves the state of the next holder alone', async (t) => {
+t.test('an attempt whose commit was refused keeps the state of the next holder', async (t) => {
   const told: object[] = [];
   const log = { ...silentLog, warn: (fields: object) => void told.push(fields) };
   const storage = objects();
@@ -276,10 +273,10 @@ t.test('an attempt whose commit was refused leaves the state of the next holder 
   await t.rejects(lease.writeState(committed), { code: 'storage_conflict' });
   await lease.release();
   t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
-  t.match(told, [{ err: { code: 'storage_conflict' } }], 'a release that fails is told');
+  t.match(told, [{ err: { code: 'storage_conflict' } }], 'a failed release is logged');
 });
 
-t.test('what was not written is not removed, and what was removed can be written again', async (t) => {
+t.test('does not remove a state that it did not write, and can write again after removing one', async (t) => {
   const { storage, removed } = noting(objects());
   const lease = await acquire(storage);
   await lease.restoreState();
@@ -292,7 +289,7 @@ t.test('what was not written is not removed, and what was removed can be written
   await lease.release();
 });
 
-t.test('after the release nothing is renewed, and the holder counts as dead', async (t) => {
+t.test('after the release, nothing is renewed and the holder counts as dead', async (t) => {
   const { storage, writes } = noting(objects());
   const clock = beatingClock();
   const lease = await acquire(storage, 'mine', clock);
@@ -306,21 +303,21 @@ t.test('after the release nothing is renewed, and the holder counts as dead', as
 });
 
 for (const honoured of ['create', 'none'] as const)
-  t.test(`conditions ${honoured}: a state that stood there is taken over and committed over`, async (t) => {
+  t.test(`conditions ${honoured}: takes over and replaces an existing state`, async (t) => {
     const storage = objects(honoured);
     await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
     const clock = testClock();
     const lease = await acquire(storage, 'mine', clock);
     await lease.writeState(intent(lease));
-    t.equal(clock.monotonic(), 2_000, 'other writes have landed by then');
+    t.equal(clock.monotonic(), 2_000, 'other writes have arrived');
     await lease.writeState({ ...committed, generation: 2 });
-    t.equal(clock.monotonic(), 2_000, 'a commit waits for nobody');
+    t.equal(clock.monotonic(), 2_000, 'a commit does not wait');
     await lease.release();
     t.match((await readState(storage)).state, { catalog: { generation: 2 } });
   });
 
 for (const honoured of ['create', 'none'] as const)
-  t.test(`conditions ${honoured}: a state that has vanished is not the one that was found`, async (t) => {
+  t.test(`conditions ${honoured}: a state that vanished counts as changed`, async (t) => {
     const storage = objects(honoured);
     await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
     const late = await acquire(storage, 'late');
@@ -337,7 +334,7 @@ for (const honoured of ['create', 'none'] as const)
     await holder.release();
   });
 
-t.test('a holder is fenced off by whatever is not its intent', async (t) => {
+t.test('a holder fails at its fence if the state lacks its intent', async (t) => {
   for (const found of [null, 'no catalog', serialiseCatalog(committed).toString()]) {
     const storage = objects();
     const lease = await acquire(storage);
@@ -349,7 +346,7 @@ t.test('a holder is fenced off by whatever is not its intent', async (t) => {
   }
 });
 
-t.test('without conditions, a state that vanishes while others write is not taken', async (t) => {
+t.test('without conditions, does not take a state that vanishes in the meantime', async (t) => {
   const inner = objects('none');
   const clock = testClock();
   const lease = await acquire(inner, 'mine', {
@@ -364,7 +361,7 @@ t.test('without conditions, a state that vanishes while others write is not take
 });
 
 for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: a state is removed by whoever holds it, and by nobody else`, async (t) => {
+  t.test(`conditions ${honoured}: only the holder removes the state`, async (t) => {
     let isLost = false;
     const { storage, writes, conditions } = noting(objects(honoured), () => isLost);
     const lease = await acquire(storage);
@@ -388,7 +385,7 @@ for (const honoured of ['full', 'create', 'none'] as const)
     t.equal((await readState(storage)).raw?.digest, digestOf(theirs));
   });
 
-t.test('the lease is the intent: before it and after the commit there is none', async (t) => {
+t.test('there is no lease before the intent and after the commit', async (t) => {
   const storage = objects();
   const lease = await acquire(storage);
   await t.rejects(lease.fence(), { code: 'lease_lost' });
@@ -400,7 +397,7 @@ t.test('the lease is the intent: before it and after the commit there is none', 
   await next.release();
 });
 
-t.test('what is put back is held to its digest', async (t) => {
+t.test('checks the digest of a restored state', async (t) => {
   const { storage, writes } = noting(objects());
   await put(storage, '.publisher.json', serialiseCatalog(committed).toString());
   const lease = await acquire(storage);
@@ -411,21 +408,24 @@ t.test('what is put back is held to its digest', async (t) => {
 });
 
 for (const honoured of ['full', 'create', 'none'] as const)
-  t.test(`conditions ${honoured}: a removal that is refused, or has no answer, is not one`, async (t) => {
-    let failure = new WaybillError('storage_denied', 'no');
-    const inner = objects(honoured);
-    const storage = { ...inner, remove: async () => Promise.reject(failure) };
-    const lease = await acquire(storage);
-    await lease.writeState(intent(lease));
-    await t.rejects(lease.removeState(), failure);
-    await t.rejects(lease.restoreState(), failure);
-    failure = new WaybillError('storage_transient', 'no answer');
-    await t.rejects(lease.removeState(), { code: 'commit_unknown' });
-    await lease.fence();
-    await lease.release();
-  });
+  t.test(
+    `conditions ${honoured}: a removal that is refused or gets no response does not count`,
+    async (t) => {
+      let failure = new WaybillError('storage_denied', 'no');
+      const inner = objects(honoured);
+      const storage = { ...inner, remove: async () => Promise.reject(failure) };
+      const lease = await acquire(storage);
+      await lease.writeState(intent(lease));
+      await t.rejects(lease.removeState(), failure);
+      await t.rejects(lease.restoreState(), failure);
+      failure = new WaybillError('storage_transient', 'no answer');
+      await t.rejects(lease.removeState(), { code: 'commit_unknown' });
+      await lease.fence();
+      await lease.release();
+    },
+  );
 
-t.test('a state that another takes over after the fence is not removed', async (t) => {
+t.test('does not remove a state that another attempt took over after the fence', async (t) => {
   const theirs = serialiseCatalog(intent({ attemptId: 'theirs', holder: elsewhere })).toString();
   for (const act of ['removeState', 'restoreState'] as const) {
     const inner = objects();
@@ -445,7 +445,7 @@ t.test('a state that another takes over after the fence is not removed', async (
   }
 });
 
-t.test('a holder whose intent had no answer is fenced off if the state vanishes', async (t) => {
+t.test('a holder whose intent got no response fails at its fence if the state vanished', async (t) => {
   let isLost = true;
   const { storage } = noting(objects(), () => isLost);
   const lease = await acquire(storage);
@@ -457,7 +457,7 @@ t.test('a holder whose intent had no answer is fenced off if the state vanishes'
   await lease.release();
 });
 
-t.test('a state that vanishes while its lost answer is looked into is asked for again', async (t) => {
+t.test('reads a state again that vanishes while its lost response is examined', async (t) => {
   let isLost = false;
   const { storage: inner } = noting(objects(), () => isLost);
   const storage: Storage = { ...inner, stat: async (key) => (isLost ? undefined : inner.stat(key)) };
@@ -470,7 +470,7 @@ t.test('a state that vanishes while its lost answer is looked into is asked for 
   await lease.release();
 });
 
-t.test('a holder that renews its intent keeps the lease, and who waited for it has stopped', async (t) => {
+t.test('a holder that renews its intent keeps the lease, and its contender stops', async (t) => {
   const storage = objects();
   const theirs = intent({ attemptId: 'theirs', holder: elsewhere });
   const renewed = async (renewals: number): Promise<void> => {
@@ -497,7 +497,7 @@ t.test('a holder that renews its intent keeps the lease, and who waited for it h
   t.ok(beats?.aborted, 'nothing beats any more');
 });
 
-t.test('who is to stop, or was suspended while it waited, takes no lease', async (t) => {
+t.test('takes no lease after an abort or a suspension', async (t) => {
   const reason = new Error('stop');
   const clock = beatingClock();
   const options = { clock, log: silentLog, attemptId: 'mine', times: defaultLeaseTimes };

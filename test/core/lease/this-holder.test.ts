@@ -14,7 +14,7 @@ retire(retired);
 const [namespace = '', startTime = ''] = retired.process?.split(' ') ?? [];
 const [tid = '', threadStart = ''] = retired.thread?.split(' ') ?? [];
 
-t.test('a holder is named by its host, boot, pid namespace, process and thread', async (t) => {
+t.test('identifies a holder by host, boot, pid namespace, process and thread', async (t) => {
   t.equal(retired.pid, process.pid);
   t.equal(retired.bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
   t.match(namespace, /^pid:\[\d+\]$/);
@@ -24,7 +24,7 @@ t.test('a holder is named by its host, boot, pid namespace, process and thread',
   t.not(newHolder().instanceId, newHolder().instanceId, 'two attempts are two holders');
 });
 
-t.test('a holder of this thread is dead from the moment that it is retired', async (t) => {
+t.test('a holder of this thread is dead once it is retired', async (t) => {
   const [one, other] = [newHolder(), newHolder()];
   t.same([isKnownDead(one), isKnownDead(other)], [false, false]);
   retire(one);
@@ -32,7 +32,7 @@ t.test('a holder of this thread is dead from the moment that it is retired', asy
   retire(other);
 });
 
-t.test('nothing is known of who ran elsewhere, even if it looks like one that is dead here', async (t) => {
+t.test('a holder on another host is not known to be dead', async (t) => {
   const parent = process.ppid;
   for (const [what, changed] of Object.entries<Partial<Holder>>({
     'another host': { host: 'another' },
@@ -56,13 +56,13 @@ t.test('nothing is known of who ran elsewhere, even if it looks like one that is
   }
 });
 
-t.test('dead is who ran here in a process or a thread that is no more', async (t) => {
+t.test('a holder is dead if its process or thread has ended', async (t) => {
   const active = newHolder();
   for (const [what, changed] of Object.entries<Partial<Holder>>({
     'the pid is free': { pid: 2 ** 30 },
-    'the pid is that of a later process': { process: `${namespace} 1` },
+    'the pid belongs to a later process': { process: `${namespace} 1` },
     'the thread has ended': { thread: `${2 ** 30} ${threadStart}` },
-    'the id of the thread is that of a later one': { thread: `${tid} 1` },
+    'the thread id belongs to a later thread': { thread: `${tid} 1` },
   }))
     t.equal(isKnownDead({ ...active, ...changed }), true, what);
   t.equal(isKnownDead({ ...active, thread: null }), false, 'a thread that is not known says nothing');
@@ -70,7 +70,7 @@ t.test('dead is who ran here in a process or a thread that is no more', async (t
   t.equal(isKnownDead({ ...active, thread: null }), true);
 });
 
-t.test('a zombie has ended, and a name may look like the fields after it', async (t) => {
+t.test('a zombie counts as ended, and program names may contain parentheses', async (t) => {
   const stat = (name: string, state: string): string =>
     `7 (${name}) ${[state, ...Array.from({ length: 30 }, (_, at) => 4 + at)].join(' ')}\n`;
   for (const name of ['node', 'a (b) Z 1', ') Z']) {

@@ -6,7 +6,7 @@ import { listedKey as key } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
-/** Every call that changes something, with what it answers. */
+/** Every call that changes something, with its result. */
 const changes = {
   write: ['write', (storage: Storage) => storage.write(key('a'), bytesBody('x'), { mode: 'replace' })],
   rename: ['rename', (storage: Storage) => storage.rename([{ from: key('a'), to: key('b') }])],
@@ -22,7 +22,7 @@ const changes = {
 } as const;
 
 for (const [name, [method, change]] of Object.entries(changes))
-  t.test(`who holds the lease may ${name}, and nobody else`, async (t) => {
+  t.test(`only the holder of the lease may ${name}`, async (t) => {
     const inner = memoryStorage({ flavour: 'files' });
     const calls: unknown[][] = [];
     const answer = { of: name };

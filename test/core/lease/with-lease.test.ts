@@ -28,7 +28,7 @@ const committed: Catalog = {
 };
 const names = async (storage: Storage): Promise<string[]> => [...(await snapshot(storage)).keys()].sort();
 
-t.test('the lease is held while the work is done, and given back also if that fails', async (t) => {
+t.test('holds the lease during the work and releases it after a failure', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   const result = await withLease(context(), storage, async (lease) => {
     await lease.fence();
@@ -50,7 +50,7 @@ t.test('the lease is held while the work is done, and given back also if that fa
   );
 });
 
-t.test('who was overtaken decides again, but not for ever, and not after any other failure', async (t) => {
+t.test('decides again after contention, a limited number of times', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   const failing = async (error: Error, times: number): Promise<number> => {
     let decisions = 0;
@@ -66,7 +66,7 @@ t.test('who was overtaken decides again, but not for ever, and not after any oth
   t.equal(await failing(new WaybillError('lease_lost', 'for the test'), 1), 1);
 });
 
-t.test('what a dead holder left is swept, and what a living one works on is not', async (t) => {
+t.test('sweeps the remains of a dead holder but not of a live one', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   const holder = newHolder();
   await put(storage, lockKey, lockText(holder, 0));
@@ -78,7 +78,7 @@ t.test('what a dead holder left is swept, and what a living one works on is not'
   t.same(await names(storage), []);
 });
 
-t.test('staging without a lock is of one who never got it, and is swept', async (t) => {
+t.test('sweeps staging without a lock', async (t) => {
   const storage = memoryStorage({ flavour: 'files' });
   await put(storage, '.publisher.tmp/stolen-1', 'x');
   await sweepAbandoned(context(), storage, { kind: 'absent' });
@@ -86,7 +86,7 @@ t.test('staging without a lock is of one who never got it, and is swept', async 
 });
 
 t.test(
-  'on an object store copies are swept within a day of the commit, but not those of an attempt',
+  'on an object store, sweeps copies within a day of a commit, except of a running attempt',
   async (t) => {
     const copies = ['.publisher.tmp/dead/kept-0', '.publisher.tmp/alive/kept-0', '.publisher.tmp/probe-1'];
     const late = Date.parse(committedAt) + dayMs;
@@ -118,7 +118,7 @@ t.test(
   },
 );
 
-t.test('copies are swept where nothing else lies beside them, and where the state is gone', async (t) => {
+t.test('sweeps copies without other files next to them, and without a state', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
   await put(storage, '.publisher.tmp/dead/kept-0', 'copy');
   await sweepFinished(storage);

@@ -288,7 +288,7 @@ t.test(
     t.equal(await asked(withTime(behind(300_000))), null);
     t.match(
       await asked(withTime(behind(300_001))),
-      /^the clock of this machine is .* ahead of that of memory/,
+      /^the clock of this machine is .* ahead of the clock of memory/,
     );
     t.same(written, Array(2).fill('replace 1 .publisher-probe-UUID/clock'));
     t.equal((await snapshot(inner)).size, 0);

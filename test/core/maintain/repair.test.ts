@@ -127,7 +127,7 @@ for (const flavour of ['files', 'objects'] as const) {
           ],
           unrepaired: ['SHA256SUMS', 'b.txt'].map((path) => ({
             path,
-            reason: 'neither the source nor another destination of the pipeline has these bytes',
+            reason: 'neither the source nor another destination of the pipeline has this content',
           })),
           error: null,
         },
@@ -358,7 +358,7 @@ t.test('what was published again since it was found damaged is not written over'
   t.same(await repair(context, { pipeline, destination, root: web, dryRun: false }, verified), [
     {
       repaired: [{ path: 'b.txt', from: 'source' }],
-      unrepaired: [{ path: 'a.txt', reason: 'it was published again meanwhile' }],
+      unrepaired: [{ path: 'a.txt', reason: 'it was published again in the meantime' }],
       error: null,
     },
   ]);
@@ -437,5 +437,5 @@ t.test('a catalog that does not say which bundle was published is not repaired',
   delete older.bundles;
   await put(web, 'bundle/.publisher.json', JSON.stringify(older));
   await put(web, 'bundle/a.txt', 'A');
-  t.match(await mend(), [{ error: { code: 'state_conflict', message: /does not say which bundle/ } }]);
+  t.match(await mend(), [{ error: { code: 'state_conflict', message: /does not record which bundle/ } }]);
 });

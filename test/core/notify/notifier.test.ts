@@ -290,7 +290,7 @@ t.test('a sink that breaks is a failed delivery, and its message is not told', a
   const { notifier, outcomes } = open({ n: sinkOf(async () => Promise.reject(new Error('canary'))) });
   notifier.notify(published);
   await notifier.close(60_000);
-  t.match(outcomes, [{ delivered: false, reason: 'the sink broke' }]);
+  t.match(outcomes, [{ delivered: false, reason: 'the sink failed unexpectedly' }]);
 });
 
 t.test('a dead receiver of many events does not make as many warnings', async (t) => {

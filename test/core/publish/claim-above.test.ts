@@ -44,7 +44,7 @@ const output = (path: string, as = owner) => ({
   url: null,
 });
 
-t.test('the first catalog above that has something there claims it, for whom it says', async (t) => {
+t.test('the first parent catalog with files there claims them for their owner', async (t) => {
   const { updatedAt } = output('a');
   const catalog = {
     generation: 1,

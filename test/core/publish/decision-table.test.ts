@@ -345,7 +345,7 @@ t.test('every fate and every reason for it occurs in it', async (t) => {
     t.ok(text.includes(fate), fate);
 });
 
-t.test('every planned output has one fate, and what is kept is neither written nor removed', async (t) => {
+t.test('every planned output has one fate, and kept ones are neither written nor removed', async (t) => {
   for (const { name, ...one } of Object.values(rows).flat()) {
     const { state, planned = [a], workflow = 'additive', force = false, observed = {} } = one;
     const seen = { ...unseen, state, ...observed };

@@ -31,7 +31,7 @@ function spanOf(
   return spans;
 }
 
-t.test('the span of a destination belongs to the run and says where and what', async (t) => {
+t.test('the span of a destination is a child of the run and describes its outcome', async (t) => {
   const [span, ...others] = spanOf(
     { actions: [published(2, 20), published(3, 30)], error: null },
     { runId: 'run-1', trace: { traceparent: parent } },

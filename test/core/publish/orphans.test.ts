@@ -158,7 +158,7 @@ t.test('report names orphans and removes none; keep does not look', async (t) =>
   }
 });
 
-t.test('each destination goes by its own setting, and only those that were asked for', async (t) => {
+t.test('each requested destination follows its own setting', async (t) => {
   const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' }, ['twin']);
   await stand.add('new', 'old/x');
   await stand.run();
@@ -174,7 +174,7 @@ t.test('each destination goes by its own setting, and only those that were asked
   t.same(await orphansByDestination({ destinationIds: [] }), []);
 });
 
-t.test('what was published of a bundle that is invalid by now is no orphan', async (t) => {
+t.test('a published bundle that is now invalid is not an orphan', async (t) => {
   const stand = new Stand(memoryStorage({ flavour: 'files' }), { orphans: 'report' });
   await stand.add('new', 'old/x');
   await stand.run();
@@ -311,7 +311,7 @@ t.test('limits.max_removed counts over the destination', async (t) => {
   t.notOk((await snapshot(web)).has('c/a.txt'));
 });
 
-t.test('a bundle path that another publisher changes meanwhile is left as it is', async (t) => {
+t.test('keeps a bundle path that another publisher changed in the meantime', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'bundle', 'old/x');
@@ -334,7 +334,7 @@ t.test('a bundle path that another publisher changes meanwhile is left as it is'
   t.ok((await snapshot(web)).has('bundle/late.txt'));
 });
 
-t.test('what is taken down and published again meanwhile is another publication', async (t) => {
+t.test('a bundle path published again in the meantime is not an orphan', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x');
@@ -358,7 +358,7 @@ t.test('what is taken down and published again meanwhile is another publication'
   t.ok((await snapshot(web)).has('old/x/a.txt'));
 });
 
-t.test('each decision about an orphan is told before anything is removed, and may be refused', async (t) => {
+t.test('reports each decision about an orphan before removing it, and can be refused', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x');
@@ -393,7 +393,7 @@ t.test('each decision about an orphan is told before anything is removed, and ma
   t.notOk((await snapshot(web)).has('old/x/a.txt'));
 });
 
-t.test('a removal that fails is undone, told, and done by the next run', async (t) => {
+t.test('a failed removal is undone and reported, and the next run repeats it', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x', 'old/y');
@@ -515,7 +515,7 @@ t.test('stopped between two orphans, it leaves the second', async (t) => {
   t.ok((await snapshot(web)).has('old/y/a.txt'));
 });
 
-t.test('an orphan that somebody else removes meanwhile is none any more', async (t) => {
+t.test('an orphan that another process removed is not reported', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = new Stand(web, { orphans: 'remove' });
   await stand.add('new', 'old/x', 'old/y');
@@ -557,7 +557,7 @@ t.test('no limit of removals counts catalogs of bundles that are there', async (
   }
 });
 
-t.test('the refusal to take everything down says how much that is', async (t) => {
+t.test('the refusal to remove everything names the number of orphans', async (t) => {
   for (const [names, what] of [
     [['a'], '"a" is an orphan; none was removed'],
     [['a', 'b', 'c'], '"a" and 2 more are orphans; none was removed'],

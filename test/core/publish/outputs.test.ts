@@ -104,7 +104,7 @@ t.test(
   },
 );
 
-t.test('a record says what a generated output is only if it was made in the same way', async (t) => {
+t.test('reuses the record of a generated output only for equal inputs and version', async (t) => {
   const bundle = await bundleOf({ a: 'A' });
   const first = await planOutputs(bundle, options(everything));
   const differing = [{ name: 'other' }, { version: 0 }, { inputs: digestOf('other') }];
@@ -125,7 +125,7 @@ t.test('a record says what a generated output is only if it was made in the same
   t.same((await planOutputs(bundle, options(everything, { recorded }))).map(recordOf), first.map(recordOf));
 });
 
-t.test('what is promised of a generated output is what its body gives, every time', async (t) => {
+t.test('a generated output has the planned digest on every open', async (t) => {
   const bundle = await bundleOf({ 'a/ü.txt': 'hello', 'b.bin': Buffer.alloc(200_000, 'waybill') });
   for (const output of await planOutputs(bundle, options(everything)))
     for (const time of ['first', 'second']) {
@@ -209,17 +209,17 @@ t.test('a generated output never takes the place of a listed file', async (t) =>
     [
       'SHA256SUMS',
       { ...nothing, checksums: true },
-      /"web" generates "SHA256SUMS" \(outputs\.checksums\), and the bundle has "SHA256SUMS"; set outputs\.checksums to false there/,
+      /"web" generates "SHA256SUMS" \(outputs\.checksums\), but the bundle has "SHA256SUMS"; set outputs\.checksums to false there/,
     ],
     [
       'Index.HTML',
       { ...nothing, index: true },
-      /"web" generates "index\.html" \(outputs\.index\), and the bundle has "Index\.HTML"; set outputs\.index to auto or false there, or remove the file/,
+      /"web" generates "index\.html" \(outputs\.index\), but the bundle has "Index\.HTML"; set outputs\.index to auto or false there, or remove the file/,
     ],
     [
       '42.tar.gz/x',
       { ...nothing, archive: true },
-      /generates "42\.tar\.gz" \(outputs\.archive\), and the bundle has "42\.tar\.gz\/x"/,
+      /generates "42\.tar\.gz" \(outputs\.archive\), but the bundle has "42\.tar\.gz\/x"/,
     ],
   ] as const) {
     const bundle = await bundleOf({ [name]: 'x' });
@@ -258,7 +258,7 @@ t.test('outputs.index: auto generates an index only for a bundle without index.h
   t.equal(await kindOf('docs/index.html'), 'index', 'only the root counts');
 });
 
-t.test('each scene map gets a page beside it, made once and then taken from the record', async (t) => {
+t.test('each scene map gets a page next to it, which is not generated again', async (t) => {
   const bundle = await bundleOf(
     { 'maps/scenes.json': sceneMapText, a: 'A' },
     { files: [{ path: 'maps/scenes.json', kind: 'scene_map' }, 'a'] },

@@ -60,7 +60,7 @@ t.test('an empty source is a success with a warning, and no destination is opene
   t.same(stand.closed, ['/source']);
 });
 
-t.test('source and destination are opened for what is done with them, and closed', async (t) => {
+t.test('opens source and destination with the needed access, and closes them', async (t) => {
   for (const dryRun of [true, false]) {
     const stand = new Stand();
     await stand.add('a', { 'a.txt': 'a' });
@@ -80,7 +80,7 @@ t.test('source and destination are opened for what is done with them, and closed
   }
 });
 
-t.test('a source that cannot be read fails every destination with its own error, once told', async (t) => {
+t.test('an unreadable source fails every destination and is reported once', async (t) => {
   const away = new WaybillError('storage_permanent', 'the disk is away', { hint: 'mount it' });
   for (const dryRun of [true, false]) {
     const stand = new Stand();
@@ -103,7 +103,7 @@ t.test('a source that cannot be read fails every destination with its own error,
   }
 });
 
-t.test('where nobody is told, nothing fails for it', async (t) => {
+t.test('works without a notifier', async (t) => {
   const stand = new Stand();
   stand.opening = (place) => {
     if (place === '/source') throw new WaybillError('storage_permanent', 'the disk is away');
@@ -135,7 +135,7 @@ t.test('a state that cannot be read fails the bundle with nothing planned', asyn
   t.same(destinations[0]?.actions[0]?.outputs, []);
 });
 
-t.test('what a selection is warned of stands in the result', async (t) => {
+t.test('warnings of the selection are in the result', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   await stand.add('b', { 'b.txt': 'b' });
@@ -144,7 +144,7 @@ t.test('what a selection is warned of stands in the result', async (t) => {
   t.equal(destinations[0]?.warnings.length, 1);
 });
 
-t.test('an invalid bundle is counted, excludes itself, and is told of', async (t) => {
+t.test('an invalid bundle is counted, skipped and reported', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   await put(stand.source, 'b/manifest.json', '{');
@@ -161,7 +161,7 @@ t.test('an invalid bundle is counted, excludes itself, and is told of', async (t
   t.equal(stand.events.length, 2);
 });
 
-t.test('progress: what is planned once, then the bytes and outputs, then the result', async (t) => {
+t.test('progress: the plan once, then bytes and outputs, then the result', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'abc', 'b.txt': 'de' });
   const { destinations } = await stand.run();
@@ -201,7 +201,7 @@ t.test(
   },
 );
 
-t.test('a dry run names what is in the way', async (t) => {
+t.test('a dry run reports obstacles', async (t) => {
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const obstacle = new WaybillError('storage_denied', 'in the way');
@@ -254,7 +254,7 @@ for (const [created, name] of [
     },
   );
 
-t.test('fixed: what is selected again is told of by its own name', async (t) => {
+t.test('fixed: a bundle that was selected again is reported with its own name', async (t) => {
   const stand = new Stand();
   const real = stand.source;
   await stand.add('b', { 'which.txt': 'b' });
@@ -389,7 +389,7 @@ t.test('replacing the destination root is warned of, as what it is', async (t) =
   t.same(below.destinations[0]?.warnings, []);
 });
 
-t.test('stopped between two bundles, a run says what it left; the first stays published', async (t) => {
+t.test('a run stopped between two bundles reports the skipped one and keeps the first', async (t) => {
   for (const [reason, code] of [
     [new WaybillError('cancelled', 'by a person'), 'cancelled'],
     [new Error('SIGTERM'), 'aborted'],

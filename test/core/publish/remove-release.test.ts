@@ -80,7 +80,7 @@ function watched(inner: Storage): { storage: Storage; seen: Seen } {
   return { storage, seen };
 }
 
-t.test('all that is recorded or announced goes, in order, and what is not stays', async (t) => {
+t.test('removes recorded and announced files in order, and keeps all others', async (t) => {
   const inner = memoryStorage({ flavour: 'objects' });
   const pending = pendingOf(third, [record('b'), record('d')], ['c']);
   const outputs = [record('a', otherOwner), record('e')];
@@ -108,7 +108,7 @@ t.test('directories that were empty before stay', async (t) => {
   t.same([existsSync(path.join(root, 'mine')), existsSync(path.join(root, 'sub'))], [true, false]);
 });
 
-t.test('the intent is of whoever began it, else of whose outputs or bundles these are', async (t) => {
+t.test('the intent names the owner of the interrupted attempt, the outputs or the bundle', async (t) => {
   const bundle = { owner: third, source: record('x').source, created: at, digest: digestOf('x') };
   const bundles = [bundle as unknown as Catalog['bundles'][0]];
   const cases: [Partial<Catalog>, Owner][] = [
@@ -137,7 +137,7 @@ t.test('a state that is no catalog is refused before anything is written', async
   t.equal((await snapshot(inner)).get('a'), 'a');
 });
 
-t.test('what has gone while the lease was taken is gone', async (t) => {
+t.test('accepts a release that was removed while the lease was taken', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await putRelease(inner, catalogOf({ outputs: [record('a')] }));
   const storage: Storage = {
@@ -152,7 +152,7 @@ t.test('what has gone while the lease was taken is gone', async (t) => {
   t.same([...(await snapshot(inner)).keys()], ['a'], 'it has left the file to whoever removed the state');
 });
 
-t.test('what stands in the way of the states is seen before anything goes', async (t) => {
+t.test('detects obstacles to the state before removing anything', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const bytes = await putRelease(inner, catalogOf({ outputs: [record('a')] }));
   const { storage, seen } = watched(inner);

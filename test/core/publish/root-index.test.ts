@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
-import { mostListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
+import { maxListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
@@ -189,12 +189,12 @@ for (const kind of worldKinds)
         }
     });
 
-t.test('after every fault, the index lists what is there', async (t) => {
+t.test('after every fault, the index lists the published bundles', async (t) => {
   t.ok(cases.length > 1000, `${cases.length} fault points`);
   await walkCases(t, cases, { what: 'fault points (index of the root, memory and local)' });
 });
 
-t.test('what is at the root and of others stays as it is', async (t) => {
+t.test('keeps foreign files at the root', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await put(web, 'index.html', 'mine');
   const stand = await standAt(web, 'one');
@@ -246,7 +246,7 @@ t.test('a dry run writes nothing, and neither does a destination that asked for 
   t.notOk((await snapshot(web)).has('index.html'));
 });
 
-t.test('a file of the index that is gone or another is mended by the next run', async (t) => {
+t.test('the next run restores a missing or changed file of the index', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = await standAt(web, 'one', 'two');
   await stand.run(settings);
@@ -261,7 +261,7 @@ t.test('a file of the index that is gone or another is mended by the next run', 
   t.strictSame(pathsIn(await snapshot(web)), ['one', 'two'], 'what no record vouches for is not believed');
 });
 
-t.test('what is unpublished is not listed, and with the last nothing is left', async (t) => {
+t.test('an unpublished bundle leaves the index, and the last one removes it', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await (await standAt(web, 'one', 'two')).run(settings);
   const context = contextWith(testClock());
@@ -280,7 +280,7 @@ t.test('what is unpublished is not listed, and with the last nothing is left', a
   t.strictSame([...(await snapshot(web)).keys()], []);
 });
 
-t.test('switched off, the index goes by unpublishing the root', async (t) => {
+t.test('unpublishing the root removes an index that was turned off', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await (await standAt(web, 'one')).run(settings);
   const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false, destinationPath: '.' };
@@ -292,7 +292,7 @@ t.test('switched off, the index goes by unpublishing the root', async (t) => {
   ]);
 });
 
-t.test('prune leaves the index, which then says what is left', async (t) => {
+t.test('prune keeps the index and updates it', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   await (await standAt(web, 'one', 'two')).run(settings);
   const context = contextWith(testClock());
@@ -334,14 +334,14 @@ t.test('with releases it leads to the current one, and follows a rollback', asyn
 
 t.test('a list that was full and loses one gets the next', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
-  const bundles = Array.from({ length: mostListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
+  const bundles = Array.from({ length: maxListed + 2 }, (_, index) => `b${String(index).padStart(3, '0')}`);
   await (await standAt(web, ...bundles)).run(settings);
-  t.strictSame(pathsIn(await snapshot(web)), bundles.slice(0, mostListed));
+  t.strictSame(pathsIn(await snapshot(web)), bundles.slice(0, maxListed));
   const request = { owner, maxRemoved: null, concurrency: 1, dryRun: false, destinationPath: 'b001' };
   await unpublishListed(contextWith(testClock()), web, destination(), request);
   t.strictSame(
     pathsIn(await snapshot(web)),
-    bundles.slice(0, mostListed + 1).filter((name) => name !== 'b001'),
+    bundles.slice(0, maxListed + 1).filter((name) => name !== 'b001'),
   );
 });
 
@@ -380,7 +380,7 @@ async function runUntilFree(t: Test, stand: Stand): Promise<void> {
   }
 }
 
-t.test('reconciling makes it anew of all that is there', async (t) => {
+t.test('reconciling rebuilds the index', async (t) => {
   const web = memoryStorage({ flavour: 'files' });
   const stand = await standAt(web, 'one', 'two');
   await stand.run();

@@ -236,7 +236,7 @@ t.test(
   },
 );
 
-t.test('a server that goes away in the middle: told, and finished by the next run', async (t: Test) => {
+t.test('a server that becomes unreachable midway is reported, and the next run finishes', async (t: Test) => {
   const location = locationOf(proxy.endpoint, await server.newBucket(), 'p/');
   t.equal((await publish(location, { a: '1', b: '1' })).error, null);
   let writes = 0;

@@ -52,7 +52,7 @@ t.test('the outputs of the owner go, sorted; those of others stay, and say whose
   t.end();
 });
 
-t.test('what an attempt that did not finish announced goes with the rest of its owner', (t) => {
+t.test("removes the announced files of an interrupted attempt along with its owner's outputs", (t) => {
   const wrote = [record('new'), record('new theirs', otherOwner)];
   const cases: [string, Pending, string[], Owner[]][] = [
     ['ours', pendingOf(owner, 'replace_catalog', wrote, ['left']), ['a', 'b', 'left', 'new'], [otherOwner]],

@@ -44,7 +44,7 @@ const inPlace = async (root: Storage): Promise<string[]> =>
   );
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: which of both goes has to be said`, async (t) => {
+  t.test(`${flavour}: requires a layout if there are both`, async (t) => {
     const root = await withBoth(flavour);
     const before = await snapshot(root);
     for (const dryRun of [true, false])
@@ -56,7 +56,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same(await snapshot(root), before);
   });
 
-  t.test(`${flavour}: what is in place goes, and the releases stay`, async (t) => {
+  t.test(`${flavour}: removes the files in place and keeps the releases`, async (t) => {
     const root = await withBoth(flavour);
     const ids = [await releaseIdFor(0), await releaseIdFor(1)].sort();
     const planned = await down(root, { layout: 'in_place', dryRun: true });
@@ -73,7 +73,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same((await down(root)).releases.toSorted(), ids, 'and what is alone there need not be named');
   });
 
-  t.test(`${flavour}: the releases go, and what is in place stays`, async (t) => {
+  t.test(`${flavour}: removes the releases and keeps the files in place`, async (t) => {
     const root = await withBoth(flavour);
     const before = await inPlace(root);
     const ids = [await releaseIdFor(0), await releaseIdFor(1)].sort();
@@ -85,7 +85,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same((await down(root)).outputs, namesOf(0));
   });
 
-  t.test(`${flavour}: of a bundle that is gone, one goes after the other`, async (t) => {
+  t.test(`${flavour}: removes both layouts of an orphan, one after the other`, async (t) => {
     const root = await withBoth(flavour);
     const from = { owner, source: bundleFor(0).identity };
     for (const layout of ['in_place', 'releases'] as const) {
@@ -100,7 +100,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.same((await findOrphans(root, from, new Set(), { counted: false })).orphans, []);
   });
 
-  t.test(`${flavour}: shown is what the configuration says`, async (t) => {
+  t.test(`${flavour}: shows the configured layout`, async (t) => {
     const storage = siteOf(await withBoth(flavour));
     t.equal((await publishedState(storage, 'in_place')).release, null);
     t.equal((await publishedState(storage, 'releases')).release, await releaseIdFor(1));

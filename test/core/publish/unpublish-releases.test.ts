@@ -69,7 +69,7 @@ async function reportOf(n: number, ...releases: number[]): Promise<UnpublishRepo
 const nothingShown = { destinationPath: site, bundle: null, outputs: [], bytes: 0, staying: [] };
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: told is what readers had, and every release that goes`, async (t) => {
+  t.test(`${flavour}: reports the current outputs and every removed release`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(context, siteOf(root), null, { dryRun: false });
     const expected = await reportOf(0, 0, 1);
@@ -98,7 +98,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('a pointer to a release that is gone goes', async (t) => {
+t.test('removes a pointer to a missing release', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await root.replaceLink(joinKey(site, currentLinkKey), releaseKey(await releaseIdFor(0)));
   t.same(await down(root), { ...nothingShown, releases: [] });
@@ -116,7 +116,7 @@ t.test('a ledger alone is finished, and nothing at all is no bundle path of rele
   t.same(await left(root), []);
 });
 
-t.test('a release that became current meanwhile is not taken down', async (t) => {
+t.test('does not unpublish a release that became current in the meantime', async (t) => {
   const inner = await published('files', 0);
   let isFirst = true;
   const root: Storage = {
@@ -134,7 +134,7 @@ t.test('a release that became current meanwhile is not taken down', async (t) =>
   t.ok((await left(inner)).includes(`${site}/${releaseKey(await releaseIdFor(0))}/index.html`));
 });
 
-t.test('limits.max_removed counts what readers have, and not twice for what was interrupted', async (t) => {
+t.test('limits.max_removed counts current outputs, and not again after an interruption', async (t) => {
   const code = 'too_many_removals';
   for (const [destinationPath, where] of [
     [site, /^"site": 4 of 4 /],
@@ -159,7 +159,7 @@ t.test('limits.max_removed counts what readers have, and not twice for what was 
   t.equal((await down(root, { maxRemoved: { count: 0 } })).outputs.length, 4, 'what was begun was allowed');
 });
 
-t.test('nothing goes where one release is of another owner, who is named', async (t) => {
+t.test('removes nothing if another owner has a release, and names the owner', async (t) => {
   const root = await published('files', 0);
   await publishAsRelease(root, 1, { as: otherOwner, force: true });
   const { current: theirs } = await readReleases(siteOf(root));
@@ -176,7 +176,7 @@ t.test('nothing goes where one release is of another owner, who is named', async
   t.same(await snapshot(root), before);
 });
 
-t.test('an orphan goes if it still is one, and whoever decides is asked first', async (t) => {
+t.test('removes an orphan only if it still is one and onDecided accepts', async (t) => {
   const decisions: DecidedOrphan[] = [];
   const onDecided = (decided: DecidedOrphan): void => void decisions.push(decided);
   const asked: unknown[] = [];
@@ -219,7 +219,7 @@ t.test('an orphan goes if it still is one, and whoever decides is asked first', 
   t.same(await left(silent), []);
 });
 
-t.test('each that is taken down is told, but not by a dry run', async (t) => {
+t.test('reports each removal, but not in a dry run', async (t) => {
   const root = await published('files', 0, 1);
   occurrences.length = 0;
   await down(root, { dryRun: true });
@@ -237,7 +237,7 @@ t.test('each that is taken down is told, but not by a dry run', async (t) => {
   t.equal((await unpublish(contextWith(testClock()), unheard, request)).releases.length, 1);
 });
 
-t.test('a lock of the dead in a release that is gone is swept', async (t) => {
+t.test('sweeps the lock of a dead holder in a removed release', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
   die(dead);

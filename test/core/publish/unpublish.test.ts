@@ -104,7 +104,7 @@ t.test(
   },
 );
 
-t.test('a catalog whose last output was pruned is nobody’s, and goes', async (t) => {
+t.test('removes a catalog whose last output was pruned', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const empty = {
     schema_version: 4,
@@ -118,7 +118,7 @@ t.test('a catalog whose last output was pruned is nobody’s, and goes', async (
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('a path that is not published: what was meant is named, and nothing is made', async (t) => {
+t.test('suggests a path if one is not published, and creates nothing', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await t.rejects(remove(root), { code: 'not_published', hint: /nothing is published/ });
   await publishTo(root, { files: { 'sub/a.txt': 'a' } });
@@ -157,7 +157,7 @@ t.test('a state that is no catalog is left alone', async (t) => {
   }
 });
 
-t.test('limits.max_removed holds, but not twice for what was interrupted', async (t) => {
+t.test('limits.max_removed applies, but not again after an interruption', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
   const before = await snapshot(root);
@@ -179,7 +179,7 @@ t.test('limits.max_removed holds, but not twice for what was interrupted', async
   t.same([...(await snapshot(root)).keys()], []);
 });
 
-t.test('what a publication that was killed wrote goes, too', async (t) => {
+t.test('removes files of a killed publication, too', async (t) => {
   const root = memoryStorage({ flavour: 'objects' });
   const log: FaultLog = { operations: [], fired: false, mutations: 0 };
   const at = 10;
@@ -223,7 +223,7 @@ t.test('what one that was killed after its commit left is swept, but not by a dr
   }
 });
 
-t.test('an obstacle is told before anything goes, and by a dry run', async (t) => {
+t.test('reports an obstacle before removing anything, also in a dry run', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a', 'b.txt': 'b' } });
   const before = await snapshot(root);
@@ -242,7 +242,7 @@ t.test('an obstacle is told before anything goes, and by a dry run', async (t) =
   t.same(await snapshot(root), before);
 });
 
-t.test('an obstacle that comes before the lease is told before anything goes', async (t) => {
+t.test('reports an obstacle that appeared before the lease was taken', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a' } });
   const denied = new WaybillError('storage_denied', 'the directory cannot be written to');
@@ -278,7 +278,7 @@ t.test('stopped before anything went, it leaves everything as it was', async (t)
   t.same(await snapshot(root), before);
 });
 
-t.test('nobody need listen, and many bundle paths are named in part', async (t) => {
+t.test('works without a notifier, and lists only some of many bundle paths', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishTo(root, { files: { 'a.txt': 'a' } });
   const names = Array.from({ length: 12 }, (_, index) => `p${String(index).padStart(2, '0')}`);
@@ -297,7 +297,7 @@ t.test('nobody need listen, and many bundle paths are named in part', async (t) 
   t.match(await unpublish(silent, root, request), { outputs: ['a.txt'] });
 });
 
-t.test('taken down by somebody else before the lease, there is nothing any more', async (t) => {
+t.test('reports not_published if another process unpublished before the lease', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await publishTo(inner, { files: { 'a.txt': 'a' } });
   let isFirst = true;

@@ -111,7 +111,7 @@ t.test('a source that does not open fails every destination, and none is touched
   t.equal((await snapshot(web)).size, 0);
 });
 
-t.test('a destination that is stopped between two bundles has failed, and says so once', async (t) => {
+t.test('a destination stopped between two bundles has failed, and reports it once', async (t) => {
   const source = await sourceOf(['a', 'b']);
   const web = memoryStorage({ flavour: 'files' });
   const stop = new AbortController();

@@ -35,7 +35,7 @@ function wentBack(releases: Releases, to: ReleaseId, minute: number): Releases {
   return { ...releases, ledger: beforeSwitch(releases, to, at(minute), rollback), current: to };
 }
 
-t.test('a rollback goes to the last good release, and what was rolled back is not good', async (t) => {
+t.test('a rollback goes to the last good release and skips rolled back ones', async (t) => {
   t.equal(lastGood(start), null);
   const third = switched(switched(switched(start, a, 1), b, 2), c, 3);
   t.equal(lastGood(switched(start, a, 1)), null);
@@ -50,14 +50,14 @@ t.test('a rollback goes to the last good release, and what was rolled back is no
   t.equal(lastGood({ ...third, ledger: announcing(third.ledger, [b]) }), a, 'not what is being removed');
 });
 
-t.test('a release that never became current is none to go back to', async (t) => {
+t.test('a release that was never current is not a target of a rollback', async (t) => {
   const first = switched(start, a, 1);
   const killed = { ...first, ledger: beforeSwitch(first, b, at(2), null) };
   t.equal(lastGood(killed), null, 'killed between ledger and pointer');
   t.equal(lastGood(switched(killed, c, 3)), a);
 });
 
-t.test('a rollback holds until another release becomes current, and not after', async (t) => {
+t.test('a rollback ends when another release becomes current', async (t) => {
   const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
   t.same(rolledBack(back), [b]);
   const on = switched(back, c, 4);
@@ -65,7 +65,7 @@ t.test('a rollback holds until another release becomes current, and not after', 
   t.same(rolledBack(switched(on, a, 5)), [], 'nor when the release is promoted that it went back to');
 });
 
-t.test('a rollback that is killed before the pointer follows leaves the earlier one effective', async (t) => {
+t.test('a rollback killed before its switch leaves the earlier one effective', async (t) => {
   const back = wentBack(switched(switched(switched(start, a, 1), b, 2), c, 3), b, 4);
   const killed = { ...back, ledger: beforeSwitch(back, a, at(5), rollbackTo(back, a)) };
   t.same(rolledBack(killed), [c]);
@@ -81,7 +81,7 @@ const step = fc.record({
 });
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
-/** What some actions of publishers and operators leave, kills between ledger and pointer among them. */
+/** The results of arbitrary actions, including kills between the ledger and the pointer. */
 function after(steps: readonly Step[]): Releases {
   let releases = start;
   for (const [minute, { kind, id, name }] of steps.entries()) {
@@ -108,7 +108,7 @@ function after(steps: readonly Step[]): Releases {
   return releases;
 }
 
-t.test('the ledger that is written is the one that is read', async (t) => {
+t.test('a written ledger is read back unchanged', async (t) => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), (steps) => {
       const { ledger, current } = after(steps);
@@ -120,7 +120,7 @@ t.test('the ledger that is written is the one that is read', async (t) => {
   );
 });
 
-t.test('retention never removes what is current, last good, being written or unreadable', async (t) => {
+t.test('retention keeps current, last good, unfinished and unreadable releases', async (t) => {
   let removed = 0;
   const stored = fc.array(
     fc.record({
@@ -168,7 +168,7 @@ t.test('retention never removes what is current, last good, being written or unr
   t.ok(removed > 100, `${removed} removals`);
 });
 
-t.test('retention removes what is beyond the newest, and nothing where the pointer is foreign', async (t) => {
+t.test('retention removes old releases, and none if the pointer is foreign', async (t) => {
   const releases = [0, 1, 2, 3].reduce((before, n) => switched(before, idOf(n), n), start);
   const stored = [0, 1, 2, 3].map((n): StoredRelease => ({
     id: idOf(n),
@@ -188,7 +188,7 @@ t.test('retention removes what is beyond the newest, and nothing where the point
   t.same(retired(foreign, stored, rule, new Date(at(60))), []);
 });
 
-t.test('what was removed is forgotten', async (t) => {
+t.test('removed releases are dropped from the ledger', async (t) => {
   const { ledger } = switched(switched(start, a, 1), b, 2);
   const gone: Ledger = forgetting(announcing(ledger, [a]), [a]);
   t.same(gone.removing, []);
@@ -198,7 +198,7 @@ t.test('what was removed is forgotten', async (t) => {
   );
 });
 
-t.test('a ledger that is none is told, with its place', async (t) => {
+t.test('a malformed ledger is reported with its place', async (t) => {
   const good = serialiseReleases(noReleases.ledger, { updatedAt: at(0) }).toString();
   for (const [text, message] of [
     ['', /"site" /],
@@ -213,28 +213,25 @@ t.test('a ledger that is none is told, with its place', async (t) => {
   t.match(parseReleases(Buffer.from(foreign), 'x'), { current: null, foreignTarget: 'elsewhere' });
 });
 
-t.test(
-  'whether something is to be retired follows from the ledger, without a look at any release',
-  async (t) => {
-    const releases = [0, 1, 2, 3].reduce((before, n) => switched(before, idOf(n), n), start);
-    const rule = { keep: 1, lingerMs: 60_000 };
-    t.equal(isRetirementDue(releases, rule, new Date(at(60))), true);
-    t.equal(isRetirementDue(releases, { ...rule, keep: 3 }, new Date(at(60))), false);
-    t.equal(
-      isRetirementDue(releases, { ...rule, lingerMs: 3_600_000 }, new Date(at(60))),
-      false,
-      'they linger',
-    );
-    const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
-    t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal goes on');
-    t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
-  },
-);
+t.test('the ledger alone shows whether a removal is due', async (t) => {
+  const releases = [0, 1, 2, 3].reduce((before, n) => switched(before, idOf(n), n), start);
+  const rule = { keep: 1, lingerMs: 60_000 };
+  t.equal(isRetirementDue(releases, rule, new Date(at(60))), true);
+  t.equal(isRetirementDue(releases, { ...rule, keep: 3 }, new Date(at(60))), false);
+  t.equal(
+    isRetirementDue(releases, { ...rule, lingerMs: 3_600_000 }, new Date(at(60))),
+    false,
+    'they linger',
+  );
+  const announced = { ...releases, ledger: announcing(releases.ledger, [a]) };
+  t.equal(isRetirementDue(announced, { ...rule, keep: 3 }, new Date(at(60))), true, 'a removal goes on');
+  t.equal(isRetirementDue(start, rule, new Date(at(60))), false);
+});
 
-t.test('taken down, nothing is current or held back any more', async (t) => {
+t.test('after unpublishing, no release is current or held back', async (t) => {
   const back = wentBack(switched(switched(start, a, 1), b, 2), a, 3);
   const left: Releases = { ...back, ledger: leaving(back, at(4)), current: null };
   t.same(rolledBack(left), []);
-  t.equal(lastGood(left), a, 'what was current last');
+  t.equal(lastGood(left), a, 'the release that was current last');
   t.equal(left.ledger.history.find(({ id }) => id === a)?.leftAt, at(4));
 });

@@ -24,7 +24,7 @@ const output: ReleasedOutput = {
   owner: { pipelineId: 'maps', destinationId: 'web' },
 };
 
-t.test('an id says when the bundle was created, and is the same for the same plan', async (t) => {
+t.test('an id starts with the creation time and is equal for equal plans', async (t) => {
   const id = releaseIdOf(created, [output]);
   t.match(id, /^20261121T101500Z-[0-9a-f]{8}$/);
   t.equal(releaseIdOf(created, [{ ...output }]), id);
@@ -32,7 +32,7 @@ t.test('an id says when the bundle was created, and is the same for the same pla
   t.equal(releaseAt(releaseKey(id)), id);
 });
 
-t.test('whatever the catalog records of an output makes another release, but for its time', async (t) => {
+t.test('every recorded field of an output except its time changes the id', async (t) => {
   const generator = { name: 'index', version: 1, inputs: digestOf('i') };
   const others: ReleasedOutput[] = [
     { ...output, path: 'other.html' as RelativePath },
@@ -58,7 +58,7 @@ t.test('whatever the catalog records of an output makes another release, but for
   t.equal(new Set(ids).size, ids.length);
 });
 
-t.test('only what is an id is taken for one', async (t) => {
+t.test('other texts are not parsed as an id', async (t) => {
   const id = '20261121T101500Z-9f2c41aa';
   for (const text of [`${id}0`, id.toUpperCase(), `../${id}`, `${id}/x`, '', 'current'])
     t.equal(parseReleaseId(text), undefined, text);
@@ -73,7 +73,7 @@ t.test('only what is an id is taken for one', async (t) => {
   t.equal(releaseAt(`releases/${id}`), id as ReleaseId);
 });
 
-t.test('a managed path tells whether it is a release, and of which bundle path', async (t) => {
+t.test('a managed path is recognized as a release of its bundle path', async (t) => {
   const id = '20261121T101500Z-9f2c41aa' as ReleaseId;
   t.same(releasePathOf(`site/maps/releases/${id}`), { bundlePath: 'site/maps', id });
   t.same(releasePathOf(`releases/${id}`), { bundlePath: '.', id });

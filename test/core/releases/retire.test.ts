@@ -18,7 +18,7 @@ const opening: Record<string, (root: string) => Promise<Storage>> = {
 };
 
 for (const [name, open] of Object.entries(opening))
-  t.test(`${name}: what a kill left where no release was begun or none is any more`, async (t) => {
+  t.test(`${name}: sweeps the remains of a kill before or after a release existed`, async (t) => {
     const root = t.testdir();
     const storage = await open(root);
     t.teardown(() => storage.close());

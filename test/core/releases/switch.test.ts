@@ -35,7 +35,7 @@ async function withReleases(root: Storage, count: number): Promise<ReleaseId[]> 
 }
 
 for (const [name, open] of Object.entries(worlds)) {
-  t.test(`${name}: back, held, on, and back again`, async (t) => {
+  t.test(`${name}: rolls back, holds, promotes and rolls back again`, async (t) => {
     const root = await open();
     const storage = siteOf(root);
     const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];
@@ -53,7 +53,7 @@ for (const [name, open] of Object.entries(worlds)) {
     t.match(await activate(context, storage, third, how), { outcome: 'switched', to: third });
   });
 
-  t.test(`${name}: what is not whole cannot become current, and is named`, async (t) => {
+  t.test(`${name}: an incomplete release cannot become current and is named`, async (t) => {
     const root = await open();
     const storage = siteOf(root);
     const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];
@@ -73,14 +73,14 @@ for (const [name, open] of Object.entries(worlds)) {
     t.equal((await readReleases(storage)).current, second);
   });
 
-  t.test(`${name}: a release that is being removed is refused, and gone in the end`, async (t) => {
+  t.test(`${name}: refuses a release that is being removed, and finishes the removal`, async (t) => {
     const root = await open();
     const storage = siteOf(root);
     const ids = await withReleases(root, 3);
     const [first] = ids as [ReleaseId];
     const killed: Storage = {
       ...root,
-      // What the removal of a release begins with, and not what announces it.
+      // The first change of a removal after its announcement.
       removeTree: async () => Promise.reject(new Error('killed')),
       keep: async () => Promise.reject(new Error('killed')),
     };
@@ -92,7 +92,7 @@ for (const [name, open] of Object.entries(worlds)) {
     t.same((await readReleases(storage)).ledger.removing, []);
   });
 
-  t.test(`${name}: a dry run says the same and changes nothing`, async (t) => {
+  t.test(`${name}: a dry run has the same result and changes nothing`, async (t) => {
     const root = await open();
     const storage = siteOf(root);
     const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];
@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(worlds)) {
   });
 }
 
-t.test('local: current is a relative link, and a rollback moves no byte', async (t) => {
+t.test('local: current is a relative link, and a rollback moves no data', async (t) => {
   const root = t.testdir();
   const opened = await localStorage(root);
   const [first, second] = (await withReleases(opened, 2)) as [ReleaseId, ReleaseId];
@@ -131,7 +131,7 @@ t.test('local: current is a relative link, and a rollback moves no byte', async 
   t.match(await promote(context, siteOf(opened), second, how), { refusal: { why: 'damaged' } });
 });
 
-t.test('local: a pointer that names no release is left alone', async (t) => {
+t.test('local: keeps a pointer that names no release', async (t) => {
   const root = t.testdir({ [site]: {}, other: { precious: 'x' } });
   symlinkSync('../other', path.join(root, site, 'current'));
   const opened = await localStorage(root);
@@ -139,17 +139,17 @@ t.test('local: a pointer that names no release is left alone', async (t) => {
   const refusal = { why: 'foreign_pointer', target: '../other' };
   t.match(await activate(context, siteOf(opened), id, how), { outcome: 'refused', refusal });
   t.equal(readlinkSync(path.join(root, site, 'current')), '../other');
-  t.same(await retire(opened, 0), [], 'nobody knows what readers see');
+  t.same(await retire(opened, 0), [], 'it is unknown which release readers see');
 });
 
-t.test('objects: what readers follow is one small object, which says which release is current', async (t) => {
+t.test('objects: the pointer is a small object that names the current release', async (t) => {
   const root = memoryStorage({ flavour: 'objects' });
   const [, second] = await withReleases(root, 2);
   const document = JSON.parse((await readAll(siteOf(root), currentObjectKey, 1 << 20)).toString()) as object;
   t.match(document, { schema_version: 1, current: `releases/${String(second)}` });
 });
 
-t.test('where releases cannot be kept apart safely, they are refused', async (t) => {
+t.test('refuses releases on storages that cannot switch safely', async (t) => {
   await requireReleases(memoryStorage({ flavour: 'files' }));
   await requireReleases(memoryStorage({ flavour: 'objects' }));
   for (const conditionalWrites of ['create', 'none'] as const)
@@ -163,7 +163,7 @@ t.test('where releases cannot be kept apart safely, they are refused', async (t)
   await t.rejects(requireReleases(withoutLinks), { message: /posix-rename@openssh\.com/ });
 });
 
-t.test('a release that is being written is not removed, and one that was abandoned is', async (t) => {
+t.test('removes an abandoned release but not one that is being written', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const ids = await withReleases(root, 2);
   const steps = new EventEmitter();
@@ -204,7 +204,7 @@ t.test('a release that is being written is not removed, and one that was abandon
   t.same(await retire(root, 0), [ids[0], abandoned?.id]);
 });
 
-t.test('a slow retention leaves alone what was removed and published anew meanwhile', async (t) => {
+t.test('a slow retention keeps a release that was published again in the meantime', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const storage = siteOf(root);
   const [first] = (await withReleases(root, 3)) as [ReleaseId];
@@ -231,7 +231,7 @@ t.test('a slow retention leaves alone what was removed and published anew meanwh
   );
 });
 
-t.test('a release that follows another one than the current is not switched to', async (t) => {
+t.test('does not switch to a release based on another current release', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   const storage = siteOf(root);
   const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];

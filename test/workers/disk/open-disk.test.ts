@@ -47,7 +47,7 @@ for (const kind of ['a thread', 'the caller'] as const)
       path: at('again'),
     });
     await t.rejects(disk.writeFile(at('nowhere', 'file'), bytes), { code: 'ENOENT' });
-    await t.rejects(disk.appendToFile(at('again'), bytes), /not begun/);
+    await t.rejects(disk.appendToFile(at('again'), bytes), /created by beginFile/);
     t.equal(readFileSync(at('again'), 'utf8'), 'text');
   });
 

@@ -4,21 +4,21 @@ import { linkTo } from './links.ts';
 import type { ListedBundle } from './listed-bundle.ts';
 
 /*
- * The newest bundles as a JSON Feed, which is also what the next update reads. All of it is pure.
+ * The newest bundles as a JSON Feed. The next update reads them back from it. Pure.
  */
 
 export interface RootListing {
-  /** The pipeline. */
+  /** The pipeline's id. */
   title: string;
-  /** Tells the feed from that of another owner at another place; stays the same from update to update. */
+  /** Identifies the feed across updates, owners and locations. */
   identity: readonly string[];
-  /** Ends with `/`; null if it is not known. */
+  /** Ends with `/`; null if unknown. */
   baseUrl: string | null;
   /** Newest first. */
   bundles: readonly ListedBundle[];
 }
 
-/** The member of each item, and of the feed, that JSON Feed leaves to whoever writes it. */
+/** The key of our extension in each item, as JSON Feed allows. */
 const ownMember = '_waybill';
 
 export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): string {
@@ -41,8 +41,8 @@ export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): st
 }
 
 /**
- * The bundles of a feed that `jsonFeed` made. Its bytes have to be those that a catalog vouches for: what is
- * in it is believed. Null for a feed of another form, such as another version of waybill may have written.
+ * The bundles of a feed that `jsonFeed` wrote; null for another format, such as one of another version. The
+ * caller must have checked the bytes against the catalog, because the content is trusted.
  */
 export function bundlesInFeed(text: string): ListedBundle[] | null {
   try {
@@ -68,7 +68,7 @@ export function summaryOf({ outputs, bytes }: ListedBundle): string {
   return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
 }
 
-/** A UUID of version 8 (RFC 9562), made of a digest: the same whenever and wherever the feed is made. */
+/** A UUID of version 8 (RFC 9562) from a digest of the parts, so that it is reproducible. */
 export function idOf(parts: readonly string[]): string {
   const hex = hexOf(digestOf(JSON.stringify(parts)));
   const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);

@@ -1,5 +1,8 @@
-/** Of a path relative to the root. Readers find the feeds at the root, so that relative links lead there. */
+/**
+ * The link to a path below the root. It is relative if `baseUrl` is unknown, because the feeds are at the
+ * root.
+ */
 export function linkTo(path: string, baseUrl: string | null): string {
-  // With `./` no path is ever taken for a scheme.
+  // The `./` prevents a path with a colon from being read as a URL scheme.
   return (baseUrl ?? './') + path.split('/').map(encodeURIComponent).join('/');
 }

@@ -1,29 +1,33 @@
 import { compareCodeUnits } from '../../paths.ts';
 
-/** A bundle as the index of a root shows it: what its catalog says, and nothing else. */
+/*
+ * The entries of a root index.
+ */
+
+/** A bundle in a root index. All fields come from its catalog. */
 export interface ListedBundle {
   /** The bundle path, relative to the destination root. */
   path: string;
-  /** RFC 3339: the manifest's `created`; null where the catalog does not say. */
+  /** RFC 3339: the manifest's `created`; null if the catalog does not record it. */
   created: string | null;
-  /** RFC 3339: when any of it was last published. */
+  /** RFC 3339: the time of the latest publication. */
   published: string;
   outputs: number;
   bytes: number;
-  /** What a reader opens first, relative to the destination root. */
+  /** The main page of the bundle, relative to the destination root. */
   page: string;
-  /** Its first page of a scene map, relative to the destination root; null if there is none. */
+  /** The bundle's first scene map page, relative to the destination root; null if there is none. */
   sceneMap: string | null;
 }
 
-/** So many are listed: the newest. */
-export const mostListed = 100;
+/** The maximum number of entries. */
+export const maxListed = 100;
 
-/** Those that are listed of these, newest first. Pure. */
+/** The newest bundles, newest first, up to `maxListed`. Pure. */
 export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
   return [...bundles]
     .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
-    .slice(0, mostListed);
+    .slice(0, maxListed);
 }
 
 /** Pure. */

@@ -11,15 +11,19 @@ import { idOf, jsonFeed, summaryOf, type RootListing } from './json-feed.ts';
 import { linkTo } from './links.ts';
 import type { ListedBundle } from './listed-bundle.ts';
 
-/** Raised whenever the code makes other bytes. */
+/*
+ * Renders the files of a root index: a page, a JSON feed and an Atom feed.
+ */
+
+/** Raise it with every code change that changes the content. */
 export const rootIndexVersion = 2;
 
-/** A file of the index of a root. */
+/** A file of the root index. */
 export interface RootFile {
   path: RelativePath;
   kind: string;
   contentType: string;
-  /** Of everything that decides the bytes. */
+  /** The digest of everything that determines the content. */
   inputs: Digest;
   text: string;
 }
@@ -27,7 +31,7 @@ export interface RootFile {
 const templates = new URL('../../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
-/** What the files are made of beside the bundles. */
+/** The templates and styles of the files. */
 interface Source {
   page: string;
   atom: string;
@@ -37,14 +41,18 @@ interface Source {
 async function readSource(): Promise<Source> {
   const [page = '', atom = '', ...styles] = await Promise.all(
     [
-      ...['pages/root-index.ejs', 'pages/root-feed.ejs'],
-      ...['styles/tokens.css', 'styles/base.css', 'pages/index.css', 'pages/root-index.css'],
+      'pages/root-index.ejs',
+      'pages/root-feed.ejs',
+      'styles/tokens.css',
+      'styles/base.css',
+      'pages/index.css',
+      'pages/root-index.css',
     ].map((name) => readFile(new URL(name, templates), 'utf8')),
   );
   return { page, atom, style: styles.join('') };
 }
 
-/** The page and the feeds of a root: what was published below it last. */
+/** The page and the feeds that list the latest bundles below a root. */
 export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> {
   source ??= readSource();
   const { page, atom, style } = await source;
@@ -53,7 +61,10 @@ export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> 
   const html = ejs.render(page, view, { strict: true, localsName: 'page' });
   const feed = ejs.render(atom, atomView(listing), { strict: true, localsName: 'feed' });
   const file = (path: string, kind: string, contentType: string, text: string): RootFile => ({
-    ...{ path: path as RelativePath, kind, contentType, text },
+    path: path as RelativePath,
+    kind,
+    contentType,
+    text,
     inputs: digestInputs(text),
   });
   return [

@@ -29,7 +29,7 @@ export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
   reach: async ({ path }) => reachFile(path),
 };
 
-/** Whether the file can be opened for appending or, where it is not there, made. */
+/** Checks that the file can be opened for appending or created. */
 async function reachFile(path: string): Promise<string> {
   const isThere = existsSync(path);
   const place = isThere ? path : dirname(path);
@@ -37,22 +37,22 @@ async function reachFile(path: string): Promise<string> {
     await access(place, isThere ? constants.W_OK : constants.W_OK | constants.X_OK);
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
-    throw new WaybillError('unreachable', `"${place}" cannot be written (${code})`, {
+    throw new WaybillError('unreachable', `"${place}" is not writable (${code})`, {
       hint:
         code === 'ENOENT'
-          ? `make the directory: mkdir -p ${place}`
-          : 'let the user that waybill runs as write there',
+          ? `create the directory: mkdir -p ${place}`
+          : 'give the user that runs waybill write access',
       cause,
     });
   }
-  if (!isThere) return 'is not there, and can be made';
+  if (!isThere) return 'does not exist, and can be created';
   if ((await stat(path)).isDirectory())
-    throw new WaybillError('unreachable', `"${path}" is a directory`, { hint: 'name a file in it' });
-  return 'may be written';
+    throw new WaybillError('unreachable', `"${path}" is a directory`, { hint: 'use a file in it' });
+  return 'is writable';
 }
 
-/** What passes by itself: a full disk, too many files open, a network file system that is away. */
-const passing = new Set([
+/** Transient errors: a full disk, too many open files, an unreachable network file system. */
+const transientCodes = new Set([
   'ENOSPC',
   'EDQUOT',
   'EMFILE',
@@ -65,9 +65,9 @@ const passing = new Set([
 ]);
 
 /**
- * Events as JSON Lines. Each line is one write to a file opened for appending, which the system keeps whole
- * beside other writers on a local file system. The file is opened anew for each event, so that it can be
- * rotated by renaming it; a new one is readable by its owner alone.
+ * Appends events as JSON Lines. Each line is one write in append mode, which local file systems keep intact
+ * with concurrent writers. The file is opened for each event, so that it can be rotated by renaming it. A new
+ * file is readable only by its owner.
  */
 export function fileSink(path: string): Sink {
   let endsInMidLine = false;
@@ -76,7 +76,7 @@ export function fileSink(path: string): Sink {
     timeoutMs: 5_000,
     async send(event) {
       try {
-        // Without O_NONBLOCK a named pipe that nobody reads would be waited for, for ever.
+        // Without O_NONBLOCK, opening a named pipe without a reader would block forever.
         const flags = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
         const file = await open(path, flags, 0o600);
         try {
@@ -84,14 +84,14 @@ export function fileSink(path: string): Sink {
           const { bytesWritten } = await file.write(line);
           endsInMidLine = bytesWritten > 0 && bytesWritten < line.byteLength;
           if (bytesWritten < line.byteLength)
-            return { ok: false, reason: 'the file took only a part of the line', retry: true };
+            return { ok: false, reason: 'only a part of the line could be written', retry: true };
         } finally {
           await file.close();
         }
         return { ok: true };
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error';
-        return { ok: false, reason: `the file cannot be written (${code})`, retry: passing.has(code) };
+        return { ok: false, reason: `writing the file failed (${code})`, retry: transientCodes.has(code) };
       }
     },
     close: async () => undefined,

@@ -18,7 +18,7 @@ export const logKind: SinkKind<'log', LogSettings, LogSettings> = {
   reach: async () => 'goes to the log',
 };
 
-/** Events as lines of the log, at level info, whole under the key `event`. */
+/** Logs events at level info, under the key `event`. */
 export function logSink(log: Log): Sink {
   return {
     concurrency: 1,

@@ -46,13 +46,13 @@ export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
     const client = await connect(urlOf(settings, context), settings.timeoutMs, () => undefined).catch(
       (error: unknown) => {
         throw new WaybillError('unreachable', reasonOf(error).reason, {
-          hint: `start Redis, or correct the URL in ${settings.redisUrlEnv}`,
+          hint: `start Redis or correct the URL in ${settings.redisUrlEnv}`,
           cause: error,
         });
       },
     );
     client.disconnect();
-    return 'reached, and logged in to';
+    return 'connected and authenticated';
   },
 };
 
@@ -61,12 +61,12 @@ function urlOf({ redisUrlEnv }: RedisSettings, { secrets, neededBy }: SinkContex
   if (URL.canParse(url) && /^rediss?:$/.test(new URL(url).protocol)) return url;
   throw new WaybillError(
     'secrets_invalid',
-    `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a URL of Redis`,
-    { hint: 'it looks like redis://user:password@host:6379/0, or rediss:// for TLS' },
+    `the secret ${redisUrlEnv}, needed by ${neededBy}, is not a Redis URL`,
+    { hint: 'use redis://user:password@host:6379/0, or rediss:// for TLS' },
   );
 }
 
-/** Events as messages on a channel of Redis: who does not listen just then does not get them. */
+/** Publishes events on a Redis channel. Only clients that are subscribed at that moment receive them. */
 export function redisSink({
   url,
   channel,
@@ -101,11 +101,11 @@ export function redisSink({
   };
 }
 
-/** Throws the first error of the connection; later ones go to `onError`. */
+/** Throws the first error of the connection. Reports all errors to `onError`. */
 async function connect(url: string, timeoutMs: number, onError: (error: unknown) => void): Promise<Redis> {
-  // A bundle has the default export of a CommonJS package only.
+  // The bundled program has only the default export of a CommonJS package.
   const { default: ioredis } = await import('ioredis');
-  // Trying again is the delivery's affair.
+  // Retries are up to the delivery.
   const client = new ioredis.Redis(url, {
     lazyConnect: true,
     enableOfflineQueue: false,
@@ -114,7 +114,7 @@ async function connect(url: string, timeoutMs: number, onError: (error: unknown)
     connectTimeout: timeoutMs,
   });
   let first: unknown;
-  // What connects or publishes reports the reason; an error event without a listener ends the process.
+  // The failing call reports the reason, but an error event without a listener would end the process.
   client.on('error', (error: unknown) => {
     first ??= error;
     onError(error);
@@ -128,14 +128,14 @@ async function connect(url: string, timeoutMs: number, onError: (error: unknown)
   }
 }
 
-// Whole messages and the errors themselves may hold the password.
+// Only known codes are reported, because messages may contain the password.
 const replyCode = /^(WRONGPASS|NOAUTH|NOPERM|ERR|READONLY|LOADING|OOM|MASTERDOWN|CLUSTERDOWN|MOVED)\b/;
-const passing = new Set(['LOADING', 'OOM', 'MASTERDOWN', 'CLUSTERDOWN', 'READONLY']);
+const transientReplies = new Set(['LOADING', 'OOM', 'MASTERDOWN', 'CLUSTERDOWN', 'READONLY']);
 
 function reasonOf(error: unknown): { reason: string; retry: boolean } {
   const text = error instanceof Error ? error.message : '';
   const reply = replyCode.exec(text)?.[1];
-  if (reply !== undefined) return { reason: `Redis answered ${reply}`, retry: passing.has(reply) };
+  if (reply !== undefined) return { reason: `Redis answered ${reply}`, retry: transientReplies.has(reply) };
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'connection closed';
   return { reason: `Redis cannot be reached (${code})`, retry: true };
 }

@@ -14,17 +14,17 @@ export interface WebhookOptions {
   url: string;
   keys: readonly SigningKey[];
   timeoutMs: number;
-  /** Addresses and CIDR ranges that may be connected to although the policy refuses them. */
+  /** Addresses and CIDR ranges that are allowed although the policy refuses them. */
   allowAddresses: readonly string[];
   clock: Clock;
-  /** Only tests pass their own. */
+  /** Set only by tests. */
   lookup?: LookupFunction;
 }
 
 /**
- * Events as POST requests, signed as Standard Webhooks says. Redirects are not followed. The address is
- * checked when the connection is made, after the name was resolved, so that DNS cannot answer differently
- * between check and use (rebinding); a proxy of the environment is not used.
+ * Sends events as POST requests, signed according to Standard Webhooks. Does not follow redirects and does
+ * not use a proxy from the environment. The address is checked when connecting, after the name was resolved,
+ * which prevents DNS rebinding.
  */
 export function webhookSink(options: WebhookOptions): Sink {
   const { url, keys, clock, timeoutMs, allowAddresses } = options;
@@ -32,7 +32,7 @@ export function webhookSink(options: WebhookOptions): Sink {
   const isTls = target.protocol === 'https:';
   const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const lookup = guarded(options.lookup ?? systemLookup, allowAddresses);
-  // An address in the URL is not looked up, so `guarded` never sees it.
+  // An IP address in the URL is not resolved, so `guarded` would never check it.
   const literal = target.hostname.replace(/^\[|\]$/g, '');
   const refused = isIP(literal) === 0 ? null : refusedAddress(literal, allowAddresses);
   return {
@@ -45,7 +45,7 @@ export function webhookSink(options: WebhookOptions): Sink {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
-        // The names of these headers.
+        // The keys of a trace context are the header names.
         ...trace,
         ...signedHeaders(keys, { id: event.id, at: clock.now(), body }),
       };
@@ -55,7 +55,7 @@ export function webhookSink(options: WebhookOptions): Sink {
           .on('error', (error) => resolve(notThere(error)))
           .on('response', (response) => {
             resolve(judged(response, target, clock));
-            // The rest of the answer is irrelevant, but a connection is reused only after all of it was read.
+            // The body is irrelevant, but the connection can be reused only after it was read.
             discard(response, clock, timeoutMs);
           })
           .end(body);
@@ -65,7 +65,7 @@ export function webhookSink(options: WebhookOptions): Sink {
   };
 }
 
-/** Connects to the host of a webhook and hangs up. Throws `unreachable`. */
+/** Connects to the host of a webhook and disconnects. Throws `unreachable`. */
 export async function reachWebhook(
   { url, allowAddresses }: Pick<WebhookOptions, 'url' | 'allowAddresses'>,
   signal: AbortSignal,
@@ -78,7 +78,7 @@ export async function reachWebhook(
     signal.throwIfAborted();
     const { reason } = notThere(error instanceof Error ? error : new Error(String(error)));
     throw new WaybillError('unreachable', `${target.origin}: ${reason}`, {
-      hint: 'start the receiver, or correct the URL; a private certificate authority goes into NODE_EXTRA_CA_CERTS',
+      hint: 'start the receiver or correct the URL; set NODE_EXTRA_CA_CERTS for a private certificate authority',
       cause: error,
     });
   }
@@ -109,7 +109,7 @@ function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunc
   };
 }
 
-const readAtMost = 64 * 1024;
+const maxDiscardedBytes = 64 * 1024;
 
 function discard(response: IncomingMessage, clock: Clock, withinMs: number): void {
   let read = 0;
@@ -118,14 +118,14 @@ function discard(response: IncomingMessage, clock: Clock, withinMs: number): voi
     .on('close', () => timer.cancel())
     .on('data', (chunk: Buffer) => {
       read += chunk.byteLength;
-      if (read > readAtMost) response.destroy();
+      if (read > maxDiscardedBytes) response.destroy();
     })
     .on('error', () => undefined);
 }
 
 /**
- * By the etiquette of Standard Webhooks. The path and the query of the URL may be a secret: they are not
- * repeated.
+ * Interprets the status according to Standard Webhooks. The reason has only the origin, because the path and
+ * query of the URL may be secret.
  */
 function judged({ statusCode = 0, headers }: IncomingMessage, { origin }: URL, clock: Clock): Attempted {
   if (statusCode >= 200 && statusCode < 300) return { ok: true };
@@ -148,7 +148,7 @@ function redirectedTo(location: string | undefined, origin: string): string {
   return ` to ${new URL(location, origin).origin}`;
 }
 
-// Trying again does not mend a certificate.
+// Retrying does not fix a certificate.
 const certificateFault =
   /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
 
@@ -161,11 +161,11 @@ function notThere(error: Error): Refused {
     };
   const code = codeOf(error);
   if (certificateFault.test(code))
-    return { ok: false, reason: `the certificate of the receiver is not accepted (${code})`, retry: false };
+    return { ok: false, reason: `the receiver's certificate was rejected (${code})`, retry: false };
   return { ok: false, reason: `the receiver cannot be reached (${code})`, retry: true };
 }
 
-/** If several addresses were tried, an `AggregateError` holds the error of each. */
+/** If several addresses were tried, an `AggregateError` has the error of each. */
 function codeOf(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
   const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];

@@ -18,13 +18,10 @@ interface WebhookDocument {
 interface WebhookSettings {
   kind: 'webhook';
   url: string;
-  /** Variable that holds the signing secret. */
+  /** The variable with the signing secret. */
   secretEnv: string;
   timeoutMs: number;
-  /**
-   * Addresses and CIDR ranges that are connected to although they are link-local, unspecified or of a
-   * metadata service.
-   */
+  /** Addresses and CIDR ranges that are allowed although the address policy refuses them. */
   allowAddresses: string[];
 }
 
@@ -86,7 +83,7 @@ function settings(kinds: Kinds): Settings {
   };
 }
 
-/** An address in the URL can be judged before it is connected to; a name cannot. */
+/** Checks a literal IP address in the URL. A host name can only be checked when connecting. */
 function refusedHost(url: string, allowed: readonly string[]): string | null {
   const verdict = parseWebhookUrl(url);
   if (!verdict.ok) return null;
@@ -104,7 +101,7 @@ async function open(
       finding(
         'warning',
         'plain_signing_secret',
-        `the signing secret ${secretEnv} of ${neededBy} does not begin with whsec_: its text itself is the key, which receivers must know`,
+        `the signing secret ${secretEnv} of ${neededBy} does not begin with whsec_, so its text is the key: receivers must use the same`,
       ),
     );
   const { webhookSink } = await import('./webhook-sender.ts');

@@ -28,7 +28,7 @@ export interface Orphan {
 export interface FoundOrphans {
   /** Sorted by path. */
   orphans: Orphan[];
-  /** Recorded outputs of the owner: those of the orphans (`goes`), and all at the destination. */
+  /** The number of the owner's recorded outputs: in orphans (`goes`), and at the whole destination. */
   counts: { goes: number; total: number };
 }
 

@@ -41,7 +41,7 @@ export interface PlannedRelease {
 }
 
 export interface ReleasePlan {
-  /** The changes for readers, as if the outputs replaced those of the current release. */
+  /** The changes for readers, as if the outputs replaced the current release in place. */
   plan: Plan;
   /** null if nothing is published: the plan changes nothing, or its release was rolled back. */
   release: PlannedRelease | null;

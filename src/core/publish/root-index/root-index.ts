@@ -5,7 +5,7 @@ import { errorRecord } from '../../errors.ts';
 import { finding, type Finding } from '../../finding.ts';
 import {
   isSameBundle,
-  mostListed,
+  maxListed,
   newestOf,
   type ListedBundle,
 } from '../../generate/root-index/listed-bundle.ts';
@@ -139,7 +139,7 @@ async function withSeen(
   const added = [...seen.values()].filter((bundle) => bundle !== null);
   const bundles = newestOf([...kept, ...added.filter(({ path }) => path !== '.')]);
   const mayLack =
-    listed.length >= mostListed && [...seen].some(([path, now]) => isLess(at(listed, path), now));
+    listed.length >= maxListed && [...seen].some(([path, now]) => isLess(at(listed, path), now));
   if (!mayLack) return bundles;
   const withdrawn = new Set([...seen].flatMap(([path, now]) => (now === null ? [path] : [])));
   return everyBundle(root, found, withdrawn);

@@ -33,7 +33,7 @@ export interface UnpublishReport {
   destinationPath: string;
   /** The bundle that was published there; null if the catalog does not record it. */
   bundle: PublishedBundle | null;
-  /** The removed paths, sorted, including those of an interrupted attempt of this owner. */
+  /** The removed paths, sorted. Includes paths of an interrupted attempt of this owner. */
   outputs: string[];
   /** The total size of the recorded outputs. */
   bytes: number;

@@ -27,7 +27,7 @@ t.test('a catalog is read from chunks of any size, with and without an intent', 
   }
 });
 
-t.test('what differs in one place from what is written is not read', async (t) => {
+t.test('rejects a text that differs from the canonical form in one place', async (t) => {
   const text = serialiseCatalog(catalogOf(['a', 'b'], intent(['c', 'd']))).toString();
   const list = text.slice(text.indexOf('  "outputs"'), text.indexOf('  "pending"'));
   for (const [what, changed] of [
@@ -52,7 +52,7 @@ t.test('what differs in one place from what is written is not read', async (t) =
   }
 });
 
-t.test('what cannot be a catalog is refused with the line that shows it', async (t) => {
+t.test('rejects a document at the first line that cannot be canonical', async (t) => {
   const text = serialiseCatalog(catalogOf(['a', 'b'])).toString();
   const place = text.indexOf('{"path":"b"');
   for (const wrong of [place, place + 20]) {
@@ -64,7 +64,7 @@ t.test('what cannot be a catalog is refused with the line that shows it', async 
   }
 });
 
-t.test('a document that is no object is invalid, and nothing is thrown', async (t) => {
+t.test('a document that is not an object is invalid and does not throw', async (t) => {
   for (const text of ['null\n', '5\n', '"text"\n', '[]\n', 'true\n', '\n'])
     t.equal(parseState(Buffer.from(text), sourceBackends).kind, 'invalid', JSON.stringify(text));
 });
@@ -73,7 +73,7 @@ for (const [what, chunk, more] of [
   ['one line', 'x'.repeat(mebibyte), 'x'],
   ['all besides the records', `${'x'.repeat(1023)}\n`.repeat(1024), '\n'],
 ] as const)
-  t.test(`${what} may have 64 MiB, and not a byte more`, async (t) => {
+  t.test(`${what} may have at most 64 MiB`, async (t) => {
     const reader = new CanonicalReader(sourceBackends);
     const bytes = Buffer.from(chunk);
     let isRead = true;

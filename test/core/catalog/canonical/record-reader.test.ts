@@ -33,7 +33,7 @@ function isAlike(one: OutputRecord, reader = warm()): boolean {
   return read?.generated === known;
 }
 
-t.test('a record that differs in what each has for itself is not parsed again', async (t) => {
+t.test('matches a record of a known shape without parsing it', async (t) => {
   for (const one of [
     { path: 'other/page.html', digest: digestOf('other') },
     ...[0, 9, 10, 1_234_567_890, 999_999_999_999_999].map((size) => ({ size })),
@@ -42,7 +42,7 @@ t.test('a record that differs in what each has for itself is not parsed again', 
     t.ok(isAlike(record(one)), JSON.stringify(one));
 });
 
-t.test('anything that JSON escapes, or that is not sure to be exact, is parsed', async (t) => {
+t.test('parses records with JSON escapes or long numbers', async (t) => {
   for (const one of [
     { path: 'käse' },
     { path: 'a"b' },
@@ -59,14 +59,14 @@ t.test('anything that JSON escapes, or that is not sure to be exact, is parsed',
     t.notOk(isAlike(record(one)), JSON.stringify(one));
 });
 
-/** What is wrong, and where: anywhere in the line, and anywhere in its last part. */
+/** Changes anywhere in the line, and anywhere in its last part. */
 const mistakes = [
   { from: '{', inserts: ['', 'x', '0'] },
   { from: '"url"', inserts: ['"', '}', '\\', '\\u0061', '\u00ff'] },
 ] as const;
 
 for (const url of [null, 'https://x.example/a', 'a:'])
-  t.test(`a line is read if it is exactly what is written of what it says: the URL ${url}`, async (t) => {
+  t.test(`reads a line only in its canonical form: the URL ${url}`, async (t) => {
     const reader = warm();
     const text = recordToJson(record({ path: 'b', size: 7, url }));
     let refused = 0;
@@ -82,7 +82,7 @@ for (const url of [null, 'https://x.example/a', 'a:'])
     t.ok(refused > 150, `${refused} refused`);
   });
 
-t.test('a record ends where its line does, whatever stands before and after it', async (t) => {
+t.test('a record ends with its line, regardless of the text around it', async (t) => {
   const one = record({ path: 'b', url: 'https://x.example/a' });
   const line = lineOf(one);
   const bytes = Buffer.concat([
@@ -100,7 +100,7 @@ t.test('a record ends where its line does, whatever stands before and after it',
   t.equal(readLine(reader, endless), null, 'a path without an end');
 });
 
-t.test('the last eight sorts of record are remembered', async (t) => {
+t.test('remembers the last eight shapes of records', async (t) => {
   const sort = (version: number, path = 'a'): OutputRecord => {
     const generator = { name: 'pages', version, inputs: digestOf('') };
     return record({
@@ -137,7 +137,7 @@ function record(one: Partial<Omit<OutputRecord, 'path'>> & { path?: string }): O
   };
 }
 
-t.test('a line that ends too early is none, wherever it ends', (t) => {
+t.test('rejects a truncated line', (t) => {
   const whole = lineOf(record({ path: 'other' }));
   for (let length = 0; length < whole.length; length += 1)
     t.equal(readLine(warm(), Buffer.from(whole.subarray(0, length))), null, `${length} bytes`);

@@ -171,7 +171,7 @@ for (const flavour of flavours) {
     t.same([again.action, again.reason?.code === 'layout_changed', again.warnings], ['skip_same', false, []]);
   });
 
-  t.test(`${flavour}: an additive publication carries over what was there`, async (t) => {
+  t.test(`${flavour}: an additive publication carries over existing outputs`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0, { destination: additive });
     const done = await release(root, 1, { destination: additive });
@@ -179,7 +179,7 @@ for (const flavour of flavours) {
     t.same(await filesIn(root, done.release as ReleaseId), { ...filesOf(0), ...filesOf(1) });
   });
 
-  t.test(`${flavour}: what is not as it is recorded is not adopted`, async (t) => {
+  t.test(`${flavour}: does not adopt files that differ from their records`, async (t) => {
     const root = memoryStorage({ flavour });
     await inPlace(root, 0, { destination: additive });
     await root.remove(listedKey('site/only-0.txt'));
@@ -257,7 +257,7 @@ for (const flavour of flavours) {
     t.same(await filesIn(root, look.current as ReleaseId), filesOf(1));
   });
 
-  t.test(`${flavour}: published in place meanwhile, it begins again`, async (t) => {
+  t.test(`${flavour}: starts over after a publication in place`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     let isFirst = true;
@@ -326,7 +326,7 @@ t.test('a bundle that an older waybill did not record is taken for the one that 
   t.match(done.release, /^20261119T000000/);
 });
 
-t.test('a release is made beside the files in place by links', async (t) => {
+t.test('creates a release from the files in place by links', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   const duplicates: string[] = [];
@@ -408,7 +408,7 @@ for (const flavour of flavours) {
     t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(1));
   });
 
-  t.test(`${flavour}: released by somebody else at the last moment, the change is told there`, async (t) => {
+  t.test(`${flavour}: another process that switched first reports the change of layout`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const root = onceWhole(inner, await releaseIdFor(0), async () => release(inner, 7));
@@ -417,7 +417,7 @@ for (const flavour of flavours) {
     t.equal(lastGood(await lookAtReleases(inner)), await releaseIdFor(7));
   });
 
-  t.test(`${flavour}: taken over by another owner, it is refused, and no change told`, async (t) => {
+  t.test(`${flavour}: refuses a path taken over by another owner, and reports no change`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const isLed = async (): Promise<boolean> => (await readReleases(siteOf(inner))).current !== null;
@@ -429,7 +429,7 @@ for (const flavour of flavours) {
     t.same(done.warnings, []);
   });
 
-  t.test(`${flavour}: what keeps the release from being made is told, and nothing is switched`, async (t) => {
+  t.test(`${flavour}: reports an obstacle to the release, and switches nothing`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const before = await inPlaceNow(inner);
@@ -448,7 +448,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), before);
   });
 
-  t.test(`${flavour}: what was allowed is allowed in the release that follows, too`, async (t) => {
+  t.test(`${flavour}: allowed removals also apply to the release that follows`, async (t) => {
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const root = memoryStorage({ flavour });
     await inPlace(root, 0);
@@ -456,7 +456,7 @@ for (const flavour of flavours) {
     t.same([done.error, done.outputsRemoved], [null, 1]);
   });
 
-  t.test(`${flavour}: a dry run looks for what is in the way of both releases`, async (t) => {
+  t.test(`${flavour}: a dry run checks for obstacles to both releases`, async (t) => {
     const inner = memoryStorage({ flavour });
     await inPlace(inner, 0);
     const changes: [string[], number | null][] = [];
@@ -510,7 +510,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('the lease is taken to settle what was interrupted, and for nothing else', async (t) => {
+t.test('takes the lease only to settle an interrupted attempt', async (t) => {
   const taken = async (root: Storage, dryRun: boolean): Promise<number> => {
     let count = 0;
     let changes = 0;
@@ -538,7 +538,7 @@ t.test('the lease is taken to settle what was interrupted, and for nothing else'
   t.equal(await taken(await interrupted('files'), true), 0);
 });
 
-t.test('a dry run tells what the run finds out under the lease', async (t) => {
+t.test('a dry run has the result of the run under the lease', async (t) => {
   for (const flavour of flavours) {
     const planned = await release(await interrupted(flavour), 1, { request: { dryRun: true } });
     const done = await release(await interrupted(flavour), 1);
@@ -588,7 +588,7 @@ t.test(
   },
 );
 
-t.test('a file that somebody has put in the place of the pointer is not taken for an output', async (t) => {
+t.test('a foreign file with the name of the pointer is not adopted', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 0);
   await put(root, 'site/current', 'mine');

@@ -55,7 +55,7 @@ async function filesIn(root: Storage, id: ReleaseId | null): Promise<Record<stri
 }
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: those who follow a channel have its release, and nobody else`, async (t) => {
+  t.test(`${flavour}: only readers of a channel see its release`, async (t) => {
     const root = await published(flavour, 0);
     const before = await snapshot(root);
     const planned = await toPreview(root, 1, { dryRun: true });
@@ -93,7 +93,7 @@ for (const flavour of flavours) {
     t.equal((await lookAtReleases(root)).current, await releaseIdFor(2));
   });
 
-  t.test(`${flavour}: a channel may lead to what is current, and is told to do so`, async (t) => {
+  t.test(`${flavour}: a channel can point at the current release, and reports it`, async (t) => {
     const root = await published(flavour, 0);
     const id = await releaseIdFor(0);
     const planned = await toPreview(root, 0, { dryRun: true });
@@ -122,7 +122,7 @@ for (const flavour of flavours) {
     t.equal(await previewOf(root), await releaseIdFor(0));
   });
 
-  t.test(`${flavour}: each publication begins its time anew, and then it is gone`, async (t) => {
+  t.test(`${flavour}: each publication renews the expiry, and then the channel is removed`, async (t) => {
     const root = await published(flavour, 0);
     const clock = testClock();
     const wait = async (ms: number): Promise<void> => clock.sleep(ms);
@@ -160,7 +160,7 @@ for (const flavour of flavours) {
     t.equal(lastGood(await lookAtReleases(root)), (await ids(2))[0]);
   });
 
-  t.test(`${flavour}: who reads what a channel led to has the time that lingers`, async (t) => {
+  t.test(`${flavour}: keeps a former channel release for the linger time`, async (t) => {
     const root = await published(flavour, 0);
     const clock = testClock();
     await toPreview(root, 1, { clock, lingerMs: 600_000 });
@@ -175,7 +175,7 @@ for (const flavour of flavours) {
     t.same([stored, ledger.leftByChannels], [[await releaseIdFor(0), await releaseIdFor(2)], []]);
   });
 
-  t.test(`${flavour}: what was rolled back can be looked at in a channel`, async (t) => {
+  t.test(`${flavour}: a rolled back release can be published to a channel`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const { action, error, reason } = await toPreview(root, 1);
@@ -218,7 +218,7 @@ for (const flavour of flavours) {
     t.same(left, flavour === 'files' ? [] : ['site/current.json']);
   });
 
-  t.test(`${flavour}: what is published in place is adopted first, and stays what others have`, async (t) => {
+  t.test(`${flavour}: adopts files in place first, and keeps them current`, async (t) => {
     const root = memoryStorage({ flavour });
     await publishInPlace(root, 0);
     const { error, release } = await toPreview(root, 1);
@@ -240,7 +240,7 @@ for (const flavour of flavours) {
     },
   );
 
-  t.test(`${flavour}: led elsewhere meanwhile, it is decided anew`, async (t) => {
+  t.test(`${flavour}: decides again if the channel was switched in the meantime`, async (t) => {
     const inner = await published(flavour, 0);
     await toPreview(inner, 1);
     let isFirst = true;
@@ -278,7 +278,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('what somebody else has put in the place of a pointer is named, and stays', async (t) => {
+t.test('keeps and names a foreign file with the name of a pointer', async (t) => {
   for (const make of [
     async (root: Storage) => put(root, 'site/preview', 'mine'),
     async (root: Storage) => put(root, 'site/preview/index.html', 'mine'),
@@ -302,7 +302,7 @@ t.test('what somebody else has put in the place of a pointer is named, and stays
   }
 });
 
-t.test('a pointer that somebody led elsewhere is not removed with its channel', async (t) => {
+t.test('does not remove a foreign pointer with its channel', async (t) => {
   const root = await published('files', 0);
   const clock = testClock();
   await toPreview(root, 1, { clock });

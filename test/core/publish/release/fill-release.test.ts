@@ -141,7 +141,7 @@ t.test('an empty directory gets everything, and the room for it is asked for fir
   ]);
 });
 
-t.test('what is not vouched for is written, what nobody wants any more goes', async (t) => {
+t.test('writes files without a matching record, and removes unplanned ones', async (t) => {
   const [a, b, c] = records as [OutputRecord, OutputRecord, OutputRecord];
   const one = record('z-stray');
   const two = record('m-stray');
@@ -187,7 +187,7 @@ t.test('what is not vouched for is written, what nobody wants any more goes', as
   }
 });
 
-t.test('a complete release is left as it is; what is missing in it is written', async (t) => {
+t.test('does not change a complete release, and writes missing files', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await complete(root);
   await putCatalog(root, { outputs: records });
@@ -200,7 +200,7 @@ t.test('a complete release is left as it is; what is missing in it is written', 
   t.same(await filesIn(root), wanted);
 });
 
-t.test('files that no catalog names are somebody else’s, wherever they lie', async (t) => {
+t.test('files without a catalog are foreign', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await put(root, `${directory}/.publisher.tmp/x/output-0`, 'staged');
   await put(root, `${directory}/deep/diary.txt`, 'mine');

@@ -145,7 +145,7 @@ for (const flavour of flavours) {
     t.same([again.action, again.reason?.code === 'layout_changed', again.warnings], ['skip_same', false, []]);
   });
 
-  t.test(`${flavour}: what was rolled back to is what readers had`, async (t) => {
+  t.test(`${flavour}: moves the release that was rolled back to`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const done = await inPlace(root, 2, { destination: additive });
@@ -169,7 +169,7 @@ for (const flavour of flavours) {
     t.same(duplicates.sort(), from.sort());
   });
 
-  t.test(`${flavour}: content that is nobody's is refused, and goes by force alone`, async (t) => {
+  t.test(`${flavour}: refuses unmanaged content, and removes it only with force`, async (t) => {
     const root = await published(flavour, 0);
     await put(root, 'site/mine.txt', 'mine');
     await put(root, 'site/releases/notes.txt', 'mine, too');
@@ -257,7 +257,7 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: switched or published meanwhile, it begins again`, async (t) => {
+  t.test(`${flavour}: starts over after another switch or publication`, async (t) => {
     for (const [what, meanwhile, expected] of [
       // An object store has no lease that a switch waits for: the move may as well have come first.
       ['another release', async (root: Storage) => publishAsRelease(root, 2), flavour === 'files' ? 2 : 1],
@@ -295,7 +295,7 @@ for (const flavour of flavours) {
   });
 }
 
-t.test('at the destination root, and told as such', async (t) => {
+t.test('reports a move at the destination root', async (t) => {
   const whole = await published('files', 0);
   const root = within(whole, site);
   const done = await inPlace(root, 1, { at: '.' });
@@ -344,7 +344,7 @@ for (const flavour of flavours) {
     return state.kind === 'valid' && state.catalog.pending === null && !isHeld;
   };
 
-  t.test(`${flavour}: the plan is told once, as it was decided first`, async (t) => {
+  t.test(`${flavour}: reports the plan once, from the first decision`, async (t) => {
     for (const dryRun of [true, false]) {
       const root = await published(flavour, 0);
       const told: Progress[] = [];
@@ -366,7 +366,7 @@ for (const flavour of flavours) {
     }
   });
 
-  t.test(`${flavour}: in the rounds that follow, the plan is not told again`, async (t) => {
+  t.test(`${flavour}: does not report the plan again in later rounds`, async (t) => {
     const inner = await published(flavour, 0, 1);
     const told: Progress[] = [];
     const root = once(inner, isBegun, async () => publishAsRelease(inner, 2));
@@ -375,28 +375,31 @@ for (const flavour of flavours) {
     t.equal(told.filter(({ type }) => type === 'planned').length, 1);
   });
 
-  t.test(`${flavour}: published in place by somebody else meanwhile, the change is told there`, async (t) => {
-    const inner = await published(flavour, 0);
-    let others: Told | undefined;
-    let isFirst = true;
-    const root: Storage = {
-      ...inner,
-      async *list(directory, options) {
-        // Before the lease of the move.
-        if (isFirst) {
-          isFirst = false;
-          others = await inPlace(inner, 1);
-        }
-        yield* inner.list(directory, options);
-      },
-    };
-    const done = await inPlace(root, 2);
-    t.same([others?.error, others?.warnings], [null, changed('has changed')]);
-    t.same([done.error, done.warnings], [null, []]);
-    t.same(await inPlaceNow(inner), sorted(filesOf(2)));
-  });
+  t.test(
+    `${flavour}: another process that published in place first reports the change of layout`,
+    async (t) => {
+      const inner = await published(flavour, 0);
+      let others: Told | undefined;
+      let isFirst = true;
+      const root: Storage = {
+        ...inner,
+        async *list(directory, options) {
+          // Before the lease of the move.
+          if (isFirst) {
+            isFirst = false;
+            others = await inPlace(inner, 1);
+          }
+          yield* inner.list(directory, options);
+        },
+      };
+      const done = await inPlace(root, 2);
+      t.same([others?.error, others?.warnings], [null, changed('has changed')]);
+      t.same([done.error, done.warnings], [null, []]);
+      t.same(await inPlaceNow(inner), sorted(filesOf(2)));
+    },
+  );
 
-  t.test(`${flavour}: what was allowed is allowed once it is in place, too`, async (t) => {
+  t.test(`${flavour}: allowed removals also apply after the move`, async (t) => {
     const limits = { ...destinationOf('replacement').limits, maxRemoved: { count: 0 } };
     const root = await published(flavour, 0);
     const done = await inPlace(root, 1, { destination: { limits }, request: { allowRemovals: true } });
@@ -415,7 +418,7 @@ for (const flavour of flavours) {
     t.same(await snapshot(root), before);
   });
 
-  t.test(`${flavour}: a dry run looks for what is in the way of all of it`, async (t) => {
+  t.test(`${flavour}: a dry run checks for obstacles to the move and the publication`, async (t) => {
     const inner = await published(flavour, 0);
     const looked: object[] = [];
     const obstacle = new WaybillError('storage_permanent', 'in the way');
@@ -447,7 +450,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), {});
   });
 
-  t.test(`${flavour}: a ledger that cannot be read is somebody’s, and a failure is none`, async (t) => {
+  t.test(`${flavour}: a malformed ledger counts as foreign content, a storage error does not`, async (t) => {
     const broken = memoryStorage({ flavour });
     const pointer = flavour === 'files' ? 'site/.publisher.releases.json' : 'site/current.json';
     await put(broken, pointer, '{');
@@ -469,7 +472,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), {});
   });
 
-  t.test(`${flavour}: what keeps it from being moved is told, and all is as it was`, async (t) => {
+  t.test(`${flavour}: reports an obstacle to the move, and changes nothing`, async (t) => {
     const inner = await published(flavour, 0);
     const root: Storage = {
       ...inner,
@@ -500,7 +503,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(inner), {});
   });
 
-  t.test(`${flavour}: somebody’s file that comes after the decision is not overwritten`, async (t) => {
+  t.test(`${flavour}: does not overwrite a foreign file that appeared after the decision`, async (t) => {
     const inner = await published(flavour, 0);
     let isFirst = true;
     const root: Storage = {
@@ -517,15 +520,18 @@ for (const flavour of flavours) {
     t.equal((await readState(siteOf(inner))).state.kind, 'absent', 'and not recorded as published');
   });
 
-  t.test(`${flavour}: refused once it is in place, no change is told`, async (t) => {
-    const inner = await published(flavour, 0);
-    const root = once(inner, isMoved(inner), async () => put(inner, 'site/only-1.txt', 'mine'));
-    const { action, warnings } = await inPlace(root, 1);
-    t.same([action, warnings], ['fail_unmanaged', []]);
-    t.same(await inPlaceNow(inner), sorted({ ...filesOf(0), 'only-1.txt': 'mine' }));
-  });
+  t.test(
+    `${flavour}: reports no change of layout if the publication is refused after the move`,
+    async (t) => {
+      const inner = await published(flavour, 0);
+      const root = once(inner, isMoved(inner), async () => put(inner, 'site/only-1.txt', 'mine'));
+      const { action, warnings } = await inPlace(root, 1);
+      t.same([action, warnings], ['fail_unmanaged', []]);
+      t.same(await inPlaceNow(inner), sorted({ ...filesOf(0), 'only-1.txt': 'mine' }));
+    },
+  );
 
-  t.test(`${flavour}: what an interrupted first publication left in place goes with it`, async (t) => {
+  t.test(`${flavour}: removes the remains of an interrupted first publication`, async (t) => {
     const root = await published(flavour, 0);
     const bytes = Buffer.from('5');
     const record = { path: 'only-5.txt', digest: digestOf(bytes), size: 1 };
@@ -547,7 +553,7 @@ for (const flavour of flavours) {
     t.same(await inPlaceNow(root), sorted(filesOf(0)));
   });
 
-  t.test(`${flavour}: what is published in place already is not moved once more`, async (t) => {
+  t.test(`${flavour}: does not move a bundle that is already in place`, async (t) => {
     const root = await published(flavour, 0);
     await inPlace(root, 1);
     const file = 'site/.publisher.json';

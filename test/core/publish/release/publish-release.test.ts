@@ -92,43 +92,49 @@ for (const kind of kinds) {
     t.same((await publishAsRelease(root, 1)).changes, told.changes, 'as the run does');
   });
 
-  t.test(`${kind}: what was rolled back does not come back by itself, and another bundle does`, async (t) => {
-    const root = await newWorld(kind, t).open();
-    const ids = [await releaseIdFor(0), await releaseIdFor(1), await releaseIdFor(2)] as const;
-    await publishAsRelease(root, 0);
-    await publishAsRelease(root, 1);
-    await rollBack(context, siteOf(root), null, how);
-    for (const dryRun of [true, false]) {
-      const held = await publishAsRelease(root, 1, { dryRun });
-      t.match(held, { action: 'skip_same', reason: { code: 'rolled_back' }, release: ids[1], error: null });
-      t.same([held.outputsKept, held.outputsWritten, held.outputsLinked], [0, 0, 0]);
-    }
-    t.equal(await currentOf(root), ids[0]);
-    t.match(await publishAsRelease(root, 2), { action: 'replace_catalog', release: ids[2] });
-    t.equal(await currentOf(root), ids[2]);
-    await rollBack(context, siteOf(root), ids[0], how);
-    await resume(context, siteOf(root), how);
-    const again = await publishAsRelease(root, 2);
-    t.match(again, { action: 'replace_catalog', release: ids[2], outputsKept: 4, outputsWritten: 0 });
-    t.equal(await currentOf(root), ids[2], 'it was there already');
-    await promote(context, siteOf(root), ids[1], how);
-    t.match(await publishAsRelease(root, 1), { action: 'skip_same', reason: { code: 'all_recorded' } });
-  });
+  t.test(
+    `${kind}: a run does not reactivate a rolled back release, but publishes another bundle`,
+    async (t) => {
+      const root = await newWorld(kind, t).open();
+      const ids = [await releaseIdFor(0), await releaseIdFor(1), await releaseIdFor(2)] as const;
+      await publishAsRelease(root, 0);
+      await publishAsRelease(root, 1);
+      await rollBack(context, siteOf(root), null, how);
+      for (const dryRun of [true, false]) {
+        const held = await publishAsRelease(root, 1, { dryRun });
+        t.match(held, { action: 'skip_same', reason: { code: 'rolled_back' }, release: ids[1], error: null });
+        t.same([held.outputsKept, held.outputsWritten, held.outputsLinked], [0, 0, 0]);
+      }
+      t.equal(await currentOf(root), ids[0]);
+      t.match(await publishAsRelease(root, 2), { action: 'replace_catalog', release: ids[2] });
+      t.equal(await currentOf(root), ids[2]);
+      await rollBack(context, siteOf(root), ids[0], how);
+      await resume(context, siteOf(root), how);
+      const again = await publishAsRelease(root, 2);
+      t.match(again, { action: 'replace_catalog', release: ids[2], outputsKept: 4, outputsWritten: 0 });
+      t.equal(await currentOf(root), ids[2], 'it was there already');
+      await promote(context, siteOf(root), ids[1], how);
+      t.match(await publishAsRelease(root, 1), { action: 'skip_same', reason: { code: 'all_recorded' } });
+    },
+  );
 
-  t.test(`${kind}: an additive publication carries over, and knows what was rolled back`, async (t) => {
-    const root = await newWorld(kind, t).open();
-    const additive = { workflow: 'additive' } as const;
-    await publishAsRelease(root, 0, additive);
-    const done = await publishAsRelease(root, 1, additive);
-    t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsLinked: 1, outputsRemoved: 0 });
-    t.same(await asRead(root), sorted({ ...filesOf(0), ...filesOf(1) }));
-    await publishAsRelease(root, 2, additive);
-    await rollBack(context, siteOf(root), done.release as ReleaseId, how);
-    await rollBack(context, siteOf(root), null, how);
-    t.match(await publishAsRelease(root, 2, additive), { reason: { code: 'rolled_back' } });
-    t.match(await publishAsRelease(root, 1, additive), { reason: { code: 'rolled_back' } });
-    t.match(await publishAsRelease(root, 3, additive), { action: 'upsert_additive', error: null });
-  });
+  t.test(
+    `${kind}: an additive publication carries over outputs, and recognizes a rolled back release`,
+    async (t) => {
+      const root = await newWorld(kind, t).open();
+      const additive = { workflow: 'additive' } as const;
+      await publishAsRelease(root, 0, additive);
+      const done = await publishAsRelease(root, 1, additive);
+      t.match(done, { action: 'upsert_additive', outputsWritten: 3, outputsLinked: 1, outputsRemoved: 0 });
+      t.same(await asRead(root), sorted({ ...filesOf(0), ...filesOf(1) }));
+      await publishAsRelease(root, 2, additive);
+      await rollBack(context, siteOf(root), done.release as ReleaseId, how);
+      await rollBack(context, siteOf(root), null, how);
+      t.match(await publishAsRelease(root, 2, additive), { reason: { code: 'rolled_back' } });
+      t.match(await publishAsRelease(root, 1, additive), { reason: { code: 'rolled_back' } });
+      t.match(await publishAsRelease(root, 3, additive), { action: 'upsert_additive', error: null });
+    },
+  );
 
   t.test(`${kind}: what the current release lacks is written again, and never linked`, async (t) => {
     const root = await newWorld(kind, t).open();
@@ -157,7 +163,7 @@ for (const kind of kinds) {
     t.same(await asRead(root), sorted(filesOf(0)));
   });
 
-  t.test(`${kind}: releases beyond what is kept go, and the last good one stays`, async (t) => {
+  t.test(`${kind}: removes old releases and keeps the last good one`, async (t) => {
     const root = await newWorld(kind, t).open();
     for (const n of [0, 1, 2, 3]) t.match(await publishAsRelease(root, n, { keep: 1 }), { error: null });
     const ids = await Promise.all([2, 3].map(async (n) => releaseIdFor(n)));
@@ -284,7 +290,7 @@ for (const kind of kinds) {
   });
 }
 
-t.test('two publications at once: the second decides anew on the release of the first', async (t) => {
+t.test('two concurrent publications: the second decides again on the release of the first', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0, { workflow: 'additive' });
   let isFirst = true;
@@ -306,7 +312,7 @@ t.test('two publications at once: the second decides anew on the release of the 
   );
 });
 
-t.test('a release that is being removed is published anew', async (t) => {
+t.test('publishes a release again that is being removed', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   for (const n of [0, 1, 2]) await publishAsRelease(root, n);
   // As a retention leaves it that was killed after it had announced what goes.
@@ -373,7 +379,7 @@ t.test('in a directory: hard links, and a symbolic link to follow', async (t) =>
   t.equal(inode(first), inode(second), 'one file under two names');
 });
 
-t.test('somebody else’s pointer, directory or files are told and left alone', async (t) => {
+t.test('reports and keeps foreign pointers, directories and files', async (t) => {
   const { root, at } = await directory(t);
   mkdirSync(at(site, 'current'), { recursive: true });
   writeFileSync(at(site, 'current', 'mine.txt'), 'mine');
@@ -395,7 +401,7 @@ t.test('somebody else’s pointer, directory or files are told and left alone', 
   });
 });
 
-t.test('a current release whose catalog is broken: refused, and by force a new one beside it', async (t) => {
+t.test('refuses a current release with a broken catalog, and adds a new one with force', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0);
   const broken = `${site}/${releaseKey(await releaseIdFor(0))}/.publisher.json`;

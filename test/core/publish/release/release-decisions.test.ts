@@ -83,7 +83,7 @@ async function published(flavour: 'files' | 'objects', ...releases: number[]): P
 }
 
 for (const flavour of flavours) {
-  t.test(`${flavour}: what is decided is told before anything is written`, async (t) => {
+  t.test(`${flavour}: reports the decision before anything is written`, async (t) => {
     const disk: MemoryDisk = new Map();
     const root = memoryStorage({ flavour, disk });
     await publishAsRelease(root, 0);
@@ -117,7 +117,7 @@ for (const flavour of flavours) {
     },
   );
 
-  t.test(`${flavour}: what is held back is a plan that changes nothing`, async (t) => {
+  t.test(`${flavour}: a held back publication is a plan that changes nothing`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const told: Decided[] = [];
@@ -137,7 +137,7 @@ for (const flavour of flavours) {
     );
   });
 
-  t.test(`${flavour}: what was rolled back is held back, also once it is gone`, async (t) => {
+  t.test(`${flavour}: holds back a rolled back release, even after it was removed`, async (t) => {
     const root = await published(flavour, 0, 1);
     await rollBack(contextWith(testClock()), siteOf(root), null, { dryRun: false });
     const id = await releaseIdFor(1);
@@ -149,7 +149,7 @@ for (const flavour of flavours) {
     t.same([current, stored], [first, [first]], 'and is not written again');
   });
 
-  t.test(`${flavour}: more than may be removed goes where removals are allowed`, async (t) => {
+  t.test(`${flavour}: exceeds the removal limit only if removals are allowed`, async (t) => {
     const root = await published(flavour, 0);
     const destination = { limits: { maxRemoved: { count: 0 } } } as Partial<DestinationConfig>;
     t.equal((await publish(root, 1, { destination })).error?.code, 'too_many_removals');
@@ -300,7 +300,7 @@ t.test(
   },
 );
 
-t.test('of what is planned, the files and bytes that a release holds are told, once', async (t) => {
+t.test('reports the files and bytes of the planned release once', async (t) => {
   const root = await published('files', 0);
   const plannedBy = async (more: Asked): Promise<Progress[]> => {
     const told: Progress[] = [];
@@ -320,7 +320,7 @@ t.test('of what is planned, the files and bytes that a release holds are told, o
   t.same(await plannedBy({}), [{ ...planned, action: 'skip_same', outputs: 0, bytes: 0 }]);
 });
 
-t.test('decided anew where another publication was quicker, the plan is told once', async (t) => {
+t.test('reports the plan once if another publication was first', async (t) => {
   const root = await published('files', 0);
   let isFirst = true;
   const slow: Storage = {
@@ -407,7 +407,7 @@ t.test('a dry run asks for the room that a release takes, unless something is st
   t.same(rooms, [bytes, null]);
 });
 
-t.test('with nothing to publish, what the killed have left goes, and a dry run leaves it', async (t) => {
+t.test('with nothing to publish, sweeps the remains of kills, except in a dry run', async (t) => {
   const root = await published('files', 0);
   const dead = newHolder();
   die(dead);
@@ -420,7 +420,7 @@ t.test('with nothing to publish, what the killed have left goes, and a dry run l
   t.same(await litterBelow(root), []);
 });
 
-t.test('with nothing to publish, releases beyond what is kept go when their time is over', async (t) => {
+t.test('with nothing to publish, removes old releases when they are due', async (t) => {
   const root = await published('files', 0, 1, 2, 3);
   const dead = newHolder();
   die(dead);
@@ -454,7 +454,7 @@ t.test('a release that is kept is not the publication’s failure where it canno
   t.notOk((await lookAtReleases(root)).stored.includes(first));
 });
 
-t.test('how long each step waits for a lease that nobody renews is what was asked for', async (t) => {
+t.test('each step waits for a stale lease as long as requested', async (t) => {
   const leaseTimes: LeaseTimes = { ...defaultLeaseTimes, staleAfterMs: 100_000 };
   const [removed, written] = await Promise.all([0, 3].map(releaseIdFor));
   const steps: [string, string, number][] = [
@@ -505,7 +505,7 @@ t.test('a pointer that waybill did not make is named, wherever the releases are'
   t.same((await publish(objects, 0)).error, null, 'no pointer of an object store');
 });
 
-t.test('what is published in place and cannot be adopted is named', async (t) => {
+t.test('names files in place that cannot be adopted', async (t) => {
   const broken = memoryStorage({ flavour: 'files' });
   await put(broken, `${bundlePath}/.publisher.json`, '{');
   const inTheWay = memoryStorage({ flavour: 'files' });

@@ -40,7 +40,7 @@ for (const flavour of ['files', 'objects'] as const) {
     }
   });
 
-  t.test(`${flavour}: content that is nobody's is refused as such`, async (t) => {
+  t.test(`${flavour}: refuses unmanaged content`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await put(stand.web, 'site/foreign.txt', 'of others');
@@ -51,7 +51,7 @@ for (const flavour of ['files', 'objects'] as const) {
     t.notMatch(action?.error?.message, /releases/);
   });
 
-  t.test(`${flavour}: so many releases are kept as the destination says`, async (t) => {
+  t.test(`${flavour}: keeps the configured number of releases`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     for (const created of [oldest, newer, latest]) {
@@ -115,7 +115,7 @@ for (const flavour of ['files', 'objects'] as const) {
     );
   });
 
-  t.test(`${flavour}: what was decided is handed on, also to a run that was begun before`, async (t) => {
+  t.test(`${flavour}: passes on the decision, also to a run that started before`, async (t) => {
     const stand = new Stand();
     stand.web = memoryStorage({ flavour });
     await stand.add('site', { 'index.html': 'page' });

@@ -70,7 +70,7 @@ async function pathsWithPreview(root: Storage): Promise<string[]> {
 }
 
 for (const flavour of ['files', 'objects'] as const) {
-  t.test(`${flavour}: what is due, at every bundle path, and nothing else`, async (t) => {
+  t.test(`${flavour}: removes due releases at every bundle path, and nothing else`, async (t) => {
     const root = await world(flavour);
     const [first, second] = [await releaseIdFor(0), await releaseIdFor(1)];
     const three = { destinationPath: 'three', channels: [], releases: [first] };
@@ -119,7 +119,7 @@ for (const flavour of ['files', 'objects'] as const) {
     ]);
   });
 
-  t.test(`${flavour}: what the ledger has to be due and is not there is not told`, async (t) => {
+  t.test(`${flavour}: does not report due releases that do not exist`, async (t) => {
     const root = await world(flavour);
     await within(root, listedKey('three')).removeTree(releaseKey(await releaseIdFor(0)));
     t.same(await tidy(root, {}), []);
