@@ -35,11 +35,7 @@ export async function mapPage(
   const outlook =
     query.day === null
       ? null
-      : await sectionOf(weather, 'convectiveOutlooks', {
-          day: query.day,
-          select: 'effective',
-          hazard: ['categorical', 'any_severe'],
-        });
+      : await sectionOf(weather, 'convectiveOutlooks', { day: query.day, select: 'effective' });
   const shownOutlook = outlook === null ? null : dataOf(outlook);
   const { areas, drawn } =
     outlook === null

@@ -1,5 +1,6 @@
 import type { AlertData } from '../../../core/weather/families/alerts/alert-queries.ts';
 import type { PlaceData } from '../../../core/weather/families/places.ts';
+import type { UnknownPart } from '../../../core/weather/known.ts';
 import { converterOf } from '../../../core/weather/units.ts';
 import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
@@ -85,7 +86,7 @@ function tabsOf(query: MapQuery, here: string): { label: string; href: string; i
     href: `${here}${queryText({ ...query, q: null, day })}`,
     isCurrent: query.day === day,
   });
-  return [tab('Alerts', null), tab('Severe storms today', 1), tab('Tomorrow', 2), tab('Day 3', 3)];
+  return [tab('Alerts', null), tab('Storms today', 1), tab('Tomorrow', 2), tab('Day 3', 3)];
 }
 
 function otherUnits(query: MapQuery, here: string): { label: string; href: string } {
@@ -129,11 +130,7 @@ function noticesOf(content: MapContent): Notice[] {
       status: 'neutral',
       text: `No alert is in force${query.state === null ? '' : ' here'}.`,
     });
-  if (section.kind === 'read' && outlook !== null && section.unknown.length > 0)
-    notices.push({
-      status: 'warning',
-      text: 'This outlook has arrived in part: there may be a higher risk than is shown.',
-    });
+  if (section.kind === 'read' && outlook !== null) notices.push(...unknownNotices(section.unknown));
   const drawn = new Set(content.drawnAlerts);
   const unplaced = (dataOf(alerts)?.alerts ?? []).filter(({ id }) => !drawn.has(id));
   if (outlook === null && unplaced.length > 0)
@@ -161,6 +158,23 @@ function noticesOf(content: MapContent): Notice[] {
       text: 'No station has reported in the last three hours: there is no present weather to show.',
     });
   return notices;
+}
+
+/** Hazards of an outlook that the map does not draw and the pages of stations name. */
+const otherHazards = ['tornado', 'wind', 'hail'];
+
+function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
+  const others = otherHazards.filter((hazard) => unknown.some(({ field }) => field === hazard));
+  if (unknown.length > others.length)
+    return [
+      {
+        status: 'warning',
+        text: 'This outlook has arrived in part: there may be a higher risk than is shown.',
+      },
+    ];
+  if (others.length === 0) return [];
+  const text = `This outlook has arrived in part. Not known yet: ${others.join(', ')}.`;
+  return [{ status: 'warning', text }];
 }
 
 const maxNamed = 10;

@@ -9,6 +9,7 @@ import type { ObservationsData } from '../../../core/weather/families/observatio
 import type { PlaceData } from '../../../core/weather/families/places.ts';
 import type { WeatherStoriesData } from '../../../core/weather/families/weather-stories.ts';
 import type { ObservationData } from '../../../core/weather/observation-record.ts';
+import { isInContiguousStates } from '../../../core/weather/places/position.ts';
 import type { UnitSystem } from '../../../core/weather/units.ts';
 import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
@@ -83,7 +84,7 @@ export function stationView(content: StationContent, base: string): Page {
       },
       present: presentOf(content),
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
-      risks: risksOf(content.outlooks),
+      risks: risksOf(content.outlooks, place),
       hourly: {
         notice: noticeOf(hourly, 'hourly forecast', now),
         picture: forecast === null ? null : meteogram(forecast),
@@ -201,10 +202,14 @@ function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAl
   return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
 }
 
-function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
-  return sections.flatMap((section) => {
+function risksOf(sections: readonly Section<ConvectiveOutlookData>[], place: PlaceData): object[] {
+  const isPresent = (section: Section<ConvectiveOutlookData>): boolean =>
+    section.kind === 'read' && section.data !== null && !section.stale;
+  if (!sections.some(isPresent)) return [];
+  return sections.map((section, index) => {
     const data = dataOf(section);
-    if (data === null || (section.kind === 'read' && section.stale)) return [];
+    if (data === null || !isPresent(section))
+      return { day: `Day ${index + 1}`, text: 'The risk is not known', colour: null, chances: '' };
     const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
     const category = of('categorical');
     const label = category?.category ?? null;
@@ -215,15 +220,18 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] 
       if (risk.state === 'unknown') return [`${name} not known`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
-    return [
-      {
-        day: `Day ${data.day}`,
-        text: categoryText(category),
-        colour: label === null ? null : outlookColour({ label, fill: null }),
-        chances: chances.join(', '),
-      },
-    ];
+    return {
+      day: `Day ${data.day}`,
+      text: isCovered(category, place) ? categoryText(category) : 'Not covered by this outlook',
+      colour: label === null ? null : outlookColour({ label, fill: null }),
+      chances: isCovered(category, place) ? chances.join(', ') : '',
+    };
   });
+}
+
+/** That no area is outlined says nothing of a place outside of the contiguous states. */
+function isCovered(category: OutlookRiskData | undefined, place: PlaceData): boolean {
+  return category?.state !== 'none' || isInContiguousStates(place);
 }
 
 function categoryText(category: OutlookRiskData | undefined): string {

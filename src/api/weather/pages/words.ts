@@ -32,7 +32,7 @@ export function windOf(
   unit: string,
 ): string {
   const { windDirection, windSpeed, windGust } = wind;
-  if (windSpeed === null) return unknown;
+  if (windSpeed === null) return windGust === null ? unknown : `Gusts to ${quantity(windGust, unit, 0)}`;
   if (windSpeed === 0) return 'Calm';
   const from = windDirection === null ? 'variable' : directionOf(textHelpers.compass(windDirection));
   const gusts = windGust === null ? '' : `, gusts to ${quantity(windGust, unit, 0)}`;

@@ -118,7 +118,8 @@ function matching(
   const wanted = wordsOf(words ?? '');
   return within.filter(
     (place) =>
-      (state === null || place.state === state) && hasAll(wordsOf(`${place.id} ${place.name ?? ''}`), wanted),
+      (state === null || place.state === state) &&
+      (wanted.length === 0 || hasAll(wordsOf(`${place.id} ${place.name ?? ''}`), wanted)),
   );
 }
 

@@ -15,7 +15,7 @@ export function partsOf(box: Box): readonly Box[] {
 }
 
 /** Where states and territories of the United States lie: enough to tell that a point was meant there. */
-const unitedStates: readonly Box[] = [
+const unitedStates: readonly [Box, ...Box[]] = [
   { west: -125, south: 24, east: -66, north: 50 },
   { west: 172, south: 51, east: -129, north: 72 },
   { west: -179, south: 18, east: -154, north: 29 },
@@ -23,6 +23,14 @@ const unitedStates: readonly Box[] = [
   { west: 144, south: 13, east: 147, north: 21 },
   { west: -172, south: -15, east: -168, north: -10 },
 ];
+
+const [contiguousStates] = unitedStates;
+
+/** Roughly: the Storm Prediction Center outlines these states alone. Pure. */
+export function isInContiguousStates({ latitude, longitude }: Position): boolean {
+  const { west, south, east, north } = contiguousStates;
+  return longitude >= west && longitude <= east && latitude >= south && latitude <= north;
+}
 
 /** Roughly: within a box around each part of them. Pure. */
 export function isInUnitedStates({ latitude, longitude }: Position): boolean {

@@ -71,7 +71,7 @@ function wind(
   each: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   show: (value: number | null) => string,
 ): string {
-  if (each.windSpeed === null) return unknown;
+  if (each.windSpeed === null) return each.windGust === null ? unknown : `gusts ${show(each.windGust)}`;
   if (each.windSpeed === 0) return 'calm';
   const from = each.windDirection === null ? 'variable' : compass(each.windDirection);
   return `${from} ${show(each.windSpeed)}${each.windGust === null ? '' : `, gusts ${show(each.windGust)}`}`;

@@ -46,10 +46,13 @@ function periodOf(period: Json, note: Note): Row {
   const [low, high] = windOf(period['windSpeed'], 'windSpeed', note);
   const [, gust] = windOf(period['windGust'], 'windGust', note);
   const read = (name: string, column: string): number | null => quantity(period[name], column, name, note);
+  const starts_at = instantOf(period['startTime'], 'startTime', note);
+  const ends_at = instantOf(period['endTime'], 'endTime', note);
+  if (ends_at <= starts_at) throw new BrokenDocument('endTime is not after startTime');
   return {
     number: numberOf(period['number']),
-    starts_at: instantOf(period['startTime'], 'startTime', note),
-    ends_at: instantOf(period['endTime'], 'endTime', note),
+    starts_at,
+    ends_at,
     name: textOf(period['name']),
     is_daytime: period['isDaytime'] === true,
     temperature_c: temperatureOf(period, note),
@@ -70,7 +73,7 @@ function periodOf(period: Json, note: Note): Row {
 /** A quantity, or a number whose unit is beside it. */
 function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): number | null {
   if (typeof temperature !== 'number') return quantity(temperature, 'temperature_c', 'temperature', note);
-  const unit = textOf(temperatureUnit);
+  const unit = textOf(temperatureUnit)?.trim().toUpperCase() ?? null;
   if (unit === null) {
     note('temperatureUnit is missing; the temperature is read as unknown');
     return null;
@@ -88,7 +91,10 @@ function windOf(value: unknown, what: string, note: Note): [number | null, numbe
     const [low, high] = [value['value'] ?? minValue ?? maxValue, value['value'] ?? maxValue ?? minValue];
     return [read(low, unitCode), read(high, unitCode)];
   }
-  if (typeof value === 'number') return [read(value, null), read(value, null)];
+  if (typeof value === 'number') {
+    note(`${what} is a number without a unit; read as unknown`);
+    return [null, null];
+  }
   const text = textOf(value);
   if (text === null) return [null, null];
   if (/^calm$/i.test(text.trim())) return [0, 0];
@@ -101,9 +107,12 @@ function windOf(value: unknown, what: string, note: Note): [number | null, numbe
   return [read(speeds[0], unit), read(speeds.at(-1), unit)];
 }
 
+/** Numbers of periods are of 16 bits in the tables. */
+const maxPeriods = 32_767;
+
 function numberOf(value: unknown): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1) return value;
-  throw new BrokenDocument('the number of a period is no whole number from 1 on');
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= maxPeriods) return value;
+  throw new BrokenDocument('the number of a period is no whole number from 1 to 32767');
 }
 
 function trendOf(value: unknown): string | null {

@@ -3,9 +3,9 @@ import { quantity } from './quantities.ts';
 import {
   instantOf,
   isMap,
-  mapsOf,
   oneOf,
   orNoted,
+  quoted,
   required,
   textOf,
   type Json,
@@ -55,7 +55,8 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   for (const [name, column] of Object.entries(columns)) {
     observation[column] = quantity(properties[name], column, `properties.${name}`, note);
     const letter = isMap(properties[name]) ? textOf(properties[name]['qualityControl']) : null;
-    if (letter !== null) qc[column] = letter;
+    // `V`, and in expanded JSON-LD `qc:V`.
+    if (letter !== null) qc[column] = letter.trim().replace(/^\w+:/, '').toUpperCase();
   }
   return {
     family: 'observation',
@@ -91,25 +92,37 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   };
 }
 
+/** The items of a list, each with its place in the document. An item that is no map is noted. */
+function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
+  return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
+    const what = `${name}[${index}]`;
+    if (isMap(item)) return [{ item, what }];
+    note(`${what} is ${quoted(JSON.stringify(item))}; left out`);
+    return [];
+  });
+}
+
 function weatherOf(list: unknown, note: Note): Row[] {
-  return mapsOf(list).flatMap((item, index) => {
-    const what = `properties.presentWeather[${index}]`;
+  return partsOf(list, 'properties.presentWeather', note).flatMap(({ item, what }) => {
     const phenomenon = orNoted(note, () => required(item['weather'], `${what}.weather`));
     if (phenomenon === null) return [];
     const raw = textOf(item['rawString']) ?? '';
     const intensity =
       textOf(item['intensity']) === null
         ? null
-        : orNoted(note, () => oneOf(item['intensity'], intensities, `${what}.intensity`));
+        : orNoted(note, () =>
+            oneOf(textOf(item['intensity'])?.trim().toLowerCase(), intensities, `${what}.intensity`),
+          );
     const in_vicinity = item['inVicinity'] === true || raw.startsWith('VC');
     return [{ intensity, modifier: textOf(item['modifier']), phenomenon, raw, in_vicinity }];
   });
 }
 
 function cloudsOf(list: unknown, note: Note): Row[] {
-  return mapsOf(list).flatMap((item, index) => {
-    const what = `properties.cloudLayers[${index}]`;
-    const amount = orNoted(note, () => oneOf(item['amount'], cloudAmounts, `${what}.amount`));
+  return partsOf(list, 'properties.cloudLayers', note).flatMap(({ item, what }) => {
+    const amount = orNoted(note, () =>
+      oneOf(textOf(item['amount'])?.trim().toUpperCase(), cloudAmounts, `${what}.amount`),
+    );
     if (amount === null) return [];
     // Automatic stations send the height of their ceilometer for a clear sky.
     const isClear = /^(CLR|SKC)$/.test(amount);
@@ -118,14 +131,15 @@ function cloudsOf(list: unknown, note: Note): Row[] {
 }
 
 /**
- * Longitude and latitude of a point. A point outside the United States that lies within it with its numbers
- * swapped is swapped, and noted.
+ * Longitude and latitude of a point; 0, 0 is that of sources without one. A point outside the United States
+ * that lies within it with its numbers swapped is swapped, and noted.
  */
 export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =
     isMap(geometry) && Array.isArray(geometry['coordinates']) ? geometry['coordinates'] : [];
   const [longitude, latitude] = coordinates;
-  if (!isWithin(longitude, 180) || !isWithin(latitude, 180))
+  const isNowhere = longitude === 0 && latitude === 0;
+  if (!isWithin(longitude, 180) || !isWithin(latitude, 180) || isNowhere)
     throw new BrokenDocument('geometry.coordinates are no longitude and latitude');
   const swapped = { latitude: longitude, longitude: latitude };
   if (isInUnitedStates(swapped) && !isInUnitedStates({ latitude, longitude })) {

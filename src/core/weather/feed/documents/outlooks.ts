@@ -68,7 +68,7 @@ function areasOf(
     return { ...noAreas(hazard, what, 'UNREADABLE'), part: index + 1 };
   };
   const areas = features.map((feature, index): OutlookArea => {
-    const label = textOf(feature['label'])?.trim() ?? null;
+    const label = labelOf(feature['label']);
     const isEmpty = shapeOf(feature.geometry).state === 'empty';
     const placeholder = placeholders.find(([words]) => words.test(label ?? ''))?.[1];
     // A hazard without risk is one feature with an empty geometry, and a sentence or nothing as its label.
@@ -118,6 +118,16 @@ function lowerCase(map: unknown): Json {
   return Object.fromEntries(
     Object.entries(isMap(map) ? map : {}).map(([key, value]) => [key.toLowerCase(), value]),
   );
+}
+
+/** In the form of SPC: `HIGH`, `0.10`. */
+function labelOf(value: unknown): string | null {
+  if (typeof value === 'number') return value.toFixed(2);
+  const text = textOf(value)?.trim() ?? null;
+  if (text === null) return null;
+  const [, percent] = /^(\d{1,3}) ?%$/.exec(text) ?? [];
+  if (percent !== undefined) return (Number(percent) / 100).toFixed(2);
+  return /^[a-z]+\d?$/i.test(text) ? text.toUpperCase() : text;
 }
 
 /** The numeric `dn` is not unique (CIG1 and 2 % both carry 2), so kind and order come from the label. */

@@ -110,11 +110,20 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
 /** An instant in UTC. A time without a zone is read as UTC, whatever the zone of the process, and noted. */
 export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
   const text = required(value, what).trim();
-  const isLocal = /[ T]\d\d?:\d\d(:\d\d(\.\d+)?)?$/.test(text);
-  const date = new Date(isLocal ? text + (/^\d{4}-\d\d-\d\dT/.test(text) ? 'Z' : ' UTC') : text);
-  if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is ${quoted(text)}, which is no time`);
+  const isLocal = !/(?:[\d ][Zz]|:\d\d(?:\.\d+)? ?[-+]\d\d:?\d\d| (?:[A-Z]{2,4}T|UTC?))$/.test(text);
+  const isDate = /^\d{4}-\d\d-\d\d$/.test(text);
+  const date = new Date(isLocal && !isDate ? text + (/^\d{4}-\d\d-\d\dT/.test(text) ? 'Z' : ' UTC') : text);
+  if (Number.isNaN(date.getTime()) || !isDayOfMonth(text))
+    throw new BrokenDocument(`${what} is ${quoted(text)}, which is no time`);
   if (isLocal) note(`${what} is ${quoted(text)} without a time zone; read as UTC`);
   return date.toISOString();
+}
+
+/** False for `2026-02-30`, which `Date` reads as a day of March. */
+function isDayOfMonth(text: string): boolean {
+  const [, year, month, day] = /^(\d{4})-(\d\d)-(\d\d)/.exec(text) ?? [];
+  if (day === undefined) return true;
+  return new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day);
 }
 
 export function optionalInstant(value: unknown, what: string, note?: Note): string | null {
