@@ -62,6 +62,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   worker_failed: 1,
   cancelled: 1,
   superseded: 1,
+  job_rejected: 1,
   run_timeout: 1,
   discovery_timeout: 1,
   daemon_unreachable: 2,

@@ -234,6 +234,11 @@ export const errorTable = {
       'The run waited for its next try when a newer run of the same bundle path was accepted. The newer run publishes.',
   },
 
+  job_rejected: {
+    retryable: false,
+    about:
+      'The job in Redis is not signed with a key of `server.queue.signing_key_envs`, or was changed; it was not run.',
+  },
   run_timeout: {
     retryable: false,
     about: 'The run did not end within its `run_timeout`; the message names the step that it had reached.',

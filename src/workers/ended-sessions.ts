@@ -7,8 +7,8 @@ import type { Clock } from '../core/clock.ts';
 export interface EndedSessions {
   /** Resolves once the end is kept. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
-  /** Throws `queue_unavailable`. */
-  has(id: string): Promise<boolean>;
+  /** Those of the sessions that have ended, in one query. Throws `queue_unavailable`. */
+  among(ids: readonly string[]): Promise<string[]>;
   close(): void;
 }
 
@@ -44,7 +44,7 @@ export function endedSessionsBook({
       ends.set(id, expiresAt);
       await write(id, expiresAt);
     },
-    has: async (id) => ends.has(id),
+    among: async (ids) => ids.filter((id) => ends.has(id)),
     close: () => undefined,
   };
 }

@@ -26,7 +26,7 @@ export interface ConsolePorts
   draining: AbortSignal;
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
-  endedSessions: Pick<EndedSessions, 'add' | 'has'>;
+  endedSessions: Pick<EndedSessions, 'add' | 'among'>;
   /** Reads catalogs of destinations off the event loop; throws as `Coordinator.look`. */
   look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
 }

@@ -76,6 +76,7 @@ export const statusOf: Record<ErrorCode, number> = {
   worker_failed: 500,
   cancelled: 500,
   superseded: 500,
+  job_rejected: 500,
   run_timeout: 500,
   discovery_timeout: 500,
 

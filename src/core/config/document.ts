@@ -80,6 +80,7 @@ export interface BullmqDocument {
   /** Exactly one of the two is there. */
   redis_url_env?: string;
   redis_url_envs?: string[];
+  signing_key_envs?: string[];
   prefix: string;
   worker_timeout: string;
   scratch_directory: string;

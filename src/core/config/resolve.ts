@@ -149,6 +149,7 @@ function resolveQueue(
       queue: {
         driver: 'bullmq',
         redisUrlEnvs: queue.redis_url_envs ?? [queue.redis_url_env ?? ''],
+        signingKeyEnvs: queue.signing_key_envs ?? [],
         prefix: queue.prefix,
         workerTimeoutMs: resolveDuration(queue.worker_timeout),
       },

@@ -55,7 +55,8 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   if (uploadTokens && hasConsole && sessionKeyEnv !== null)
     references.push({ name: sessionKeyEnv, neededBy: 'server.console' });
   if (queue && config.server.queue.driver === 'bullmq')
-    for (const name of config.server.queue.redisUrlEnvs) references.push({ name, neededBy: 'server.queue' });
+    for (const name of [...config.server.queue.redisUrlEnvs, ...config.server.queue.signingKeyEnvs])
+      references.push({ name, neededBy: 'server.queue' });
   if (queue && config.server.staging.shared !== null)
     references.push(...locationSecrets(config.server.staging.shared, 'server.staging'));
   if (queue && uploadTokens && config.server.adminTokenEnv !== null)

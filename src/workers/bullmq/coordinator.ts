@@ -13,6 +13,7 @@ import { tracedRuns, tracedWaits } from '../run-trace.ts';
 import type { PublishJob } from '../job.ts';
 import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue.ts';
+import { jobSeal, signingKeys } from './job-seal.ts';
 import { openScratch } from './scratch-directory.ts';
 import { openSharedStaging } from './shared-staging.ts';
 import { uploadDirectories } from '../staged-directories.ts';
@@ -40,6 +41,7 @@ export async function createBullmqCoordinator(
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
   const runs = runSettings(config);
   const urls = redisUrls(settings.redisUrlEnvs, secrets);
+  const seal = jobSeal(signingKeys(settings.signingKeyEnvs, secrets));
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
   const scratched = uploadDirectories(scratch.directory, options.breathe ?? breathless, options.disk);
@@ -55,6 +57,7 @@ export async function createBullmqCoordinator(
   });
   const { queue, check } = await openBullmq(urls, {
     prefix: settings.prefix,
+    seal,
     clock,
     log,
     pipelineIds: config.pipelines.map(({ id }) => id),

@@ -189,6 +189,13 @@ export function dispatcher(options: DispatcherOptions): Dispatcher {
     if (taken === 'paused') return insist(() => pipelines.giveBack(job, token));
     // A worker died before it had postponed the job.
     if ('pauseMs' in taken) return insist(() => pipelines.postpone(job, token, taken));
+    if (await outcomes.endAgain(job, token, runId)) return;
+    if ('rejection' in taken) {
+      const { pipeline_id: pipelineId } = taken.record;
+      await outcomes.refuse(job, token, taken.record, taken.rejection);
+      observer.finished({ pipelineId, seconds: 0, succeeded: false, cancelled: false, result: null });
+      return;
+    }
     const isLater = taken.record.attempt > 1 && !taken.isCancelled;
     const newer = isLater ? await insist(() => newerOf(store, taken.job, options.retries)) : undefined;
     if (newer !== undefined) {

@@ -50,7 +50,11 @@ export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessi
       const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
       await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs));
     },
-    has: async (id) => (await askAll(({ redis }) => redis.exists(key(id)))).includes(1),
+    among: async (ids) => {
+      if (ids.length === 0) return [];
+      const answers = await askAll(({ redis }) => redis.mget(ids.map(key)));
+      return ids.filter((_id, index) => answers.some((found) => found[index] !== null));
+    },
     close: () => {
       for (const link of links.values()) void link.then((opened) => opened.close()).catch(() => undefined);
     },

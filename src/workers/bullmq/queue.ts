@@ -5,6 +5,7 @@ import type { Log } from '../../core/log.ts';
 import { admissions } from './admission.ts';
 import { dispatcher, type Dispatcher } from './dispatcher.ts';
 import { finishPoll } from './finish-poll.ts';
+import type { JobSeal } from './job-seal.ts';
 import { linkRedis } from './link.ts';
 import { joinProcesses } from './membership.ts';
 import { pipelineQueues } from './pipelines.ts';
@@ -50,6 +51,8 @@ export interface BullmqQueueOptions {
    */
   workerTimeoutMs: number;
   shared: SharedBundles;
+  /** Authenticates jobs; by default nothing does. */
+  seal?: JobSeal;
   /**
    * Called when a finished run is forgotten, on whichever host comes first; a second time if that host died
    * before it was done.
@@ -129,7 +132,7 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
   const { clock, log, workerTimeoutMs } = options;
   const { url, urlEnv, prefix } = options.redis;
   const link = await linkRedis({ url, urlEnv, log, clock });
-  const store = runStore(link, prefix, workerTimeoutMs);
+  const store = runStore(link, prefix, workerTimeoutMs, options.seal);
   const closing = (error: unknown): never => {
     link.close();
     throw error;

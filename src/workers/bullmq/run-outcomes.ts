@@ -12,6 +12,9 @@ import type { RunRecord } from '../run-record.ts';
 import { afterFailure, pauseOf, supersededRun, type RetriesOf } from '../run-retry.ts';
 import { cancelledRun, failedRun, finishedRun } from '../run-transitions.ts';
 
+/** Runs that ended here and that are remembered, so that none is run twice. */
+const maxEnded = 1_000;
+
 export interface RunOutcomesOptions {
   store: RunStore;
   pipelines: PipelineQueues;
@@ -33,13 +36,35 @@ export interface RunOutcomes {
    * Lets the run wait for its next try. False if it is not to wait: it was cancelled, or has another owner.
    */
   postpone(job: Job<Ticket>, token: string, next: RunRecord): Promise<boolean>;
+  /**
+   * Ends a run again if it has ended here before: only a changed Redis, or one that lost its last writes,
+   * hands it out a second time. False if it has not.
+   */
+  endAgain(job: Job<Ticket>, token: string, runId: string): Promise<boolean>;
+  /** Ends a run whose job is not authentic, without running it. */
+  refuse(job: Job<Ticket>, token: string, record: RunRecord, rejection: unknown): Promise<void>;
   /** Records the end of a run and ends its job; false if another worker has taken the run over. */
   end(job: Job<Ticket>, token: string, of: PublishJob, last: RunRecord): Promise<boolean>;
 }
 
 export function runOutcomes(options: RunOutcomesOptions): RunOutcomes {
-  const { store, pipelines, clock, log, retries, insist } = options;
+  const { store, pipelines, clock, log, retries, insist, retentionMs } = options;
+  const ended = new Map<string, { record: RunRecord; bytes: number | null }>();
+  const finish = async (token: string, record: RunRecord, bytes: number | null): Promise<boolean> => {
+    if (!(await insist(() => store.finish(token, record, { retentionMs, bytes })))) return false;
+    ended.set(record.run_id, { record, bytes });
+    for (const oldest of ended.keys()) if (ended.size > maxEnded) ended.delete(oldest);
+    return true;
+  };
   return {
+    async endAgain(job: Job<Ticket>, token: string, runId: string): Promise<boolean> {
+      const known = ended.get(runId);
+      if (known === undefined) return false;
+      log.error({ run_id: runId }, 'a run that has ended was in the queue again; it is not repeated');
+      await finish(token, known.record, known.bytes);
+      await insist(() => pipelines.end(job, token, known.record));
+      return true;
+    },
     async afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
       if (ended.status !== 'failed') return ended;
       const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
@@ -54,12 +79,17 @@ export function runOutcomes(options: RunOutcomesOptions): RunOutcomes {
       if (outcome === 'ok') await insist(() => pipelines.postpone(job, token, wait));
       return outcome === 'ok';
     },
+    async refuse(job: Job<Ticket>, token: string, record: RunRecord, rejection: unknown): Promise<void> {
+      log.error({ run_id: record.run_id, pipeline_id: record.pipeline_id, err: rejection }, 'run refused');
+      const failed = failedRun(record, errorRecord(rejection), clock.now());
+      await finish(token, { ...failed, rerunnable: false }, null);
+      await insist(() => pipelines.end(job, token, failed));
+    },
     async end(job: Job<Ticket>, token: string, of: PublishJob, last: RunRecord): Promise<boolean> {
       const record = { ...last, rerunnable: isRerunnable(of, last) };
       const keeps = isKept(of, record);
-      const { retentionMs } = options;
       const bytes = keeps ? stagedBytes(of) : null;
-      if (!(await insist(() => store.finish(token, record, { retentionMs, bytes })))) {
+      if (!(await finish(token, record, bytes))) {
         const { runId } = of;
         log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
         return false;

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/digest.ts';
+import { endedJob, jobSeal, type JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { recordOf } from '../records/record-of.ts';
 import type { DeliveryNote } from '../records/failed-deliveries.ts';
@@ -58,7 +59,7 @@ export interface RunStore
    * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is,
    * and `Early` before its next try is due.
    */
-  take(runId: string, owner: string, at: Date): Promise<Taken | Early | 'paused' | null>;
+  take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | null>;
   /**
    * `bytes` is the size of the run's bundle, which is kept; null if it goes.
    *
@@ -100,6 +101,12 @@ export interface Slot {
 
 export type Replay =
   { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
+
+/** The job of the run is not authentic: the run is to be ended with the error. */
+export interface Rejected {
+  record: RunRecord;
+  rejection: unknown;
+}
 
 export interface Taken {
   record: RunRecord;
@@ -144,7 +151,12 @@ export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idem
  * @param slotLifeMs An API that was silent for this many milliseconds counts as dead, and its slots and keys
  *   are free.
  */
-export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): RunStore {
+export function runStore(
+  link: RedisLink,
+  prefix: string,
+  slotLifeMs: number,
+  seal: JobSeal = jobSeal(),
+): RunStore {
   const stagedLifeMs = stagedLives * slotLifeMs;
   const { redis } = link;
   const script = defineScripts(redis, prefix);
@@ -152,10 +164,10 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
   const at = (name: string): string => `${prefix}:${name}`;
   return {
     ...steeringStore(link, run, at('paused')),
-    ...triggerStore(link, run, at),
+    ...triggerStore(link, run, at, seal),
     ...runReads(run),
-    ...rerunStore(link, run, at),
-    ...retryStore(run),
+    ...rerunStore(link, run, at, seal),
+    ...retryStore(run, seal),
     ...processStore(link, run, at),
     noteDelivery: deliveryNotes(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
@@ -192,7 +204,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
         digest,
         runId: job.runId,
         pipeline: job.pipelineId,
-        job: JSON.stringify(job),
+        job: seal.seal(job),
         record: JSON.stringify(record),
         staged: staged ?? '',
         rerunFailed: Number(rerunFailed),
@@ -217,7 +229,12 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
       if (record === undefined || job === undefined) return null;
       const isCancelled = outcome === 'cancelled';
       const begunAt = begun === '' ? null : begun;
-      return { record: recordOf(record), job: jobOf(job), isCancelled, takes: Number(takes), begunAt };
+      try {
+        const opened = seal.open(job, runId);
+        return { record: recordOf(record), job: opened, isCancelled, takes: Number(takes), begunAt };
+      } catch (rejection) {
+        return { record: { ...recordOf(record), run_id: runId }, rejection };
+      }
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, { retentionMs, bytes }) => {
@@ -237,7 +254,7 @@ export function runStore(link: RedisLink, prefix: string, slotLifeMs: number): R
     expired: async (most) => {
       const found = (await run('expired', { most })) as string[];
       return found.flatMap((runId, index) =>
-        index % 2 === 0 ? [{ runId, job: optionalJob(found[index + 1]) }] : [],
+        index % 2 === 0 ? [{ runId, job: endedJob(found[index + 1] ?? '') }] : [],
       );
     },
     forget: async (runId) => {
@@ -260,7 +277,3 @@ function replayOf(outcome: string, record?: string, position?: string | null): R
     ? { outcome, record: recordOf(record), position: position == null ? null : Number(position) }
     : { outcome: 'conflict' };
 }
-
-// Only this file writes these values.
-const jobOf = (text: string): PublishJob => JSON.parse(text) as PublishJob;
-const optionalJob = (text = ''): PublishJob | null => (text === '' ? null : jobOf(text));

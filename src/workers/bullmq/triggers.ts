@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
+import type { JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 import { shuttingDown } from '../refusals.ts';
@@ -24,6 +25,7 @@ export function triggerStore(
   { ask, redis }: RedisLink,
   run: RunScript,
   key: (name: string) => string,
+  seal: JobSeal,
 ): TriggerStore {
   return {
     lastTrigger: async (pipelineId, kind) => {
@@ -35,7 +37,7 @@ export function triggerStore(
         runId: job.runId,
         pipeline: job.pipelineId,
         trigger: JSON.stringify(job.trigger),
-        job: JSON.stringify(job),
+        job: seal.seal(job),
         record: JSON.stringify(record),
         passes: Number(passes),
         latest,

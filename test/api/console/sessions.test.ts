@@ -3,12 +3,14 @@ import fc from 'fast-check';
 import t from 'tap';
 import { consoleRoutes } from '../../../src/api/console/console.ts';
 import { afterLogin } from '../../../src/api/console/paths.ts';
+import { createSessions } from '../../../src/api/console/session/sessions.ts';
 import { createLoginLimit } from '../../../src/api/console/session/login-limit.ts';
 import { sessionSeal } from '../../../src/api/console/session/session-seal.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { WaybillError } from '../../../src/core/errors.ts';
 import { endedSessionsBook } from '../../../src/workers/ended-sessions.ts';
 import type { LookRequest } from '../../../src/workers/look-request.ts';
+import { manualClock } from '../../workers/manual-clock.ts';
 import { startApi, tokens, type Api } from '../harness.ts';
 
 const session = {
@@ -53,6 +55,35 @@ t.test('failed logins of many clients slow down the next ones, and lock out nobo
   t.same(sleeps, []);
   await limit.admit('192.0.2.4');
   t.same(sleeps, [5], 'another client waits, and is then admitted');
+});
+
+t.test('open streams of a process share one query for logouts in each round of checks', async (t) => {
+  const clock = manualClock(before);
+  const queries: (readonly string[])[] = [];
+  const book = endedSessionsBook({ clock });
+  const endedSessions = {
+    ...book,
+    among: async (ids: readonly string[]) => {
+      queries.push(ids);
+      return book.among(ids);
+    },
+  };
+  const configured = { get: () => ({ tokens: [], adminToken: null }) };
+  const ports = { http: { basePath: '/' }, clock, configured, endedSessions };
+  const sessions = createSessions(ports, { seal: sessionSeal('a-secret'), lifetimeMs: 1e6 });
+  const token = {
+    ...{ id: 'ci', hash: Buffer.alloc(32), pipelines: new Set<string>(), expiresAt: null },
+    scopes: new Set<never>(),
+  };
+  const ids = Array.from({ length: 300 }, (_, index) => `session-${index}`);
+  for (let round = 1; round <= 3; round += 1) {
+    for (const id of ids) sessions.refusalOf({ token, isAdmin: false, session: { ...session, id } });
+    await clock.advance(1_000);
+    t.same(queries.length, round);
+    t.same(queries.at(-1), ids);
+  }
+  await clock.advance(10_000);
+  t.equal(queries.length, 3, 'and none once no stream is open');
 });
 
 t.test('after the login nobody is led anywhere but to the console', (t) => {
@@ -200,11 +231,11 @@ t.test(
     const away = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
     };
-    const endedSessions = { add: away, has: async () => false };
+    const endedSessions = { add: away, among: async () => [] };
     const api = await startApi(t, { ports: { endedSessions } });
     const { cookie, csrf } = await logIn(api, tokens.maps);
     t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 503);
-    Object.assign(endedSessions, { has: away });
+    Object.assign(endedSessions, { among: away });
     t.equal((await fetch(`${api.origin}/console`, { headers: { cookie }, redirect: 'manual' })).status, 503);
   },
 );

@@ -272,6 +272,7 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
   t.same(parse(queue('{driver: bullmq, redis_url_env: R}')).config.server.queue, {
     driver: 'bullmq',
     redisUrlEnvs: ['R'],
+    signingKeyEnvs: [],
     prefix: 'waybill',
     workerTimeoutMs: 30_000,
   });

@@ -21,7 +21,7 @@ export interface SessionPorts {
   http: { basePath: string };
   clock: Clock;
   configured: Current<OperatorAccess>;
-  endedSessions: Pick<EndedSessions, 'add' | 'has'>;
+  endedSessions: Pick<EndedSessions, 'add' | 'among'>;
 }
 
 export interface SessionOptions {
@@ -47,16 +47,29 @@ export interface Sessions {
 }
 
 const cookieName = 'waybill_session';
-const mostSeen = 10_000;
+const maxSeen = 10_000;
+/** Checks of open streams within this time share one query, in milliseconds. */
+const lookEveryMs = 250;
 
 export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions): Sessions {
   const { http, clock, configured, endedSessions } = ports;
   /** The ended sessions that this process has seen lately; `endedSessions` has all of them. */
   const ended = new Set<string>();
-  const look = async ({ id }: Session): Promise<void> => {
-    if (!(await endedSessions.has(id))) return;
-    if (ended.size >= mostSeen) ended.clear();
-    ended.add(id);
+  const look = async (ids: readonly string[]): Promise<void> => {
+    const found = await endedSessions.among(ids);
+    if (ended.size + found.length > maxSeen) ended.clear();
+    for (const id of found) ended.add(id);
+  };
+  /** Sessions of open streams that are looked up next. */
+  const checked = new Set<string>();
+  const lookSoon = ({ id }: Session): void => {
+    if (checked.size === 0) clock.timeout(lookEveryMs, lookUpChecked, { unref: true });
+    checked.add(id);
+  };
+  const lookUpChecked = (): void => {
+    const ids = [...checked];
+    checked.clear();
+    look(ids).catch(() => undefined);
   };
   /**
    * Over TLS the name has a prefix: browsers then take the cookie from this host alone and never over plain
@@ -81,7 +94,7 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
   const refusalOf = ({ session }: Visitor): 'token_expired' | 'token_revoked' | null => {
     const token = holderOf(session.tokenId, session.fingerprint);
     // A logout on another host is seen at the next check.
-    void look(session).catch(() => undefined);
+    lookSoon(session);
     if (token === undefined || ended.has(session.id)) return 'token_revoked';
     return isExpired(token, clock) || clock.now() >= session.expiresAt ? 'token_expired' : null;
   };
@@ -111,7 +124,7 @@ export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: Sessio
       if (sealed === undefined) return null;
       const session = await seal.open(sealed, clock.now());
       if (session === null) return null;
-      await look(session);
+      await look([session.id]);
       return current({ session });
     },
     end: async (req, res, { session }) => {

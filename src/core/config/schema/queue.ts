@@ -47,6 +47,15 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
           'Instead of redis_url_env: the variables with the URLs of several Redis, among which the pipelines are divided by these names. The names must be the same in all processes; one that is added takes over its share of the pipelines.',
         )
         .example(['WAYBILL_REDIS_URL_A', 'WAYBILL_REDIS_URL_B']),
+      signing_key_envs: list(environmentName(), {
+        min: 1,
+        expected: 'a list of names of environment variables, each once',
+        isUnique: true,
+      })
+        .description(
+          'Environment variables, or files in secrets.directory, that hold the keys that jobs in Redis are signed with: 32 characters or more. The first one signs, all are accepted. All processes need the same. A job without a valid signature is not run (job_rejected). Without it, jobs are not signed.',
+        )
+        .example(['WAYBILL_QUEUE_KEY']),
       prefix: matching(
         /^[A-Za-z0-9_.:{}-]{1,64}$/,
         'a name of letters, digits, dots, colons, braces, _ and -',

@@ -1,3 +1,4 @@
+import { endedJob, type JobSeal } from '../job-seal.ts';
 import type { RedisLink } from '../link.ts';
 import { recordOf } from '../../records/record-of.ts';
 import type { RunScript } from '../scripts.ts';
@@ -8,7 +9,7 @@ import type { RunRecord } from '../../run-record.ts';
 
 /** Runs that repeat others, and the bundles that are kept for them. Each call is one step in Redis. */
 export interface RerunStore {
-  /** The job that the run was accepted with, or what it is without its bundle; null if it is unknown. */
+  /** The job that the run was accepted with, without its bundle if that is gone; null if it is unknown. */
   jobOf(runId: string): Promise<PublishJob | null>;
   /** Queues `job`, which repeats the run of `old`. */
   rerun(
@@ -33,19 +34,20 @@ export function rerunStore(
   { ask, redis }: RedisLink,
   run: RunScript,
   at: (key: string) => string,
+  seal: JobSeal,
 ): RerunStore {
   return {
     jobOf: async (runId) => {
       const job = await ask(() => redis.hget(at(`run:${runId}`), 'job'));
-      return job === null ? null : (JSON.parse(job) as PublishJob);
+      return job === null ? null : seal.open(job, runId);
     },
     rerun: async (old, job, record, { queueSize, maxWaiting }) => {
       const answer = await run('rerun', {
         runId: old.runId,
         newRunId: job.runId,
         record: JSON.stringify(record),
-        job: JSON.stringify(job),
-        oldJob: JSON.stringify(withoutBundle(old)),
+        job: seal.seal(job),
+        oldJob: seal.seal(withoutBundle(old)),
         hasBundle: Number(old.staged !== null),
         queueSize,
         maxWaiting: maxWaiting ?? '',
@@ -57,7 +59,7 @@ export function rerunStore(
     },
     overkept: async ({ keepMs, mostBundles, mostBytes }, most) => {
       const jobs = (await run('overkept', { keepMs, mostBundles, mostBytes, most })) as string[];
-      return jobs.flatMap((job) => (job === '' ? [] : [JSON.parse(job) as PublishJob]));
+      return jobs.flatMap((job) => endedJob(job) ?? []);
     },
     kept: async () => {
       const [bundles, bytes] = await Promise.all([

@@ -1,6 +1,8 @@
+import { hasCode } from '../../../core/errors.ts';
 import { recordOf } from '../../records/record-of.ts';
 import { stagedBytes } from '../../kept-bundles.ts';
 import { mostEnds } from '../../pace.ts';
+import type { JobSeal } from '../job-seal.ts';
 import type { RunScript } from '../scripts.ts';
 import type { PublishJob } from '../../job.ts';
 import type { RunRecord } from '../../run-record.ts';
@@ -28,7 +30,16 @@ export interface RetryStore {
   supersede(job: PublishJob, record: RunRecord, retentionMs: number): Promise<boolean>;
 }
 
-export function retryStore(run: RunScript): RetryStore {
+export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
+  /** None if the job is not authentic: it replaces no other, and fails when it is taken. */
+  const authentic = (text: string): PublishJob[] => {
+    try {
+      return [seal.open(text)];
+    } catch (error) {
+      if (hasCode(error, 'job_rejected')) return [];
+      throw error;
+    }
+  };
   return {
     retry: async (owner, record, { pauseMs, blocks }) => {
       const text = JSON.stringify(record);
@@ -47,10 +58,12 @@ export function retryStore(run: RunScript): RetryStore {
     retrying: async (pipeline) => {
       const found = (await run('retrying', { pipeline })) as string[];
       return found.flatMap((text, index) =>
-        index % 2 === 0 ? [{ record: recordOf(text), job: jobOf(found[index + 1] ?? '') }] : [],
+        index % 2 === 0
+          ? authentic(found[index + 1] ?? '').map((job) => ({ record: recordOf(text), job }))
+          : [],
       );
     },
-    newer: async (runId, most) => ((await run('newer', { runId, most })) as string[]).map(jobOf),
+    newer: async (runId, most) => ((await run('newer', { runId, most })) as string[]).flatMap(authentic),
     supersede: async (job, record, retentionMs) => {
       const bytes = job.staged === null ? '' : stagedBytes(job);
       const args = { runId: job.runId, record: JSON.stringify(record), retentionMs, bytes };
@@ -58,6 +71,3 @@ export function retryStore(run: RunScript): RetryStore {
     },
   };
 }
-
-// Only the store writes these values.
-const jobOf = (text: string): PublishJob => JSON.parse(text) as PublishJob;

@@ -167,11 +167,14 @@ local function notRerunnable(runId)
   if count == 1 then saveRecord(runId, changed) end
 end
 
--- The archive of a run is to be removed: by whoever learns it first, or by any host if that one dies.
+-- Marks the archive of a run for removal by any host. Another program may have changed the job.
 local function unwant(runId)
   local job = redis.call('HGET', prefix .. 'run:' .. runId, 'job')
-  local archive = job and cjson.decode(job)['archive']
-  if archive then redis.call('ZADD', prefix .. 'unwanted', now, archive['name']) end
+  local isJson, decoded = pcall(cjson.decode, job or '')
+  local archive = isJson and type(decoded) == 'table' and decoded['archive']
+  if type(archive) == 'table' and type(archive['name']) == 'string' then
+    redis.call('ZADD', prefix .. 'unwanted', now, archive['name'])
+  end
 end
 
 -- Records the end of a run. Its record and its key expire after the retention. `bytes`: of its bundle, which is
