@@ -76,7 +76,7 @@ t.test('all of them are told as they were', async (t) => {
 async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
   // Where another user may look, too.
   const place = mkdtempSync(path.join(tmpdir(), 'waybill-mistake-'));
-  chmodSync(place, 0o777);
+  chmodSync(place, 0o755);
   try {
     const { config, files = {}, prepare, unprivileged, env } = mistake;
     const all = config === undefined ? files : { ...files, 'c.yml': config };
@@ -99,7 +99,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
     ]);
     return { status, stdout: normal(stdout, place), stderr: normal(stderr, place) };
   } finally {
-    chmodSync(place, 0o777);
+    chmodSync(place, 0o755);
     rmSync(place, { recursive: true, force: true });
   }
 }
