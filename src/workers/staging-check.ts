@@ -15,7 +15,7 @@ export async function proveStaging(directory: string): Promise<void> {
   const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
   try {
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    await writeFile(probe, 'probe', { flag: 'wx' }).finally(() => rm(probe, { force: true }));
+    await writeFile(probe, 'probe', { flag: 'wx', mode: 0o600 }).finally(() => rm(probe, { force: true }));
   } catch (error) {
     throw stagingFailure(error);
   }

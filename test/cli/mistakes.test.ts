@@ -100,7 +100,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
     ]);
     return { status, stdout: normal(stdout, place), stderr: normal(stderr, place) };
   } finally {
-    chmodSync(place, 0o777);
+    chmodSync(place, 0o755);
     rmSync(place, { recursive: true, force: true });
   }
 }

@@ -56,9 +56,14 @@ function isText({ pattern, mayBeEmpty, check }: TextForm, value: unknown): boole
   return pattern?.test(value) !== false && (check?.(value) ?? null) === null;
 }
 
-function isNumber({ isWhole, min, max }: NumberForm, value: unknown): boolean {
+function isNumber({ isWhole, min, max, check }: NumberForm, value: unknown): boolean {
   if (typeof value !== 'number' || !(Math.abs(value) <= Number.MAX_SAFE_INTEGER)) return false;
-  return (!isWhole || Number.isInteger(value)) && value >= min && (max === null || value <= max);
+  return (
+    (!isWhole || Number.isInteger(value)) &&
+    value >= min &&
+    (max === null || value <= max) &&
+    (check?.(value) ?? null) === null
+  );
 }
 
 function judgeList({ items, min, isUnique }: Extract<Form, { kind: 'list' }>, value: unknown): Judged {

@@ -39,7 +39,8 @@ function bareSchema(form: Form, expected: string): joi.Schema {
       return joi.boolean();
     case 'number': {
       const least = (form.isWhole ? joi.number().integer() : joi.number()).min(form.min);
-      return form.max === null ? least : least.max(form.max);
+      const range = form.max === null ? least : least.max(form.max);
+      return form.check === undefined ? range : range.custom(refusedBy(form.check));
     }
     case 'choice':
       return joi.string().valid(...form.values);

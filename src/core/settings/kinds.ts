@@ -210,6 +210,21 @@ export const size = shared(({ atLeast }: { atLeast: number }) =>
   ),
 );
 
+/**
+ * Three octal digits, in YAML a number or a text. The owner has one of the `owner` digits; others may not
+ * write. `0o644` is the number 420 in YAML, which is none of these.
+ */
+export const mode = shared(({ owner }: { owner: readonly number[] }) => {
+  const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
+  const check = (value: number): Refusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
+  const text: TextForm = { kind: 'text', pattern: new RegExp(pattern) };
+  return expectsNumber(
+    { kind: 'either', forms: [text, { kind: 'number', isWhole: true, min: 0, max: 777, check }] },
+    `three octal digits that begin with ${owner.join(' or ')} and end with 0, 1, 4 or 5`,
+    'mode',
+  );
+});
+
 /** A count, or a share in per cent. */
 export const amount = shared(() =>
   expectsNumber(

@@ -87,6 +87,7 @@ export interface NumberForm {
   min: number;
   /** Null for as large as a number can be that is exact. */
   max: number | null;
+  check?: (value: number) => Refusal | null;
 }
 
 export interface MapForm {

@@ -1,6 +1,6 @@
-import { statfsSync } from 'node:fs';
+import { chmodSync, statfsSync } from 'node:fs';
 import path from 'node:path';
-import { open, type RootDatabase } from 'lmdb';
+import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { WaybillError } from '../../core/errors.ts';
 
 /** An open file of entries, text by text. This process alone may have it open for writing. */
@@ -15,13 +15,17 @@ export interface LmdbFile {
   close(): Promise<void>;
 }
 
+const privateMode = 0o600;
+
 export function dataFile(directory: string): string {
   return path.join(directory, 'data.mdb');
 }
 
-/** Makes the file if it is missing. Throws what LMDB throws. */
+/** Makes the file if it is missing; no other user may read it. Throws what LMDB throws. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
+  // Those of earlier versions could be read by every user.
+  for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   return {
     async commit(entries) {
       try {
@@ -66,14 +70,17 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
  * where a transaction fails, its rejection would end the process.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {
-  return open<string, string>({
+  const options: RootDatabaseOptionsWithPath & { permissionsMode: number } = {
     path: file,
     noSubdir: true,
     encoding: 'string',
     overlappingSync: false,
     eventTurnBatching: false,
     readOnly,
-  });
+    // The types of lmdb lack it.
+    permissionsMode: privateMode,
+  };
+  return open<string, string>(options);
 }
 
 /** LMDB's own error is in a promise beside the one that failed. */

@@ -131,7 +131,7 @@ export async function prepareStaging(
   const probe = path.join(directory, '.waybill-probe');
   try {
     makeRoot({ label: 'staging' }, path.resolve(directory), 0o700);
-    await writeFile(probe, '');
+    await writeFile(probe, '', { mode: 0o600 });
     await rm(probe);
     return { swept: await sweepUploadDirectories(directory, keep) };
   } catch (cause) {

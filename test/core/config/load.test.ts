@@ -7,6 +7,9 @@ import { keyPath } from '../../../src/core/config/accepted-config.ts';
 import { loadConfig } from '../../../src/core/config/load.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
+/** Of destinations, by default. */
+const modes = { file: 0o644, directory: 0o755 };
+
 const minimal = withDestination('backend: local, path: ./out');
 
 async function failure(work: Promise<unknown>): Promise<WaybillError> {
@@ -101,7 +104,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         destinations: [
           {
             id: 'd',
-            location: { backend: 'local', path: '/etc/waybill/out' },
+            location: { backend: 'local', path: '/etc/waybill/out', modes },
             mapping: 'preserve_relative',
             workflow: 'additive',
             stale: 'publish',
@@ -182,6 +185,7 @@ t.test('SFTP and S3 settings have their own defaults', async (t) => {
     knownHostsFile: '/home/me/.ssh/known_hosts',
     maxRequests: 64,
     maxConnections: 4,
+    modes,
   });
   t.strictSame(plain, {
     backend: 's3',
@@ -920,3 +924,23 @@ t.test('runs that start by themselves: settings, defaults, and what is refused w
       settings,
     );
 });
+
+t.test('a mode is three octal digits, as a number or a text', async (t) => {
+  const modesOf = (backend: string, file: string): unknown =>
+    parse(withDestination(`${backend}, file_mode: ${file}, directory_mode: "0750"`)).config.pipelines[0]
+      ?.destinations[0]?.location;
+  for (const backend of ['backend: local, path: out', 'backend: sftp, host: h, user: u, path: p'])
+    for (const file of ['640', '"640"', '"0640"'])
+      t.match(modesOf(backend, file), { modes: { file: 0o640, directory: 0o750 } }, file);
+});
+
+for (const [settings, complaint] of [
+  ['backend: local, path: out, file_mode: 0o644', 'found the number 420'],
+  ['backend: local, path: out, file_mode: 666', 'found the number 666'],
+  ['backend: local, path: out, file_mode: 689', 'found the number 689'],
+  ['backend: local, path: out, directory_mode: 655', 'found the number 655'],
+  ['backend: s3, bucket: b, file_mode: 644', 'only local and SFTP destinations have modes'],
+] as const)
+  t.test(`refuses ${settings}`, async (t) => {
+    t.match(JSON.stringify(complaintsOf(withDestination(settings))), complaint);
+  });

@@ -1,6 +1,6 @@
 import { fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -59,6 +59,19 @@ async function worn(root: string, runs: number): Promise<void> {
   }
   await store.close();
 }
+
+t.test('no other user can read the queue, whatever the umask and earlier modes', async (t) => {
+  const root = t.testdir();
+  const umask = process.umask(0);
+  t.teardown(() => process.umask(umask));
+  const modeOf = (name: string): string =>
+    (statSync(path.join(root, 'queue', name)).mode & 0o7777).toString(8);
+  await filled(root, 1);
+  t.same(['', 'data.mdb', 'data.mdb-lock'].map(modeOf), ['700', '600', '600']);
+  chmodSync(fileIn(root), 0o644);
+  await (await open(root)).close();
+  t.equal(modeOf('data.mdb'), '600');
+});
 
 t.test('a value is found among other bytes, and never one that is not as it was written', async (t) => {
   const json = fc.json();

@@ -125,6 +125,8 @@ const refused: Readonly<Record<string, string>> = {
   secret: `${noLiterals}name an environment variable in the key that ends in _env`,
   access_key_id: `${noLiterals}name an environment variable in access_key_id_env`,
   secret_access_key: `${noLiterals}name an environment variable in secret_access_key_env`,
+  file_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
+  directory_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
   redis_url: `${noLiterals}name an environment variable in redis_url_env`,
   force: 'no setting forces a publication; --force does, for one command',
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',

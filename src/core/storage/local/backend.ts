@@ -1,4 +1,5 @@
 import { resolvePath, type PathBase } from '../../settings/values.ts';
+import { modeSettings, privateModes, resolveModes, type Modes, type ModesDocument } from '../modes.ts';
 import type { StorageBackend } from '../backend.ts';
 
 export interface LocalDocument {
@@ -11,9 +12,16 @@ export interface LocalLocation {
   backend: 'local';
   /** Absolute. */
   path: string;
+  /** Of what is made; only destinations have them, else nobody but this user gets a right. */
+  modes?: Modes;
 }
 
-export const localBackend: StorageBackend<'local', LocalDocument, LocalLocation> = {
+export const localBackend: StorageBackend<
+  'local',
+  LocalDocument,
+  LocalLocation,
+  LocalDocument & ModesDocument
+> = {
   name: 'local',
   summary: 'A directory of this machine.',
   settings: ({ path }) => ({
@@ -22,10 +30,13 @@ export const localBackend: StorageBackend<'local', LocalDocument, LocalLocation>
       .description('Directory; relative to the configuration file, "~/" is your home.')
       .example('./public'),
   }),
-  destinationSettings: () => ({}),
+  destinationSettings: modeSettings,
   setTogether: [],
   resolve: resolveLocal,
-  resolveDestination: resolveLocal,
+  resolveDestination: (document, base) => ({
+    ...resolveLocal(document, base),
+    modes: resolveModes(document),
+  }),
   secrets: () => [],
   describe: ({ path }) => path,
   place: ({ path }) => ({ container: 'local', root: path }),
@@ -35,9 +46,9 @@ export const localBackend: StorageBackend<'local', LocalDocument, LocalLocation>
     path === '/' ? 'found the root of the file system; expected a directory of its own' : null,
   fileConcurrency: { files: 8, because: null },
   protectedRoot: () => null,
-  open: async ({ path }, _context, options) => {
+  open: async ({ path, modes = privateModes }, _context, options) => {
     const { localStorage } = await import('./driver.ts');
-    return localStorage(path, options);
+    return localStorage(path, { ...options, modes });
   },
 };
 

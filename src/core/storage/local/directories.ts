@@ -1,10 +1,12 @@
 import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
+import { publishedModes } from '../modes.ts';
 import type { Storage } from '../storage.ts';
 import { cannotMakeDirectory, errnoOf, isAbsent } from './errors.ts';
 import type { DirectoryHandles } from './handles.ts';
-import { makeRoot, publishedDirectoryMode } from './root.ts';
+import { applyMode } from './apply-mode.ts';
+import { makeRoot } from './root.ts';
 
 /**
  * The directories that keys imply: created when a file is written below them, removed with their last file.
@@ -33,6 +35,7 @@ const maxAttempts = 1000;
 export function localDirectories(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
+  mode = publishedModes.directory,
 ): LocalDirectories {
   const kept = new Set<Key>();
 
@@ -76,7 +79,7 @@ export function localDirectories(
   /** Makes the directory, and those above it, unless it can be opened. */
   function create(directory: Key | ''): void {
     if (isThere(directory)) return;
-    if (directory === '') makeRoot(storage, handles.absolute(''));
+    if (directory === '') makeRoot(storage, handles.absolute(''), mode);
     else {
       create(parentOf(directory));
       makeOne(directory);
@@ -100,7 +103,8 @@ export function localDirectories(
 
   function makeOne(directory: Key): void {
     try {
-      mkdirSync(handles.at(directory), { mode: publishedDirectoryMode });
+      mkdirSync(handles.at(directory), { mode });
+      applyMode(handles.of(directory), mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process removed the parent meanwhile, `withParent` makes both again.

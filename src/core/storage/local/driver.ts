@@ -4,6 +4,7 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import type { WaybillError } from '../../errors.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
+import { publishedModes, type Modes } from '../modes.ts';
 import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import { copyToFile } from './copy.ts';
 import { localDirectories } from './directories.ts';
@@ -27,7 +28,8 @@ const label = 'local storage';
  * creates it; if that is seen to be impossible, opening throws what the write would throw (see `makeRoot`).
  * With `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be
  * looked at and `storage_permanent` if it is not a directory. The rights to create the root are not looked at
- * if `readOnly`, unless that is because of a `dryRun`.
+ * if `readOnly`, unless that is because of a `dryRun`. Files and directories are made with `modes`, whatever
+ * the umask.
  *
  * Symbolic links below the root are never followed when writing or removing; a link is an entry of its own.
  * Calls throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
@@ -38,11 +40,12 @@ const label = 'local storage';
  */
 export async function localStorage(
   root: string,
-  options: { readOnly?: boolean; mustExist?: boolean; dryRun?: boolean } = {},
+  options: { readOnly?: boolean; mustExist?: boolean; dryRun?: boolean; modes?: Modes } = {},
 ): Promise<Storage> {
   const base = realOrResolved(root);
   if (options.mustExist === true) requireDirectory({ label }, root);
   else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
+  const { modes = publishedModes } = options;
   const handles = new DirectoryHandles(base);
   const at = (key: Key): string => handles.at(key);
   const fail = (key: string, error: unknown): WaybillError => localFailure(storage, key, error);
@@ -201,7 +204,7 @@ export async function localStorage(
       handles.close();
     },
   };
-  const directories = localDirectories(storage, handles);
+  const directories = localDirectories(storage, handles, modes.directory);
   const names = localNames(storage, handles, directories);
   const keeper = localKeeper(storage, handles, directories, (directory) => names.changedIn(directory));
   const links = localLinks(storage, handles, directories, (directory) => names.changedIn(directory));
@@ -214,7 +217,7 @@ export async function localStorage(
   }
 
   function create(key: Key): () => number {
-    return () => handles.near(key, (file) => createFile(file, 0o644));
+    return () => handles.near(key, (file) => createFile(file, modes.file));
   }
 
   function requireWritable(key: Key): void {

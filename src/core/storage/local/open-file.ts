@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, statfsSync, unlinkSync, type Stats } from 'node:fs';
 import { WaybillError } from '../../errors.ts';
 import type { FileIdentity, Storage } from '../storage.ts';
+import { applyMode } from './apply-mode.ts';
 import { errnoOf } from './errors.ts';
 
 /** Opening a named pipe for reading would otherwise block the thread until another process writes to it. */
@@ -44,10 +45,21 @@ export function openToRead(
 }
 
 /**
- * Creates a file and returns its descriptor. A file or link that an earlier attempt, or another user, has put
- * there is removed first, so that nothing is written through it.
+ * Creates a file with this mode, whatever the umask, and returns its descriptor. A file or link that an
+ * earlier attempt, or another user, has put there is removed first, so that nothing is written through it.
  */
 export function createFile(file: string, mode: number): number {
+  const opened = openNew(file, mode);
+  try {
+    applyMode(opened, mode);
+    return opened;
+  } catch (error) {
+    closeSync(opened);
+    throw error;
+  }
+}
+
+function openNew(file: string, mode: number): number {
   try {
     return openSync(file, createFlags, mode);
   } catch (error) {

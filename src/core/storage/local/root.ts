@@ -12,6 +12,7 @@ import {
 import path from 'node:path';
 import { WaybillError, type ErrorCode } from '../../errors.ts';
 import type { Storage } from '../storage.ts';
+import { applyMode } from './apply-mode.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';
 
 /*
@@ -26,9 +27,6 @@ const kernelViews = new Map([
   [0x62656572, 'sysfs'],
 ]);
 const mostAttempts = 5;
-
-/** Of directories that are made, less what the umask takes away: others never get the right to write. */
-export const publishedDirectoryMode = 0o775;
 
 /** The root with its links resolved, as far as it exists; else made absolute. */
 export function realOrResolved(root: string): string {
@@ -80,15 +78,16 @@ export function requireMakeableRoot(
 }
 
 /**
- * Makes the root, an absolute path, and the directories above it, each with `mode`. Throws
+ * Makes the root, an absolute path, and the directories above it, each with `mode` whatever the umask. Throws
  * `storage_permanent` if a file or a dangling link is in the way, `storage_denied` or the code of the
  * system's error if a directory cannot be made; the message names the first component at fault.
  */
-export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode = publishedDirectoryMode): void {
+export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
   let attempt = 1;
   for (let missing = firstMissing(storage, root); missing !== null; missing = firstMissing(storage, root))
     try {
       mkdirSync(missing, { mode });
+      applyMode(missing, mode);
     } catch (error) {
       // Another process may have made it, or removed the one above it, meanwhile.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';

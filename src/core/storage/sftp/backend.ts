@@ -2,16 +2,17 @@ import { posix } from 'node:path';
 import type { Kinds, Settings } from '../../settings/declare.ts';
 import { resolvePath, type PathBase } from '../../settings/values.ts';
 import type { Place, StorageBackend } from '../backend.ts';
+import { modeSettings, resolveModes, type ModesDocument } from '../modes.ts';
 import { describeSftp, type SftpDocument, type SftpLocation } from './location.ts';
 
-export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation> = {
+export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation, SftpDocument & ModesDocument> = {
   name: 'sftp',
   summary: 'A directory of an SSH server, over SFTP.',
   settings,
-  destinationSettings: () => ({}),
+  destinationSettings: modeSettings,
   setTogether: [],
   resolve: resolveSftp,
-  resolveDestination: resolveSftp,
+  resolveDestination: (document, base) => ({ ...resolveSftp(document, base), modes: resolveModes(document) }),
   secrets: ({ sshKeyPassphraseEnv }) => (sshKeyPassphraseEnv === null ? [] : [sshKeyPassphraseEnv]),
   describe: describeSftp,
   place: placeOf,

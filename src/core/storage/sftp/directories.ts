@@ -1,5 +1,6 @@
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
+import { applyDirectoryMode } from './apply-mode.ts';
 import { cannotMake, ConnectionLost, isAbsent, mayBeTaken } from './errors.ts';
 import { makeRoot } from './root-directory.ts';
 import type { SftpRoot } from './root.ts';
@@ -83,7 +84,8 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
     await create(parentOf(directory));
     for (let attempt = 1; ; attempt += 1)
       try {
-        await ask((sftp, done) => sftp.mkdir(at(directory), { mode: 0o755 }, done));
+        await ask((sftp, done) => sftp.mkdir(at(directory), { mode: root.modes.directory }, done));
+        await applyDirectoryMode(root, at(directory));
         return;
       } catch (error) {
         if (error instanceof ConnectionLost) throw error;

@@ -6,6 +6,7 @@ import type { Log } from '../../log.ts';
 import { distrusted, maxDepth } from '../untrusted.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
+import { privateModes } from '../modes.ts';
 import { scratchBeside } from '../scratch-key.ts';
 import { sftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
@@ -57,11 +58,12 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
   const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs } = options;
   const { clock, log, secrets } = options;
   const label = describeSftp(location);
+  const { modes = privateModes } = location;
   const session = {
     ...{ location, label, secrets, log, clock, remember: !dryRun },
     ...(answerWithinMs === undefined ? {} : { answerWithinMs }),
   };
-  const root = await openRoot(label, location.path, () => openSession(session));
+  const root = await openRoot(label, location.path, () => openSession(session), modes);
   try {
     if (mustExist) await requireDirectory(root);
     else await requireMakeableRoot(root);
@@ -75,7 +77,11 @@ export async function sftpStorage(location: SftpLocation, options: SftpStorageOp
     connect: ({ hostKey }, signal) =>
       openSession({ ...session, remember: false, expectedHostKey: hostKey, signal }),
   });
-  const connections = async (): Promise<Connections> => ({ first: await root.connected(), further });
+  const connections = async (): Promise<Connections> => ({
+    first: await root.connected(),
+    further,
+    fileMode: modes.file,
+  });
   const directories = sftpDirectories(root);
   const names = sftpNames(root, directories, { readOnly });
   const hardLink = sftpHardLinks(root, directories);

@@ -1,10 +1,11 @@
+import { applyMode } from './apply-mode.ts';
 import { WaybillError } from '../../errors.ts';
 import type { Key } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';
 import type { HardLink } from './hard-links.ts';
 import { typeOf, type SftpRoot } from './root.ts';
-import { closeFile, requireSize, sizeOf, syncFile } from './transfer.ts';
+import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
 /** Whoever may change a file that has two names changes both. */
 const writableByOthers = 0o022;
@@ -44,7 +45,7 @@ export function sftpDuplicator(
     const source = await session.ask<Buffer>((sftp, done) => sftp.open(root.at(from), 'r', done));
     try {
       const target = await session.ask<Buffer>((sftp, done) =>
-        sftp.open(root.at(to), 'w', { mode: 0o644 }, done),
+        sftp.open(root.at(to), 'w', { mode: root.modes.file }, done),
       );
       try {
         for (let at = 0; at < size; at += bytesPerRequest) {
@@ -52,7 +53,9 @@ export function sftpDuplicator(
           await session.ask((sftp, done) => sftp.ext_copy_data(source, at, length, target, at, done));
         }
         await syncFile(session, target);
-        requireSize((await sizeOf(session, target)).size, size);
+        const stored = await statOf(session, target);
+        requireSize(stored.size, size);
+        await applyMode(session, root.at(to), stored, root.modes.file);
       } finally {
         await closeFile(session, target).catch(unlessLost);
       }

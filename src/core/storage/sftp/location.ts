@@ -1,3 +1,4 @@
+import type { Modes } from '../modes.ts';
 /** A directory of an SFTP server, as the configuration file has it. */
 export interface SftpDocument {
   backend: 'sftp';
@@ -24,6 +25,8 @@ export interface SftpLocation {
   /** On the server; a relative one begins at the login directory. */
   path: string;
   sshKeyFile: string | null;
+  /** Of what is made; only destinations have them, else nobody but the user gets a right. */
+  modes?: Modes;
   /** Variable that holds the passphrase of the key; null if it has none. */
   sshKeyPassphraseEnv: string | null;
   /** Path of the agent's socket; null: `SSH_AUTH_SOCK`, if it is set. */

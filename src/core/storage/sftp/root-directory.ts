@@ -1,3 +1,4 @@
+import { applyDirectoryMode } from './apply-mode.ts';
 import path from 'node:path';
 import type { Stats } from 'ssh2';
 import { WaybillError } from '../../errors.ts';
@@ -31,7 +32,8 @@ export async function makeRoot(root: SftpRoot): Promise<void> {
   for (let missing = await firstMissing(root); missing !== null; missing = await firstMissing(root)) {
     const here = missing;
     try {
-      await root.ask((sftp, done) => sftp.mkdir(here, { mode: 0o755 }, done));
+      await root.ask((sftp, done) => sftp.mkdir(here, { mode: root.modes.directory }, done));
+      await applyDirectoryMode(root, here);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
       // Another process may have made it meanwhile.

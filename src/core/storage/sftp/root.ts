@@ -2,6 +2,7 @@ import path from 'node:path';
 import type { FileEntryWithStats, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../errors.ts';
 import { joinKey, type Key } from '../key.ts';
+import { publishedModes, type Modes } from '../modes.ts';
 import { isAbsent } from './errors.ts';
 import { readDirectory } from './read-directory.ts';
 import type { SftpSession } from './session.ts';
@@ -15,6 +16,8 @@ export interface SftpRoot {
   readonly label: string;
   /** Absolute, on the server. */
   readonly path: string;
+  /** Of the files and directories that are made. */
+  readonly modes: Modes;
   /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
   /** The absolute path of a key on the server. */
@@ -40,6 +43,7 @@ export async function openRoot(
   label: string,
   directory: string,
   connect: () => Promise<SftpSession>,
+  modes = publishedModes,
 ): Promise<SftpRoot> {
   const first = await connect();
   const rootPath = path.posix.resolve(first.home, directory);
@@ -54,6 +58,7 @@ export async function openRoot(
   return {
     label,
     path: rootPath,
+    modes,
     replaces: first.replaces,
     at,
     connected,

@@ -1,6 +1,7 @@
 import type { Stats } from 'ssh2';
 import { finishDigest, startDigest, type Digest } from '../../digest.ts';
 import { WaybillError } from '../../errors.ts';
+import { applyMode } from './apply-mode.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
 import type { Key } from '../key.ts';
@@ -19,6 +20,8 @@ const chunksAhead = windowBytes / chunkBytes;
 export interface Connections {
   first: SftpSession;
   further: Pick<FurtherSessions, 'beside' | 'giveUp'>;
+  /** Of new files. */
+  fileMode: number;
 }
 
 /**
@@ -31,7 +34,7 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
   try {
     // Both at once: most files are small, and their first request is the last one.
     const [{ size }, first] = await Promise.all([
-      sizeOf(session, handle),
+      statOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
     ]);
     yield first;
@@ -77,18 +80,19 @@ export async function writeFile(
 ): Promise<Written> {
   options.signal?.throwIfAborted();
   if (body.size > chunkBytes) return writeLarge(connections, name, file, body, options);
-  const { first: session } = connections;
+  const { first: session, fileMode } = connections;
   const { bytes, ...read } = await collect(name, body, options);
-  const handle = await createFile(session, file);
+  const handle = await createFile(session, file, fileMode);
   // Sent without waiting for answers: servers process the requests for one file in order.
   const outcomes = await Promise.allSettled([
     read.size === 0 ? undefined : writeChunk({ session, handle }, 0, bytes),
     syncFile(session, handle),
-    sizeOf(session, handle),
+    statOf(session, handle),
     closeFile(session, handle),
   ]);
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
+  if (stored.status === 'fulfilled') await applyMode(session, file, stored.value, fileMode);
   // A server that did not may report a size from before the write, so it is asked again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
@@ -96,13 +100,13 @@ export async function writeFile(
 }
 
 async function writeLarge(
-  { first, further }: Connections,
+  { first, further, fileMode }: Connections,
   name: Key,
   file: string,
   body: Body,
   options: WriteOptions,
 ): Promise<Written> {
-  const handle = await createFile(first, file);
+  const handle = await createFile(first, file, fileMode);
   const lanes = spreadFile(
     { session: first, handle },
     // Without a sync, a server may do all the work when the file is closed, and not know of the others.
@@ -117,9 +121,10 @@ async function writeLarge(
     // Behind one address there may be several machines, and each has to hand on what it was sent. Only then
     // is the size that the first one reports that of the whole.
     await finishAll(await lanes.settle());
-    const [, stored] = await Promise.all([syncFile(first, handle), sizeOf(first, handle)]);
+    const [, stored] = await Promise.all([syncFile(first, handle), statOf(first, handle)]);
     requireSize(stored.size, read.size);
     await closeFile(first, handle);
+    await applyMode(first, file, stored, fileMode);
     return { ...read, version: null };
   } catch (error) {
     await closeAll([{ session: first, handle }, ...(await lanes.settle())]);
@@ -167,8 +172,8 @@ async function writePieces(
   return { size, digest: finishDigest(hash) };
 }
 
-function createFile(session: SftpSession, file: string): Promise<Buffer> {
-  return session.ask((sftp, done) => sftp.open(file, 'w', { mode: 0o644 }, done));
+function createFile(session: SftpSession, file: string, mode: number): Promise<Buffer> {
+  return session.ask((sftp, done) => sftp.open(file, 'w', { mode }, done));
 }
 
 function writeChunk({ session, handle }: Lane, at: number, bytes: Uint8Array): Promise<void> {
@@ -189,7 +194,7 @@ async function readChunk(session: SftpSession, handle: Buffer, at: number, lengt
 }
 
 /** Rejects as `SftpSession.ask` does. */
-export function sizeOf(session: SftpSession, handle: Buffer): Promise<{ size: number }> {
+export function statOf(session: SftpSession, handle: Buffer): Promise<Stats> {
   return session.ask((sftp, done) => sftp.fstat(handle, done));
 }
 

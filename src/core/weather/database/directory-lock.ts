@@ -27,7 +27,7 @@ export async function lockDirectory(directory: string): Promise<() => Promise<vo
 
 async function created(file: string): Promise<boolean> {
   try {
-    const handle = await open(file, 'wx');
+    const handle = await open(file, 'wx', 0o600);
     await handle.writeFile(String(process.pid));
     await handle.close();
     return true;

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   linkSync,
   mkdirSync,
   readdirSync,
@@ -98,20 +99,30 @@ t.test('500 directories are used with few descriptors, and closing leaves none',
   t.equal(open(), 0);
 });
 
-t.test('directories are not writable by all, whatever the umask', async (t) => {
-  const root = path.join(t.testdir(), 'made');
-  const umask = process.umask(0);
-  t.teardown(() => process.umask(umask));
+for (const umask of [0o000, 0o077])
+  t.test(`files and directories get their modes with umask ${umask.toString(8)}`, async (t) => {
+    const root = path.join(t.testdir(), 'above', 'made');
+    const before = process.umask(umask);
+    t.teardown(() => process.umask(before));
+    const modeOf = (name: string): string => (statSync(path.join(root, name)).mode & 0o7777).toString(8);
+    const storage = await localStorage(root);
+    await storage.write(key('a/b/small'), bytesBody('c'), { mode: 'replace' });
+    await storage.write(key('a/large'), bytesBody('x'.repeat(100_000)), { mode: 'scratch' });
+    await storage.write(key('lock'), bytesBody(''), { mode: 'create' });
+    t.same(['..', '', 'a', 'a/b'].map(modeOf), ['755', '755', '755', '755']);
+    t.same(['a/b/small', 'a/large', 'lock'].map(modeOf), ['644', '644', '644']);
+    await storage.close();
+    const other = await localStorage(root, { modes: { file: 0o640, directory: 0o750 } });
+    await other.write(key('other/file'), bytesBody('e'), { mode: 'replace' });
+    t.same(['other', 'other/file'].map(modeOf), ['750', '640']);
+    await other.close();
+  });
+
+t.test('a new directory keeps the group of the one above, as setgid says', async (t) => {
+  const root = t.testdir();
+  chmodSync(root, 0o2755);
   const storage = await localStorage(root);
-  await storage.write(key('a/b/c'), bytesBody('c'), { mode: 'replace' });
-  for (const [name, mode] of [
-    ['', 0o775],
-    ['a', 0o775],
-    ['a/b', 0o775],
-    ['a/b/c', 0o644],
-  ] as const)
-    t.equal(statSync(path.join(root, name)).mode & 0o7777, mode, name);
-  process.umask(0o022);
-  await storage.write(key('d/e'), bytesBody('e'), { mode: 'replace' });
-  t.equal(statSync(path.join(root, 'd')).mode & 0o7777, 0o755);
+  await storage.write(key('a/b'), bytesBody('b'), { mode: 'replace' });
+  t.equal(statSync(path.join(root, 'a')).mode & 0o7777, 0o2755);
+  await storage.close();
 });

@@ -59,11 +59,12 @@ export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
 async function createDatabase(directory: string): Promise<void> {
   const parent = dirname(directory);
   const begun = `.${basename(directory)}.new-`;
-  await mkdir(parent, { recursive: true });
+  await mkdir(parent, { recursive: true, mode: 0o700 });
   for (const name of await readdir(parent))
     if (name.startsWith(begun)) await rm(join(parent, name), { recursive: true, force: true });
   const { newDatabase } = await import('./new-database.ts');
   const made = join(parent, `${begun}${process.pid}`);
+  await mkdir(made, { mode: 0o700 });
   const client = await newDatabase(made);
   await client.close();
   // An empty directory may have been made for it.

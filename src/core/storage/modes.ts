@@ -1,0 +1,40 @@
+import type { Kinds, Settings } from '../settings/declare.ts';
+
+/** The modes of what a storage makes, as numbers such as `0o644`. */
+export interface Modes {
+  file: number;
+  directory: number;
+}
+
+/** What readers need. */
+export const publishedModes: Modes = { file: 0o644, directory: 0o755 };
+
+/** What no other user needs: staging that hosts share. Nothing is written to a source. */
+export const privateModes: Modes = { file: 0o600, directory: 0o700 };
+
+export interface ModesDocument {
+  file_mode: string | number;
+  directory_mode: string | number;
+}
+
+/** Settings of destinations on storages that have modes. */
+export function modeSettings({ mode }: Kinds): Settings {
+  return {
+    file_mode: mode({ owner: [6, 7] })
+      .default(644)
+      .description(
+        'Mode of published files, whatever the umask. Files that others may write to would be refused at the next start, so the last digit is 0, 1, 4 or 5.',
+      )
+      .example(640),
+    directory_mode: mode({ owner: [7] })
+      .default(755)
+      .description(
+        'Mode of the directories that are made for published files, the root included, whatever the umask.',
+      )
+      .example(750),
+  };
+}
+
+export function resolveModes({ file_mode, directory_mode }: ModesDocument): Modes {
+  return { file: parseInt(String(file_mode), 8), directory: parseInt(String(directory_mode), 8) };
+}
