@@ -133,7 +133,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   t.match(planned, { status: 0, stdout: /web\n.*target=n +publish_new +2 changes/ });
   t.notOk(existsSync(path.join(place, 'web')));
 
-  const pushed = run(['push', 'site', '-p', 'site', '--name', 'n']);
+  const pushed = run(['push', 'site', '-p', 'site', '--name', 'n', '--no-git']);
   t.match(pushed, {
     status: 0,
     stdout: /^succeeded {2}(site\.\S+) .*\n {2}\+ web {2}target=n {2}publish_new {2}2 files/,
@@ -158,7 +158,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
     run: { revision: { message: 'Fix <b>it</b>', commit: null, branch: null, author: null } },
   });
 
-  const failed = run(['push', 'site', '-p', 'blocked', '--name', 'n']);
+  const failed = run(['push', 'site', '-p', 'blocked', '--name', 'n', '--no-git']);
   t.match(failed, { status: 1, stdout: /^failed .*\n {2}✗ web .*\n +unmanaged_content/ });
 
   t.match(run(['push', 'site', '-p', 'site'], 'wrong'), {
@@ -266,7 +266,7 @@ t.test('installed from its package, with no clone: one command publishes a direc
   const installed = path.join(clean, 'node_modules', 'waybill');
   const { url } = await startDaemon(t, place, { TOKEN_CI: token });
   const bin = path.join(clean, 'node_modules/.bin/waybill');
-  const push = ['push', './site', '--to', url, '--pipeline', 'site', '--name', 'n'];
+  const push = ['push', './site', '--to', url, '--pipeline', 'site', '--name', 'n', '--no-git'];
   t.match(await ended(bin, push, { cwd: clean, env: { WAYBILL_TOKEN: token } }), { status: 0 });
   t.equal(readFileSync(path.join(place, 'web/n/index.html'), 'utf8'), '<p>');
 
