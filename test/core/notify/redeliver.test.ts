@@ -202,7 +202,9 @@ t.test('an event that waited for a notifier which is configured no more is undel
   const outbox: Outbox = { outlives: true, open: (take) => left.forEach(take), keep: () => undefined };
   const opened = open({ outbox });
   close(t, opened);
-  t.match(await opened.notifier.undelivered('removed'), [{ event, tries: 0, reason: /no longer configured/ }]);
+  t.match(await opened.notifier.undelivered('removed'), [
+    { event, tries: 0, reason: /no longer configured/ },
+  ]);
   t.equal(isEnded, true);
 });
 
