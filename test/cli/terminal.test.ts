@@ -112,7 +112,7 @@ async function overALine(t: Test): Promise<{ place: string; line: CuttingProxy; 
   const { port } = await startDaemon(t, place, { TOKEN_CI: token });
   const line = await startCuttingProxy(t, port);
   line.slowTo(size);
-  return { place, line, push: `push site --to http://127.0.0.1:${line.port} -p site --name n` };
+  return { place, line, push: `push site --to http://127.0.0.1:${line.port} -p site --name n --no-git` };
 }
 
 for (const resumable of ['never', 'always --chunk-size 256KiB'])
