@@ -9,9 +9,10 @@ import t from 'tap';
 import { freePort } from '../services/free-port.ts';
 import { inConfiguration } from './mistakes/in-configuration.ts';
 import { inEnvironment } from './mistakes/in-environment.ts';
+import { inPublishing } from './mistakes/in-publishing.ts';
 import { inStorage } from './mistakes/in-storage.ts';
 import type { Mistake } from './mistakes/mistake.ts';
-import { document, errorDocument, program, programForAll, type Ended } from './process.ts';
+import { document, errorDocument, fingerprint, program, programForAll, type Ended } from './process.ts';
 
 /**
  * The mistakes that people make, in the configuration and around it, each made for real and told as it is
@@ -29,13 +30,18 @@ await new Promise<void>((resolve) => void pages.listen(0, '127.0.0.1', resolve))
 t.teardown(() => pages.close());
 const port = (pages.address() as AddressInfo).port;
 const servers = { pages: port, taken: port, closed: await freePort() };
-const mistakes = [...inConfiguration, ...inStorage(servers), ...inEnvironment(servers)];
+const mistakes = [
+  ...inConfiguration,
+  ...inStorage(servers),
+  ...inEnvironment(servers),
+  ...inPublishing(servers),
+];
 
 const forAll = programForAll(t);
 const told = new Map<string, string>();
 
-t.test('there are more than sixty of them', async (t) => {
-  t.ok(mistakes.length >= 60, String(mistakes.length));
+t.test('there are more than a hundred of them', async (t) => {
+  t.ok(mistakes.length >= 100, String(mistakes.length));
   t.equal(new Set(mistakes.map(({ name }) => name)).size, mistakes.length);
 });
 
@@ -85,6 +91,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
       writeFileSync(path.join(place, name), content);
     }
     prepare?.(place);
+    const before = mistake.writesNothing === true ? fingerprint(place) : null;
     const isOther = unprivileged === true && process.getuid?.() === 0;
     if (isOther) chownSync(place, 65_534, 65_534);
     const child = spawn(process.execPath, [isOther ? forAll : program, ...args], {
@@ -98,6 +105,7 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
       text(child.stderr),
       new Promise<number | null>((resolve) => child.once('close', resolve)),
     ]);
+    if (before !== null) t.same(fingerprint(place), before, `${mistake.name}: nothing is written`);
     return { status, stdout: normal(stdout, place), stderr: normal(stderr, place) };
   } finally {
     chmodSync(place, 0o755);
@@ -107,12 +115,16 @@ async function waybill(mistake: Mistake, args: string[]): Promise<Ended> {
 
 /** Without what is another one in every run. */
 function normal(written: string, place: string): string {
-  return withoutPorts(written)
-    .replaceAll(place, 'PLACE')
-    .replaceAll(path.basename(place), 'PLACE')
-    .replace(/^.*; trying again in .*\n/gm, '')
-    .replace(/(, failed \d+(?:, invalid \d+)?) in .*? s\b/g, '$1 in TIME')
-    .replace(/\d{4}[-/]\d\d[-/]\d\d[T ][\d:.]+Z?/g, 'WHEN');
+  return (
+    withoutPorts(written)
+      .replaceAll(place, 'PLACE')
+      .replaceAll(path.basename(place), 'PLACE')
+      .replace(/^.*; trying again in .*\n/gm, '')
+      .replace(/ in [\d.]+ s(?=\b)/g, ' in TIME')
+      // The id of a destination of `publish` follows from its place.
+      .replace(/\b(local|sftp|s3)-[0-9a-f]{8}\b/g, '$1-ID')
+      .replace(/\d{4}[-/]\d\d[-/]\d\d[T ][\d:.]+Z?/g, 'WHEN')
+  );
 }
 
 function withoutPorts(text: string): string {

@@ -142,7 +142,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   t.equal(readFileSync(path.join(place, 'web/n/sub/a'), 'utf8'), 'A');
   const id = /site\.\S+/.exec(pushed.stdout)?.[0] ?? '';
 
-  const args = ['push', 'site', '-p', 'site', '--name', 'n', '--format', 'json'];
+  const args = ['push', 'site', '-p', 'site', '--name', 'n', '--no-git', '--format', 'json'];
   const again = waybill([...args, '--token-file', 'token', '--to', url], { cwd: place });
   t.match(document(t, again), { kind: 'push', run_id: id, is_replayed: true, run: { status: 'succeeded' } });
   const anew = document(t, run([...args, '--again', '--no-wait'])) as { run_id: string; run: null };
@@ -193,7 +193,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
   });
   t.match(
     run(['runs', 'list', '-p', 'site', '--limit', '1']).stdout,
-    new RegExp(`^[\\d-]+ [\\d:]+ \\S+ +succeeded +${anew.run_id} +web skip_same\\n$`),
+    new RegExp(`^[\\d-]+ [\\d:]+ \\S+ +succeeded +${notedId} +web publish_new\\n$`),
   );
   t.match(document(t, run(['runs', 'show', id, '--format', 'json'])), {
     kind: 'run-record',

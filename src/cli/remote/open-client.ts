@@ -23,11 +23,15 @@ export async function openClient(
     throw new WaybillError('secrets_invalid', 'there is no token for the daemon', {
       hint: 'set WAYBILL_TOKEN, or name a file that holds it with --token-file',
     });
+  let noted = '';
   return connect({
     url: flags.to,
     signal,
     ...(token === undefined ? {} : { token }),
     onRetry(failure, pauseMs) {
+      // A server that stays down is reported once.
+      if (failure.message === noted) return;
+      noted = failure.message;
       beforeNote();
       output.note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
     },

@@ -20,9 +20,15 @@ const certificate =
 const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
 
 /** Converts the error of a connection to a `WaybillError`. Pure. */
-export function connectionFailure(thrown: unknown, { origin }: URL): WaybillError {
+export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const { code, message } = asSystemError(thrown);
+  // OpenSSL reads the first bytes of another protocol as the version of a record.
+  if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
+    return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
+      hint: `use http://${host}`,
+      cause: thrown,
+    });
   if (certificate.test(code))
     return new WaybillError('tls_failed', `no secure connection to ${origin}: ${message}`, {
       hint: 'check the URL; for a certificate of your own, name its authority in NODE_EXTRA_CA_CERTS',

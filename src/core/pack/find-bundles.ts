@@ -80,7 +80,7 @@ const fixTheDirectory =
 
 function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {
   if (files.length === 0 && findings.length === 0)
-    return [finding('error', 'no_files', 'has no files to publish', { file: '.' })];
+    return [finding('error', 'no_files', 'has no files to publish, or all are excluded', { file: '.' })];
   if (files.length <= maxListedFiles) return [];
   const message = `has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];

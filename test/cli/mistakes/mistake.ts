@@ -14,6 +14,8 @@ export interface Mistake {
   unprivileged?: true;
   /** A command without `--format`: what it logs is all there is. */
   textOnly?: true;
+  /** No file of the place is made, changed or removed. */
+  writesNothing?: boolean;
   /** What every telling of it has to name, text and JSON: where it is, and what to do. */
   place: string;
   remedy: string;

@@ -30,6 +30,9 @@ export function parseDestination(text: string, defaults: DestinationDefaults): D
   const remote = /^([^/\s]+@[^/:\s]+):(.*)$/.exec(text);
   if (remote !== null)
     throw notUnderstood(text, `write sftp://${remote[1] ?? ''}/${(remote[2] ?? '').replace(/^\//, '')}`);
+  // `web1:/srv/www`, `web1::module` and `sftp:/srv/www`, which other programs take for other machines.
+  if (/^[^/]*:/.test(text))
+    throw notUnderstood(text, 'it begins like an address; write ./ before the name of a directory');
   return named('local', { path: path.resolve(defaults.workingDirectory, text) });
 }
 

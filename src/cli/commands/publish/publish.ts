@@ -7,7 +7,6 @@ import { currentUserName } from '../../../core/accounts.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/errors.ts';
-import type { RunResult } from '../../../core/publish/results/result.ts';
 import { allSucceeded } from '../../../core/publish/results/summary.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural } from '../../output.ts';
@@ -18,6 +17,7 @@ import { printRun } from '../run/run-text.ts';
 import { runAll } from '../run/run.ts';
 import { configurationText, type PublishSettings } from './configuration.ts';
 import { parseDestination, type DestinationSettings } from './destination.ts';
+import { withOptionHints, withoutSelection } from './result-text.ts';
 
 export interface PublishOptions extends CommonOptions {
   pipeline?: string;
@@ -54,15 +54,18 @@ export async function publish(
   const begunMs = systemClock.monotonic();
   return untilStopped(async (signal) => {
     const setUp = await prepare(loaded, {
-      ...{ output, verbose: options.verbose, signal, areDirectoriesNamed: true },
+      output,
+      verbose: options.verbose,
+      signal,
+      areDirectoriesNamed: true,
     });
-    const result = await runAll(
-      { chosen: everything(setUp.config), options, setUp },
-      {
-        ...{ dryRun: options.dryRun, force: options.force, allowRemovals: false },
-        ...(options.channel === undefined ? {} : { channel: options.channel }),
-      },
-    );
+    const { dryRun, force, channel } = options;
+    const request = {
+      ...{ dryRun, force, allowRemovals: false },
+      ...(channel === undefined ? {} : { channel }),
+    };
+    const chosen = everything(setUp.config);
+    const result = withOptionHints(await runAll({ chosen, options, setUp }, request));
     if (output.isJson) output.json('run', result);
     else {
       const tookMs = systemClock.monotonic() - begunMs;
@@ -77,18 +80,6 @@ export async function publish(
     if (!allSucceeded(result.pipelines)) return 1;
     return isHeldBack ? heldBackExitCode : 0;
   });
-}
-
-/** A directory is one bundle: which of several was selected is no question. */
-function withoutSelection(result: RunResult): RunResult {
-  const pipelines = result.pipelines.map((pipeline) => ({
-    ...pipeline,
-    destinations: pipeline.destinations.map((destination) => ({
-      ...destination,
-      warnings: destination.warnings.filter(({ code }) => code !== 'fixed_bundle_selected'),
-    })),
-  }));
-  return { ...result, pipelines };
 }
 
 /** Reports an invalid value of the in-memory configuration by the option that set it. */
@@ -172,6 +163,15 @@ function refuseOverlaps(
       });
     if (settings['backend'] !== 'local') return;
     const target = realPath(String(settings['path']));
+    const other = destinations.findIndex(
+      (each, at) => at < index && each.settings['backend'] === 'local' && areNested(target, each),
+    );
+    if (other >= 0)
+      throw new WaybillError(
+        'usage',
+        `the destinations "${texts[other] ?? ''}" and "${text}" lie inside one another`,
+        { hint: 'name destinations that lie apart' },
+      );
     if (isWithin(target, source) || isWithin(source, target))
       throw new WaybillError(
         'usage',
@@ -188,6 +188,11 @@ function realPath(target: string): string {
   if (existsSync(target)) return realpathSync(target);
   const parent = path.dirname(target);
   return parent === target ? target : path.join(realPath(parent), path.basename(target));
+}
+
+function areNested(target: string, { settings }: DestinationSettings): boolean {
+  const other = realPath(String(settings['path']));
+  return isWithin(target, other) || isWithin(other, target);
 }
 
 function isWithin(inner: string, outer: string): boolean {

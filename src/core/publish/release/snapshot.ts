@@ -19,7 +19,7 @@ export interface Snapshot {
   channel: string | null;
   /** The release that the pointer of the channel, or the current one, points at. */
   pointer: ReleaseId | null;
-  /** The release that readers see: `pointer`, or the current release if the channel has none; null for none. */
+  /** The release that readers see: `pointer`, or the current release if the channel has none. */
   shown: ReleaseId | null;
   /** The state of `shown`, or the in-place state if there is no release. */
   stored: StoredState;
@@ -34,8 +34,8 @@ export function isInPlace({ shown, base }: Snapshot): boolean {
 
 /**
  * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
- * `unmanaged_content` if the pointer is foreign, `state_conflict` if the in-place catalog cannot be adopted or
- * the ledger is malformed, or the storage's error.
+ * `unmanaged_content` if the pointer is foreign, and `state_conflict` if the in-place catalog cannot be
+ * adopted or the ledger is malformed.
  */
 export async function readSnapshot(
   storage: Storage,

@@ -19,8 +19,8 @@ export interface RootSnapshot {
   /** null if there is none. */
   catalog: Catalog | null;
   /**
-   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a file
-   * of the index is missing or changed.
+   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a
+   * file of the index is missing or changed.
    */
   listed: readonly ListedBundle[] | null;
   /** Why there cannot be an index; null if there can. */
