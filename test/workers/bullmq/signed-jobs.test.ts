@@ -50,7 +50,7 @@ async function open(t: Test, prefix: string, keys: readonly string[]): Promise<H
   return { queue, published, start: () => queue.start(process) };
 }
 
-async function submit({ queue }: Host, runId: string, bundlePath = runId): Promise<void> {
+async function submit({ queue }: Pick<Host, 'queue'>, runId: string, bundlePath = runId): Promise<void> {
   const admission = await queue.reserve({ pipelineId: 'maps' });
   await admission.accept({ runId, pipelineId: 'maps', staged: '/staged', bundlePath }, digestOf('{}'));
 }
@@ -111,6 +111,21 @@ t.test('security finding 10: a run that has ended is not run again, whatever Red
     }
     t.match(await host.queue.find('maps.1'), { status: 'succeeded' });
     t.same(host.published, ['maps.1']);
+  }
+});
+
+t.test('a record that another program replaced is left out, and the others are listed', async (t) => {
+  const prefix = 'records';
+  const { queue } = await open(t, prefix, []);
+  for (const id of ['maps.1', 'maps.2', 'maps.3']) await submit({ queue }, id);
+  const listed = async (): Promise<string[]> =>
+    (await queue.list(['maps'], { limit: 10 })).runs.map((run) => run.run_id);
+  t.same(await listed(), ['maps.3', 'maps.2', 'maps.1']);
+  for (const text of ['nonsense', '[]', '{}', 'null', '']) {
+    await redis.hset(`${prefix}:run:maps.2`, 'record', text);
+    t.same(await listed(), ['maps.3', 'maps.1'], text);
+    t.equal(await queue.find('maps.2'), undefined, text);
+    t.match(await queue.overview(['maps']), [{ waiting: 3 }], text);
   }
 });
 

@@ -100,7 +100,12 @@ function pairsOf(answer: readonly (string | number)[]): { number: number; record
   );
 }
 
-// Only the store writes these values.
+/** null if the run has expired, or if another program put something that is not a record in its place. */
 function optionalRecord(text: string): RunRecord | null {
-  return text === '' ? null : recordOf(text);
+  if (text === '') return null;
+  try {
+    return recordOf(text);
+  } catch {
+    return null;
+  }
 }
