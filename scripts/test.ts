@@ -65,6 +65,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 
 const env = {
   WAYBILL_TEST_SEED: String(seed),
+  // One case of each stratum runs in any case. CI spends time on more of them.
+  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isCi ? '20' : '4'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
   // The user chose this version of Node.js. The warning of the SDK does not belong in the output of a test.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
