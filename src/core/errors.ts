@@ -1,11 +1,9 @@
 import type { Finding } from './finding.ts';
 
 /**
- * The closed list of everything that can go wrong.
- *
- * Each code has one meaning, one answer to "does trying again help?" and one sentence of documentation
- * (`docs/errors.md` is held against this table by a test). The API maps codes to HTTP statuses and the CLI to
- * exit codes, each by an exhaustive `Record<ErrorCode, number>` of its own: nothing here knows either.
+ * The closed list of error codes. Each code has one meaning, says whether a retry may help, and has one
+ * sentence of documentation (`docs/errors.md` is generated from it). The API maps codes to HTTP statuses and
+ * the CLI to exit codes, each by an exhaustive `Record<ErrorCode, number>`.
  */
 export const errorTable = {
   // set-up
@@ -16,16 +14,16 @@ export const errorTable = {
   config_unreadable: { retryable: false, about: 'The configuration file cannot be read.' },
   config_invalid: {
     retryable: false,
-    about: 'The configuration file was read and something in it is not right.',
+    about: 'A setting in the configuration file is invalid.',
   },
   package_missing: {
     retryable: false,
-    about: 'A setting needs a package that is installed by name, such as LMDB, and it is not installed.',
+    about: 'A setting needs an optional package, such as LMDB, that is not installed.',
   },
   secrets_invalid: {
     retryable: false,
     about:
-      'A secret is missing or empty, or the secrets directory is missing, unreadable or holds a bad file name.',
+      'A secret is missing or empty, or the secrets directory is missing, unreadable or has an invalid file name.',
   },
   unsafe_permissions: {
     retryable: false,
@@ -33,8 +31,7 @@ export const errorTable = {
   },
   reload_refused: {
     retryable: false,
-    about:
-      'The configuration was to be read again, and the file or a secret is not right. Everything stays as it was.',
+    about: 'Reload failed: the file or a secret is invalid. The current configuration stays active.',
   },
 
   // the console
@@ -50,13 +47,12 @@ export const errorTable = {
   // events
   unreachable: {
     retryable: true,
-    about:
-      'What the configuration names (a notifier, a collector of spans) cannot be reached, or not written to.',
+    about: 'A notifier or span collector of the configuration cannot be reached or written to.',
   },
   notifier_not_found: { retryable: false, about: 'No notifier of this id is configured.' },
   redelivery_running: {
     retryable: true,
-    about: 'The undelivered events of the notifier are being sent again already.',
+    about: 'The undelivered events of the notifier are already being sent again.',
   },
 
   // bundles
@@ -69,51 +65,54 @@ export const errorTable = {
   malformed_archive: { retryable: false, about: 'The upload is not a tar archive, or it is cut short.' },
   unsafe_archive_entry: {
     retryable: false,
-    about: 'The archive holds a link, a device, or a path that is unsafe or duplicate.',
+    about: 'The archive contains a link, a device, or an unsafe or duplicate path.',
   },
   upload_too_large: {
     retryable: false,
-    about: 'The archive or what it holds is larger than the source allows.',
+    about: 'The archive or its content is larger than the source allows.',
   },
-  too_many_files: { retryable: false, about: 'The archive holds more files than the source allows.' },
+  too_many_files: { retryable: false, about: 'The archive contains more files than the source allows.' },
   archive_bomb: { retryable: false, about: 'The archive expands far beyond its own size.' },
 
   files_missing: {
     retryable: false,
     about:
-      'A partial archive leaves out files that the daemon does not keep for the pipeline, or not any more.',
+      'A partial archive omits files that the daemon does not keep for the pipeline, or no longer keeps.',
   },
 
   // storage
-  storage_not_found: { retryable: false, about: 'The object, file or root directory is not there.' },
-  storage_exists: { retryable: false, about: 'An exclusive creation found the name taken.' },
+  storage_not_found: { retryable: false, about: 'The object, file or root directory does not exist.' },
+  storage_exists: {
+    retryable: false,
+    about: 'The name already exists, so it could not be created exclusively.',
+  },
   storage_conflict: {
     retryable: false,
-    about: 'A conditional write found another version than the one it expected.',
+    about: 'A conditional write found a version other than the expected one.',
   },
-  storage_denied: { retryable: false, about: 'The storage refused for lack of rights.' },
+  storage_denied: { retryable: false, about: 'The storage refused access.' },
   storage_full: { retryable: false, about: 'No space is left on the storage.' },
   storage_permanent: {
     retryable: false,
-    about: 'The storage failed in a way that trying again does not mend.',
+    about: 'The storage failed, and a retry does not help.',
   },
   storage_transient: {
     retryable: true,
-    about: 'The storage failed for now: a connection lost, a time-out, a busy server.',
+    about: 'The storage failed temporarily: a lost connection, a timeout, a busy server.',
   },
   body_mismatch: {
     retryable: false,
-    about: 'The bytes that were read are not of the size or digest that was planned.',
+    about: 'The size or digest of the bytes read differs from the plan.',
   },
 
   // publication
   unmanaged_content: {
     retryable: false,
-    about: 'The destination holds content that waybill does not manage, or a planned path is taken.',
+    about: 'The destination has content that waybill does not manage, or a planned path is occupied.',
   },
   state_conflict: {
     retryable: false,
-    about: 'The destination state is invalid, or of a newer version than this one.',
+    about: 'The state of the destination is invalid, or was written by a newer version of waybill.',
   },
   stale_bundle: {
     retryable: false,
@@ -121,11 +120,11 @@ export const errorTable = {
   },
   empty_plan: {
     retryable: false,
-    about: 'A replacement with no outputs would remove all that was published.',
+    about: 'A replacement without outputs would remove everything that was published.',
   },
   catalog_too_large: {
     retryable: false,
-    about: 'The catalog of a bundle path would be larger than what is read: too many outputs in one place.',
+    about: 'The catalog of a bundle path would exceed its maximum size: too many outputs in one place.',
   },
   not_owned: {
     retryable: false,
@@ -133,17 +132,17 @@ export const errorTable = {
   },
   not_published: {
     retryable: false,
-    about: 'There is no catalog at the bundle path that was named: nothing is published there.',
+    about: 'The bundle path has no catalog: nothing is published there.',
   },
   nested_managed_path: {
     retryable: false,
     about:
-      'A forced replacement would delete another bundle path that is managed, or what a catalog above records.',
+      'A forced replacement would delete another managed bundle path, or files that a catalog above it records.',
   },
   bucket_root_protected: {
     retryable: false,
     about:
-      'A forced replacement at the root of a bucket would empty it; that needs `allow_bucket_root: true`.',
+      'A forced replacement at the root of a bucket would empty it. It requires `allow_bucket_root: true`.',
   },
   too_many_removals: {
     retryable: false,
@@ -152,7 +151,7 @@ export const errorTable = {
   plan_invalid: {
     retryable: false,
     about:
-      'The file given with `--plan` is not a plan, was edited, or is of another version; nothing was begun.',
+      'The file given with `--plan` is not a plan, was edited, or has another version. Nothing was published.',
   },
   plan_stale: {
     retryable: false,
@@ -168,13 +167,13 @@ export const errorTable = {
   },
   commit_unknown: {
     retryable: true,
-    about: 'The result of the commit is unknown; nothing was deleted and the next run decides.',
+    about: 'The result of the commit is unknown. Nothing was deleted; the next run decides.',
   },
-  aborted: { retryable: true, about: 'The attempt was told to stop.' },
+  aborted: { retryable: true, about: 'The attempt was stopped.' },
   release_unusable: {
     retryable: false,
     about:
-      'The release is missing, damaged, unfinished or being removed, or there is none to go back to; readers have what they had.',
+      'The release is missing, damaged, unfinished or being removed, or there is no earlier one. The current release stays current.',
   },
   release_not_found: { retryable: false, about: 'The bundle path has no release of this id.' },
   channel_not_found: {
@@ -187,21 +186,20 @@ export const errorTable = {
   },
   bundle_path_needed: {
     retryable: false,
-    about: 'There are releases of several bundle paths at the destination, and none was named.',
+    about: 'The destination has releases of several bundle paths, and the request names none.',
   },
   destination_not_found: { retryable: false, about: 'The pipeline has no destination of this id.' },
   destination_unavailable: {
     retryable: true,
-    about:
-      'The destination could not be reached, or did not say what became of a change; the log has the reason.',
+    about: 'The destination could not be reached, or did not confirm a change. The log has the reason.',
   },
   prune_disabled: {
     retryable: false,
-    about: 'Pruning needs `retention.prune.enabled: true` on the destination.',
+    about: 'Pruning requires `retention.prune.enabled: true` at the destination.',
   },
   clock_ahead: {
     retryable: false,
-    about: 'The clock of this machine is ahead of that of the storage, so ages cannot be told.',
+    about: 'The clock of this machine is ahead of the clock of the storage, so ages are unknown.',
   },
   verification_failed: { retryable: false, about: 'Published bytes differ from what the catalog records.' },
 
@@ -225,7 +223,7 @@ export const errorTable = {
 
   cancelled: {
     retryable: false,
-    about: 'Somebody cancelled the run; what it had begun, the next run of that bundle finishes.',
+    about: 'The run was cancelled. The next run of the bundle completes an interrupted attempt.',
   },
 
   superseded: {
@@ -255,7 +253,7 @@ export const errorTable = {
   },
   connection_lost: {
     retryable: true,
-    about: 'The connection to the daemon broke or stood still, or a proxy said that the daemon is away.',
+    about: 'The connection to the daemon was lost or stalled, or a proxy could not reach the daemon.',
   },
   tls_failed: {
     retryable: false,
@@ -263,11 +261,11 @@ export const errorTable = {
   },
   unexpected_answer: {
     retryable: false,
-    about: 'What answers at the URL is no waybill daemon, or one of another version.',
+    about: 'The server at the URL is not a waybill daemon, or has another version.',
   },
   run_unfinished: {
     retryable: true,
-    about: 'The run had not ended when the time to wait for it was over; it goes on.',
+    about: 'The run had not ended when the wait timed out. It continues.',
   },
 
   // HTTP
@@ -275,19 +273,19 @@ export const errorTable = {
     retryable: false,
     about: 'The request is not valid HTTP: its framing, a header, or not exactly one Host.',
   },
-  request_timeout: { retryable: true, about: 'The head of the request did not come in time.' },
+  request_timeout: { retryable: true, about: 'The head of the request did not arrive in time.' },
   expectation_failed: {
     retryable: false,
-    about: 'The Expect header asks for something else than 100-continue.',
+    about: 'The Expect header is not 100-continue.',
   },
-  headers_too_large: { retryable: false, about: 'The head of the request is longer than is read (16 KiB).' },
+  headers_too_large: { retryable: false, about: 'The head of the request exceeds 16 KiB.' },
   unsupported_transfer_coding: {
     retryable: false,
-    about: 'The Transfer-Encoding is something else than chunked.',
+    about: 'The Transfer-Encoding is not chunked.',
   },
   invalid_request: {
     retryable: false,
-    about: 'The body or a parameter of the request is not what this route takes.',
+    about: 'The body or a parameter of the request is invalid for this route.',
   },
   invalid_parameter: {
     retryable: false,
@@ -295,35 +293,35 @@ export const errorTable = {
   },
   unsupported_format: {
     retryable: false,
-    about: 'The format that was asked for is not offered, or the template of the text form cannot be read.',
+    about: 'The requested format is not available, or the template of the text form cannot be read.',
   },
   not_found: { retryable: false, about: 'No such route.' },
-  method_not_allowed: { retryable: false, about: 'The route exists and does not take this method.' },
-  unauthorized: { retryable: false, about: 'No bearer token, a malformed one, or one that is not known.' },
-  token_expired: { retryable: false, about: 'The bearer token is known, and its time is over.' },
+  method_not_allowed: { retryable: false, about: 'The route does not support this method.' },
+  unauthorized: { retryable: false, about: 'The bearer token is missing, malformed or unknown.' },
+  token_expired: { retryable: false, about: 'The bearer token has expired.' },
   pipeline_not_found: {
     retryable: false,
-    about: 'No such pipeline, or, for an upload, its source is not `http_upload`.',
+    about: 'The pipeline does not exist, or accepts no uploads.',
   },
   pipeline_takes_uploads: {
     retryable: false,
-    about: 'The pipeline publishes what is uploaded to it and has no source that a run could read.',
+    about: 'The pipeline publishes uploads and has no source that a run could read.',
   },
-  alert_not_found: { retryable: false, about: 'No such weather alert, or the feeder has removed it.' },
-  run_not_found: { retryable: false, about: 'No such run, or its record has expired.' },
+  alert_not_found: { retryable: false, about: 'The weather alert does not exist, or the feeder removed it.' },
+  run_not_found: { retryable: false, about: 'The run does not exist, or its record has expired.' },
   run_not_finished: {
     retryable: true,
-    about: 'The run waits or runs; only one that has ended can be run again.',
+    about: 'The run has not ended. Only a run that has ended can be repeated.',
   },
   bundle_gone: {
     retryable: false,
-    about: 'The bundle of the run is not staged any more, so the run cannot be repeated.',
+    about: 'The bundle of the run is no longer staged, so the run cannot be repeated.',
   },
   run_finished: { retryable: false, about: 'The run has ended, so there is nothing to cancel.' },
   forbidden: { retryable: false, about: 'The token is not for this pipeline.' },
   insufficient_scope: {
     retryable: false,
-    about: 'The token is for this pipeline, but its `scopes` do not allow what was asked for.',
+    about: 'The token is for this pipeline, but its `scopes` do not allow the request.',
   },
   invalid_idempotency_key: {
     retryable: false,
@@ -333,36 +331,37 @@ export const errorTable = {
     retryable: false,
     about: 'The Content-Type is not one of the archive types, or a Content-Encoding was sent.',
   },
-  shutting_down: { retryable: true, about: 'The daemon is draining and takes no new uploads.' },
-  queue_full: { retryable: true, about: 'All upload slots are taken.' },
+  shutting_down: { retryable: true, about: 'The daemon is shutting down and accepts no new uploads.' },
+  queue_full: { retryable: true, about: 'All upload slots are in use.' },
   pipeline_full: {
     retryable: true,
-    about: 'As many uploads and runs of the pipeline wait as its `max_waiting` allows.',
+    about: 'The pipeline has reached its `max_waiting` uploads and runs.',
   },
   partial_uploads_full: {
     retryable: true,
-    about: 'There are as many partial uploads as `server.resumable` allows, or they take all its bytes.',
+    about: 'Too many partial uploads are open, or they use all bytes that `server.resumable` allows.',
   },
   upload_not_found: {
     retryable: false,
-    about: 'No such partial upload: it was never begun here, was refused or given up, or has expired.',
+    about:
+      'The partial upload does not exist: it was never created here, was refused or cancelled, or has expired.',
   },
   upload_offset_conflict: {
     retryable: false,
-    about: 'What was sent does not begin where the partial upload ends; HEAD says where that is.',
+    about: 'The offset of the request is not the end of the partial upload. HEAD returns the offset.',
   },
   upload_locked: {
     retryable: true,
-    about: 'Another request sends the partial upload, or hands it to the queue.',
+    about: 'Another request is sending the partial upload, or it is being queued.',
   },
   unsupported_tus_version: {
     retryable: false,
-    about: 'The request does not name the version of the tus protocol that is spoken here, 1.0.0.',
+    about: 'The request does not name the supported version of the tus protocol, 1.0.0.',
   },
   queue_unavailable: {
     retryable: true,
     about:
-      'The queue (Redis, or the disk of an embedded one) cannot be reached or cannot keep anything at the moment.',
+      'The queue (Redis, or the disk of an embedded one) cannot be reached or cannot store anything now.',
   },
   queue_unusable: {
     retryable: false,
@@ -371,7 +370,7 @@ export const errorTable = {
   },
   too_many_streams: {
     retryable: true,
-    about: 'As many clients follow runs by streams of events as may at once.',
+    about: 'Too many concurrent event streams.',
   },
   host_not_allowed: {
     retryable: false,
@@ -379,8 +378,7 @@ export const errorTable = {
   },
   quota_exceeded: {
     retryable: true,
-    about:
-      'The token, or the client, has as many bodies, partial uploads or streams as it may have at a time.',
+    about: 'The token or client has reached its quota of concurrent bodies, partial uploads or streams.',
   },
   idempotency_in_progress: { retryable: true, about: 'A request with this key is still being staged.' },
   idempotency_conflict: {
@@ -390,7 +388,7 @@ export const errorTable = {
   server_busy: {
     retryable: true,
     about:
-      'The bodies of all requests that are being received take all the memory that they may, or too many requests wait for a thread.',
+      'The bodies being received use all the memory allowed for them, or too many requests wait for a thread.',
   },
   upload_timeout: { retryable: true, about: 'The body stalled or took too long.' },
   insufficient_storage: { retryable: true, about: 'The disk of staging, or of the queue, is full.' },

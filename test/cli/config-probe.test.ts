@@ -178,7 +178,7 @@ pipelines:
     ['server.queue.redis_url_env', 'queue_unavailable', /NO_REDIS.*ECONNREFUSED/, /start Redis/],
     ['tracing.endpoint', 'unreachable', /ECONNREFUSED/, /tracing\.endpoint/],
     ['notifiers[0]', 'unreachable', /ECONNREFUSED/, /start the receiver/],
-    ['notifiers[1]', 'unreachable', /nowhere" cannot be written \(ENOENT\)/, /mkdir -p .*nowhere/],
+    ['notifiers[1]', 'unreachable', /nowhere" is not writable \(ENOENT\)/, /mkdir -p .*nowhere/],
     ['databases[0]', 'database_unavailable', /"primary" cannot be reached/, /look at the database/],
     ['templates.base_dir', 'template_error', /alert\.txt\.tmpl/, /mend the template/],
     ['pipelines[0].source.path', 'storage_not_found', /source is not there/, /mkdir -p/],

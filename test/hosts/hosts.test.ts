@@ -55,7 +55,7 @@ t.test(
       other.lines.some(({ run_id, msg }) => run_id === interrupted && msg === 'run started'),
       'the other worker took up the run of the dead one',
     );
-    t.same(overlaps([doomed, other]), []);
+    t.same(await overlaps([doomed, other], apis[0].url), []);
     for (const [index, name] of names.entries())
       t.equal(
         readFileSync(path.join(place.root, 'public', pipelineOf(index), name, 'name.txt'), 'utf8'),

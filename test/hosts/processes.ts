@@ -221,10 +221,11 @@ export async function follow(url: string, runId: string): Promise<RunRecord> {
 }
 
 /**
- * Every moment at which two runs of one pipeline were under way, as the workers' own logs tell; a killed
- * worker's runs end with it.
+ * Runs of one pipeline that overlapped, by the logs of the workers. The runs of a killed worker end with it.
+ * A worker logs the end of a run after Redis has recorded it, and the next run may start in between: the
+ * records decide such cases.
  */
-export function overlaps(workers: readonly Launched[]): string[] {
+export async function overlaps(workers: readonly Launched[], url: string): Promise<string[]> {
   const moments = workers.flatMap((worker) =>
     worker.lines
       .filter(({ msg }) => /^run (started|finished|given back)$/.test(msg))
@@ -238,15 +239,19 @@ export function overlaps(workers: readonly Launched[]): string[] {
   );
   moments.sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : Number(a.starts) - Number(b.starts)));
   const under = new Map<string, (typeof moments)[number]>();
-  return moments.flatMap((moment) => {
+  const found: string[] = [];
+  for (const moment of moments) {
     const before = under.get(moment.pipeline);
     if (!moment.starts) {
       if (before?.run === moment.run) under.delete(moment.pipeline);
-      return [];
+      continue;
     }
     under.set(moment.pipeline, moment);
     const died = before?.worker.killedAt() ?? null;
-    const over = before === undefined || (died !== null && died <= moment.time);
-    return over ? [] : [`${moment.run} started at ${moment.time} while ${before.run} ran`];
-  });
+    if (before === undefined || (died !== null && died <= moment.time)) continue;
+    const [first, second] = await Promise.all([follow(url, before.run), follow(url, moment.run)]);
+    const isOver = (first.finished_at ?? '9') <= (second.started_at ?? '0');
+    if (!isOver) found.push(`${moment.run} started at ${moment.time} while ${before.run} ran`);
+  }
+  return found;
 }

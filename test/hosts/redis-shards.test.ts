@@ -146,7 +146,7 @@ t.test(
       const file = path.join(place.root, 'public', pipeline, name, 'name.txt');
       if (readFileSync(file, 'utf8') !== name) t.fail(`${file} is of another upload`);
     }
-    t.same(overlaps(all), [], 'none ran twice at once');
+    t.same(await overlaps(all, urlOf()), [], 'none ran twice at once');
     for (const pipeline of place.pipelines) {
       const own = accepted.filter((one) => one.pipeline === pipeline).map(({ run }) => byId.get(run));
       const starts = own.flatMap((record) => (record === undefined ? [] : startOf(record)));

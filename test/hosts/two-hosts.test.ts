@@ -72,7 +72,7 @@ t.test(
         other.lines.some(({ msg, run_id }) => msg === 'run started' && run_id === id),
         `${id ?? ''} was taken up by the other host`,
       );
-    t.same(overlaps([doomed, other]), [], 'strictly one at a time in each pipeline');
+    t.same(await overlaps([doomed, other], api.url), [], 'strictly one at a time in each pipeline');
     for (const [index, name] of names.entries())
       t.equal(
         readFileSync(path.join(place.root, 'public', pipelineOf(index), name, 'name.txt'), 'utf8'),

@@ -65,7 +65,7 @@ t.test('from a failed run on the overview to its reason and hint it is two click
   await page.getByRole('link', { name: 'The last run failed' }).click();
   const text = await page.locator('main').innerText();
   t.match(text, /not managed by waybill/);
-  t.match(text, /What to do:[^]*look at what is there/);
+  t.match(text, /What to do:[^]*check the existing files/);
 });
 
 /** From now on the page notes where these elements are, at every change of it. */

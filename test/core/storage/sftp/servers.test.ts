@@ -15,6 +15,7 @@ import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { fingerprint } from '../../../../src/core/storage/sftp/known-hosts.ts';
 import { storageOpener } from '../../../../src/core/storage/open-storage.ts';
 import { sftpStorage, type SftpStorageOptions } from '../../../../src/core/storage/sftp/driver.ts';
+import { publishedModes } from '../../../../src/core/storage/modes.ts';
 import type { Body, Storage } from '../../../../src/core/storage/storage.ts';
 import { startCuttingProxy } from '../../../services/cutting-proxy.ts';
 import { noSecrets, passphrase, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
@@ -237,8 +238,8 @@ t.test('a full disk on the other side is told as such, and what was there stays'
   await storage.write(key('b'), bytesBody('fits'), { mode: 'replace' });
 });
 
-t.test('what is written is readable by others, whatever the server would have given it', async (t) => {
-  const storage = await opened(t, here());
+t.test('published files get their mode, whatever the default of the server', async (t) => {
+  const storage = await opened(t, { ...here(), modes: publishedModes });
   await storage.write(key('modes/file'), bytesBody('x'), { mode: 'replace' });
   t.equal(statSync(path.join(server.root, 'modes/file')).mode & 0o777, 0o644);
 });
