@@ -72,7 +72,7 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
   mkdirSync(path.join(place, 'good'));
   writeFileSync(path.join(place, 'good', 'a'), 'A');
   const wrong: [string[], RegExp][] = [
-    [['gone'], /"gone" is no directory/],
+    [['gone'], /"gone" is not a readable directory/],
     [['good', '-o', 'good/x.tgz'], /would lie in what it is made of/],
     [['good', '-o', 'nowhere/x.tgz'], /cannot be written/],
     [['good', '--created', 'soon'], /RFC 3339/],
@@ -185,7 +185,7 @@ t.test('push, runs and pipelines on a daemon', async (t) => {
     status: 2,
     stderr: /there is no token/,
   });
-  t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" is no directory/ });
+  t.match(run(['push', 'gone', '-p', 'site']), { status: 2, stderr: /"gone" is not a readable directory/ });
 
   t.match(document(t, run(['runs', 'list', '--format', 'json', '--status', 'failed'])), {
     kind: 'runs',
