@@ -6,7 +6,7 @@ import { ensureInstalled, MissingService } from './debian.ts';
 export async function mountTmpfs(t: Pick<Test, 'teardown'>, directory: string, size: string): Promise<void> {
   await ensureInstalled('mount');
   try {
-    const args = ['-t', 'tmpfs', '-o', `size=${size}`, 'waybill-test', directory];
+    const args = ['-t', 'tmpfs', '-o', `size=${size},mode=755`, 'waybill-test', directory];
     execFileSync('mount', args, { stdio: ['ignore', 'ignore', 'pipe'] });
   } catch (cause) {
     throw new MissingService('a small file system can be mounted by root only, with CAP_SYS_ADMIN', {
