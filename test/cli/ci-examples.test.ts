@@ -101,7 +101,7 @@ function shows(t: Test, world: World, push: (env: Record<string, string>) => End
   t.notOk(existsSync(path.join(world.place, 'web')), 'nothing is published by a dry run');
   t.match(push(settings), {
     status: 0,
-    stdout: /^succeeded .*\n {2}\+ web {2}target=a name {2}publish_new/m,
+    stdout: /^succeeded .*\n(?: {2}.*\n)? {2}\+ web {2}target=a name {2}publish_new/m,
   });
   t.equal(readFileSync(path.join(world.place, 'web/a name/index.html'), 'utf8'), '<p>');
   t.match(

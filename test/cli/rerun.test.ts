@@ -40,7 +40,7 @@ t.test('runs rerun: what failed is published from what the daemon has, once it w
   const second = run(['runs', 'rerun', failed]);
   t.match(second, {
     status: 1,
-    stdout: /^failed {2}(site\.\S+) .*\n {2}✗ {2}web .*\n +unmanaged_content/,
+    stdout: /^failed {2}(site\.\S+) .*\n(?: {2}.*\n)? {2}✗ web .*\n +unmanaged_content/,
     stderr: /^note {2}taken as site\.\S+; waiting for it\n$/,
   });
   const secondId = /site\.\S+/.exec(second.stdout)?.[0] ?? '';

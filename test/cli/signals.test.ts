@@ -29,7 +29,7 @@ for (const [signal, code] of [
     const ended = await stopped(t, place, ['run'], (kill) => kill(signal));
     t.equal(ended.code, code);
     t.match(ended.stderr, `${signal}: stopping and cleaning up; once more to end at once`);
-    t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish\\n$`));
+    t.match(ended.stdout, new RegExp(`stopped by ${signal}[^]*\\nstopped {2}.*; run again to finish.*\\n$`));
     t.same(contents(place), before, 'nothing is left of it, and the lock of the other is untouched');
     rmSync(lock);
     t.match(waybill(['run', '-c', 'c.yml'], { cwd: place }), { status: 0, stdout: /publish_new/ });

@@ -11,10 +11,12 @@ export const unknownReasons = [
   'unreadable',
   'unplaced',
   'stale',
+  'not_covered',
 ] as const;
 /**
  * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the
  * provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing.
+ * `not_covered`: the provider says nothing of the place.
  */
 export type UnknownReason = (typeof unknownReasons)[number];
 

@@ -63,7 +63,12 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
     ...window(run),
     forecaster: textOf(run, 'forecaster'),
     maximumCategory: highest(categories)?.['label'] ?? null,
-    risk: point === null ? null : listed.filter(isWanted).map((name) => risk(name, there, isMissing(name))),
+    risk:
+      point === null
+        ? null
+        : listed
+            .filter(isWanted)
+            .map((name) => risk(name, there, { isMissing: isMissing(name), isCovered: isCovered(point) })),
     areas: there.map((row) => ({
       hazard: textOf(row, 'hazard'),
       kind: textOf(row, 'kind'),
@@ -91,14 +96,24 @@ export function outlook(tables: Tables, asked: OutlookQuestion): Expected | null
   return { data, asOf: momentOf(run, 'issued_at'), meta };
 }
 
-function risk(hazard: string, there: readonly Row[], isMissing: boolean): object {
+/** The contiguous states lie in this box; the outlooks say nothing of other places. */
+function isCovered({ longitude, latitude }: NonNullable<OutlookQuestion['point']>): boolean {
+  return longitude >= -125 && longitude <= -66 && latitude >= 24 && latitude <= 50;
+}
+
+function risk(
+  hazard: string,
+  there: readonly Row[],
+  { isMissing, isCovered }: { isMissing: boolean; isCovered: boolean },
+): object {
   const most = (kind: string): Row | undefined =>
     highest(there.filter((row) => row['hazard'] === hazard && row['kind'] === kind));
   const [category, probability, intensity] = [most('category'), most('probability'), most('intensity')];
+  const isOutlined = (category ?? probability) !== undefined;
   return {
     hazard,
-    state: isMissing ? 'unknown' : (category ?? probability) === undefined ? 'none' : 'outlined',
-    reason: isMissing ? 'not_received' : null,
+    state: isMissing ? 'unknown' : isOutlined ? 'outlined' : isCovered ? 'none' : 'unknown',
+    reason: isMissing ? 'not_received' : isOutlined || isCovered ? null : 'not_covered',
     category: category?.['label'] ?? null,
     categoryText: category?.['label_text'] ?? null,
     probability:

@@ -9,7 +9,6 @@ import type { ObservationsData } from '../../../core/weather/families/observatio
 import type { PlaceData } from '../../../core/weather/families/places.ts';
 import type { WeatherStoriesData } from '../../../core/weather/families/weather-stories.ts';
 import type { ObservationData } from '../../../core/weather/observation-record.ts';
-import { isInContiguousStates } from '../../../core/weather/places/position.ts';
 import type { UnitSystem } from '../../../core/weather/units.ts';
 import { textHelpers } from '../../../core/weather/render/text-helpers.ts';
 import type { Page } from '../../pages/render-page.ts';
@@ -84,7 +83,7 @@ export function stationView(content: StationContent, base: string): Page {
       },
       present: presentOf(content),
       alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
-      risks: risksOf(content.outlooks, place),
+      risks: risksOf(content.outlooks),
       hourly: {
         notice: noticeOf(hourly, 'hourly forecast', now),
         picture: forecast === null ? null : meteogram(forecast),
@@ -202,7 +201,7 @@ function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAl
   return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
 }
 
-function risksOf(sections: readonly Section<ConvectiveOutlookData>[], place: PlaceData): object[] {
+function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
   const isPresent = (section: Section<ConvectiveOutlookData>): boolean =>
     section.kind === 'read' && section.data !== null && !section.stale;
   if (!sections.some(isPresent)) return [];
@@ -217,26 +216,22 @@ function risksOf(sections: readonly Section<ConvectiveOutlookData>[], place: Pla
       const risk = of(hazard);
       if (risk === undefined || risk.state === 'none') return [];
       const name = hazard.replace('_', ' ');
-      if (risk.state === 'unknown') return [`${name} not known`];
+      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} not known`];
       return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
     });
     return {
       day: `Day ${data.day}`,
-      text: isCovered(category, place) ? categoryText(category) : 'Not covered by this outlook',
+      text: categoryText(category),
       colour: label === null ? null : outlookColour({ label, fill: null }),
-      chances: isCovered(category, place) ? chances.join(', ') : '',
+      chances: chances.join(', '),
     };
   });
 }
 
-/** That no area is outlined says nothing of a place outside of the contiguous states. */
-function isCovered(category: OutlookRiskData | undefined, place: PlaceData): boolean {
-  return category?.state !== 'none' || isInContiguousStates(place);
-}
-
 function categoryText(category: OutlookRiskData | undefined): string {
   if (category === undefined) return 'The risk is not known';
-  const { state, categoryText: words, category: label } = category;
+  const { state, reason, categoryText: words, category: label } = category;
+  if (reason === 'not_covered') return 'Not covered by this outlook';
   switch (state) {
     case 'outlined':
       return words ?? label ?? 'Thunderstorms are possible';

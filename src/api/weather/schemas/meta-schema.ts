@@ -32,7 +32,7 @@ export const metaSchema: JsonSchema = {
         field: text('Part of the record.', 'tornado'),
         reason: oneOf(
           unknownReasons,
-          '`not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing.',
+          '`not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing. `not_covered`: the provider says nothing of the place.',
         ),
       }),
       'Parts that are unknown. Null or an empty list there does not mean none.',

@@ -5,6 +5,7 @@ import { newNotes, noReading, reading, weatherFamily, type Reading, type Weather
 import { instant } from '../instant.ts';
 import { hazards } from '../outlook-hazards.ts';
 import { pointParameter } from '../places/place-parameters.ts';
+import { isInContiguousStates } from '../places/position.ts';
 import { cleanerOf } from '../rows/cleaner.ts';
 import { converterOf } from '../units.ts';
 import {
@@ -107,7 +108,8 @@ function readOutlook(
       ...windowData(run),
       forecaster: run.forecaster,
       maximumCategory: highestCategory(states),
-      risk: point === null ? null : asked.map(([name, one]) => riskAt(name, one)),
+      risk:
+        point === null ? null : asked.map(([name, one]) => riskAt(name, one, isInContiguousStates(point))),
       areas: asked
         .flatMap(([, { areas }]) => areas)
         .filter(({ isThere }) => point === null || isThere === true)

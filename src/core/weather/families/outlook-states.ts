@@ -100,10 +100,14 @@ export function unknownParts<Area extends Row>(
 
 type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
-/** The risk of a hazard at a point. `isThere` of an area is null where its outline is unknown. Pure. */
+/**
+ * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. A point outside of the
+ * area that the provider covers (`isCovered`) is unknown if no outline contains it. Pure.
+ */
 export function riskAt(
   hazard: Hazard,
   { state, areas }: { state: Known<unknown>; areas: readonly RiskArea[] },
+  isCovered: boolean,
 ): OutlookRiskData {
   const there = areas.filter(({ isThere }) => isThere === true);
   const highest = (kind: OutlookAreaData['kind']): RiskArea | undefined =>
@@ -121,12 +125,13 @@ export function riskAt(
     probability: probability?.probability ?? null,
     intensity: highest('intensity')?.label ?? null,
   });
+  const none = isCovered ? told('none', null) : told('unknown', 'not_covered');
   return fold<unknown, OutlookRiskData>(state, {
-    known: () =>
-      areas.some(isHigher)
-        ? told('unknown', 'unplaced')
-        : told((category ?? probability) === undefined ? 'none' : 'outlined', null),
-    empty: () => told('none', null),
+    known: () => {
+      if (areas.some(isHigher)) return told('unknown', 'unplaced');
+      return (category ?? probability) === undefined ? none : told('outlined', null);
+    },
+    empty: () => none,
     unknown: (reason) => told('unknown', reason),
   });
 }

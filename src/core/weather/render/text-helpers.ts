@@ -83,6 +83,7 @@ const reasons: Readonly<Record<UnknownReason, string>> = {
   unreadable: 'a part of it cannot be read',
   unplaced: 'an outline is missing',
   stale: 'it is stale',
+  not_covered: 'it does not cover this place',
 };
 
 /** Why a part of the record is unknown, in words; null if it is known. */

@@ -18,7 +18,17 @@ function counting(storage: Storage): { storage: Storage; looks: Map<string, numb
     if (directory === 'bundle') count(directory);
     return storage.list(directory, options);
   };
-  return { storage: { ...storage, stat, list }, looks };
+  const { localFiles } = storage.facts;
+  const facts = { ...storage.facts };
+  if (localFiles !== null)
+    facts.localFiles = {
+      ...localFiles,
+      sizeOf: (key) => {
+        if (names.some((name) => key === `bundle/${name}`)) count(key);
+        return localFiles.sizeOf(key);
+      },
+    };
+  return { storage: { ...storage, facts, stat, list }, looks };
 }
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)

@@ -27,6 +27,7 @@ t.test('a result tells the plan, its outputs, and what was done of it', async (t
     outputs,
     release: null,
     channel: null,
+    url: null,
   };
   t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
   const applied = {
@@ -58,7 +59,7 @@ t.test('a failure has done nothing that is known', async (t) => {
   const error = new WaybillError('storage_full', 'no space');
   t.same(failedResult('src', 'dst', planned, error), {
     ...{ bundle: 'src', destinationPath: 'dst', action: 'error', reason: null, changes: [], unkept: [] },
-    ...{ outputs, release: null, channel: null, ...nothing, error: errorRecord(error) },
+    ...{ outputs, release: null, channel: null, url: null, ...nothing, error: errorRecord(error) },
   });
 });
 
