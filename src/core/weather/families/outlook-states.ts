@@ -101,8 +101,8 @@ export function unknownParts<Area extends Row>(
 type RiskArea = OutlookAreaData & { isThere: boolean | null };
 
 /**
- * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. A point outside of the
- * area that the provider covers (`isCovered`) is unknown if no outline contains it. Pure.
+ * The risk of a hazard at a point. `isThere` of an area is null if its outline is unknown. Outside of the
+ * area that the provider covers (`isCovered`), the risk is unknown if no outline contains the point. Pure.
  */
 export function riskAt(
   hazard: Hazard,
