@@ -4,7 +4,7 @@ import type { CoreContext } from '../context.ts';
 import { withReleasers } from '../lifecycle.ts';
 import type { Storage } from '../storage/storage.ts';
 import { acquireLease } from './acquire-lease.ts';
-import { defaultLeaseTimes, isContention, type Lease, type LeaseTimes } from './lease.ts';
+import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseTimes } from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
 
@@ -37,7 +37,7 @@ const maxDecisions = 10;
 
 /**
  * Like `withLease`, but runs `work` again on the new state if another attempt took the lease first. `work`
- * must decide and act.
+ * must decide and act. Throws `destination_busy` if that happens ten times.
  */
 export async function decidingUnderLease<T>(
   context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
@@ -49,7 +49,8 @@ export async function decidingUnderLease<T>(
     try {
       return await withLease(context, storage, work, times);
     } catch (error) {
-      if (!isContention(error) || decision === maxDecisions) throw error;
+      if (!isContention(error)) throw error;
+      if (decision === maxDecisions) throw destinationBusy(storage, null);
       context.log.info({ storage: storage.label, decision }, 'another publisher was first; deciding again');
     }
   }

@@ -7,7 +7,7 @@ import { lockKey, lockText } from '../../../src/core/lease/lock-file.ts';
 import { sweepFinished } from '../../../src/core/lease/staging.ts';
 import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
 import { decidingUnderLease, sweepAbandoned, withLease } from '../../../src/core/lease/with-lease.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError, type ErrorCode } from '../../../src/core/errors.ts';
 import { silentLog } from '../../../src/core/log.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { put, snapshot, testClock } from '../../faults/world.ts';
@@ -50,20 +50,25 @@ t.test('holds the lease during the work and releases it after a failure', async 
   );
 });
 
-t.test('decides again after contention, a limited number of times', async (t) => {
+t.test('decides again after contention, and reports a busy destination after ten times', async (t) => {
   const storage = memoryStorage({ flavour: 'objects' });
-  const failing = async (error: Error, times: number): Promise<number> => {
+  const failing = async (code: ErrorCode, times: number): Promise<[decisions: number, code?: string]> => {
     let decisions = 0;
     const work = async (): Promise<void> => {
       decisions += 1;
-      if (decisions <= times) throw error;
+      if (decisions <= times) throw new WaybillError(code, 'for the test');
     };
-    await decidingUnderLease(context(), storage, work).catch((thrown: unknown) => t.equal(thrown, error));
-    return decisions;
+    try {
+      await decidingUnderLease(context(), storage, work);
+      return [decisions];
+    } catch (error) {
+      return [decisions, (error as WaybillError).code];
+    }
   };
-  t.equal(await failing(new WaybillError('storage_conflict', 'another was quicker'), 3), 4);
-  t.equal(await failing(new WaybillError('storage_exists', 'another was quicker'), 100), 10);
-  t.equal(await failing(new WaybillError('lease_lost', 'for the test'), 1), 1);
+  t.same(await failing('storage_conflict', 3), [4]);
+  for (const code of ['storage_conflict', 'storage_exists'] as const)
+    t.same(await failing(code, 100), [10, 'destination_busy'], 'which is retryable');
+  t.same(await failing('lease_lost', 1), [1, 'lease_lost']);
 });
 
 t.test('sweeps the remains of a dead holder but not of a live one', async (t) => {
