@@ -510,21 +510,27 @@ const questions: Record<string, Question> = {
       .sort((a, b) => Date.parse(b.issued_at) - Date.parse(a.issued_at) || b.run_id - a.run_id);
     if (run === undefined || data === null) return [data, run ?? null];
     const there = run.areas.filter(({ polygons }) => isWithin(polygons, point));
+    // Outlooks cover the contiguous states alone.
+    const { latitude, longitude } = point;
+    const isCovered = latitude >= 24 && latitude <= 50 && longitude >= -125 && longitude <= -66;
     const highest = (hazard: string, kind: string) =>
       there.filter((area) => area.hazard === hazard && area.kind === kind).sort((a, b) => b.rank - a.rank)[0];
     const risk = (
       day === 1
         ? ['categorical', 'tornado', 'wind', 'hail']
         : ['categorical', 'tornado', 'wind', 'hail', 'any_severe']
-    ).map((hazard) => ({
-      hazard,
-      state: there.some((area) => area.hazard === hazard && area.kind !== 'intensity') ? 'outlined' : 'none',
-      reason: null,
-      category: highest(hazard, 'category')?.label ?? null,
-      categoryText: null,
-      probability: highest(hazard, 'probability')?.probability_pct ?? null,
-      intensity: highest(hazard, 'intensity')?.label ?? null,
-    }));
+    ).map((hazard) => {
+      const isOutlined = there.some((area) => area.hazard === hazard && area.kind !== 'intensity');
+      return {
+        hazard,
+        state: isOutlined ? 'outlined' : isCovered ? 'none' : 'unknown',
+        reason: isOutlined || isCovered ? null : 'not_covered',
+        category: highest(hazard, 'category')?.label ?? null,
+        categoryText: null,
+        probability: highest(hazard, 'probability')?.probability_pct ?? null,
+        intensity: highest(hazard, 'intensity')?.label ?? null,
+      };
+    });
     const found = {
       issuedAt: data.issuedAt,
       risk: data.risk,
