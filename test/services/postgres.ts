@@ -45,7 +45,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   const log = join(directory, 'data', 'server.log');
   let child: ChildProcess | undefined;
 
-  const start = async (): Promise<void> => {
+  const tryToStart = async (): Promise<string | null> => {
     const settings = {
       port,
       listen_addresses: '127.0.0.1',
@@ -65,8 +65,17 @@ export async function startPostgres(): Promise<PostgresServer> {
     child = started;
     for (;;) {
       const ready = await run(isReady as string, ['-h', '127.0.0.1', '-p', String(port)]).catch(() => null);
-      if (ready !== null) return;
-      if (hasEnded(started)) throw new Error(`postgres ended with ${started.signalCode ?? started.exitCode}`);
+      if (ready !== null) return null;
+      if (hasEnded(started)) return `postgres ended with ${started.signalCode ?? started.exitCode}`;
+    }
+  };
+  // A restart may fail while backends of the stopped server hold its shared memory, or a client has the port.
+  const start = async (): Promise<void> => {
+    for (let tries = 1; ; tries += 1) {
+      const failure = await tryToStart();
+      if (failure === null) return;
+      if (tries === 20) throw new Error(failure);
+      await new Promise((resolve) => setTimeout(resolve, 250));
     }
   };
   const stop = async (): Promise<void> => {
