@@ -35,7 +35,7 @@ function wrappedLine(line: string, width: number, indent: number): string[] {
   return [...lines, current];
 }
 
-/** Where a long line continues: below the text after its sign (`+ path`) or label (`error  text`). Pure. */
+/** The indent of wrapped lines: below the text after a sign (`+ path`) or label (`error  text`). Pure. */
 export function belowLabel(width: number): (line: string) => number {
   return (line) => {
     const plain = stripVTControlCharacters(line);

@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.ts';
 export interface EndedSessions {
   /** Resolves once the end is kept. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
-  /** Those of the sessions that have ended, in one query. Throws `queue_unavailable`. */
+  /** Returns the ids of ended sessions, in one query. Throws `queue_unavailable`. */
   among(ids: readonly string[]): Promise<string[]>;
   close(): void;
 }

@@ -21,7 +21,7 @@ interface Common extends TraceContext {
   begunAt?: string;
   /** The channel that is published to; without it, what is current. */
   channel?: string;
-  /** Of the uploaded bundle, if its producer states one. */
+  /** The revision of the uploaded bundle, if its producer states one. */
   revision?: Revision;
 }
 

@@ -31,7 +31,7 @@ export interface RunRecord {
   rerun_of: string | null;
   /** The channel that it publishes to; null for what is current, and in place. */
   channel: string | null;
-  /** Where the files come from, as their producer states it. Older records have none. */
+  /** Message, commit, branch and author, as stated by the producer. Older records have none. */
   revision?: Revision | null;
   /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
   rerunnable: boolean;

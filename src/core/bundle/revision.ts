@@ -1,6 +1,6 @@
 import type { JsonValue } from './manifest-json.ts';
 
-/** Where the files of a bundle come from, as its producer states it. For people; nothing is decided by it. */
+/** The origin of a bundle, as stated by its producer. It is only shown; no decision depends on it. */
 export interface Revision {
   message: string | null;
   /** Of version control. */

@@ -121,7 +121,7 @@ export interface BullmqConfig {
   driver: 'bullmq';
   /** Of each Redis, in the order of the configuration; at least one. */
   redisUrlEnvs: readonly string[];
-  /** Of the keys that jobs are signed with, the signing one first; none: they are not signed. */
+  /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];
   prefix: string;
   workerTimeoutMs: number;

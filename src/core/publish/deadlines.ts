@@ -14,8 +14,8 @@ import type { Progress } from './results/result.ts';
 type Stoppable = Pick<CoreContext, 'clock' | 'signal'>;
 
 /**
- * Runs one try of a run. Its signal aborts as that of the context does, and with `run_timeout` after the
- * `run_timeout` of the pipeline. The work then has to stop by itself. The error names the step that the
+ * Runs one try of a run. The signal of `work` aborts with the context's signal, and with the error
+ * `run_timeout` at the deadline of the pipeline. `work` must then stop. The error names the step that the
  * progress has reached.
  */
 export async function withinRunTimeout<T>(

@@ -73,7 +73,7 @@ export interface Place {
   root: string;
 }
 
-/** `content`: what is published. `private`: what nobody but this process's user and root may change. */
+/** `content`: published files or their source. `private`: only this process's user and root may change it. */
 export type PathUse = 'content' | 'private';
 
 export interface LocalPath {

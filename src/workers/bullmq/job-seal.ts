@@ -10,8 +10,8 @@ import type { PublishJob } from '../job.ts';
 export interface JobSeal {
   seal(job: PublishJob): string;
   /**
-   * With keys, throws `job_rejected` unless one of them made the MAC and the job is that of the run; any run
-   * if `runId` is left out.
+   * Returns the job. With keys, throws `job_rejected` unless one of them made the MAC and the job has this
+   * run id. Without `runId`, the job of any run is accepted.
    */
   open(text: string, runId?: string): PublishJob;
 }

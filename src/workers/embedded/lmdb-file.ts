@@ -24,7 +24,7 @@ export function dataFile(directory: string): string {
 /** Makes the file if it is missing; no other user may read it. Throws what LMDB throws. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
-  // Those of earlier versions could be read by every user.
+  // Earlier versions made files that every user could read.
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   return {
     async commit(entries) {

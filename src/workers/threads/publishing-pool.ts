@@ -41,9 +41,8 @@ export function publishingPool(options: PublishingPoolOptions): WorkerPool {
 }
 
 /**
- * Threads that decide the effect of a publication, change nothing and notify nobody: as many as publish, two
- * at least. Dry runs and publications do not wait for each other. A thread starts with a dry run and ends
- * when it is idle.
+ * Threads that plan publications, without changes or events: as many as publish, and at least two. Dry runs
+ * and publications do not wait for each other. A thread starts with a dry run and ends when it is idle.
  */
 export function planningPool(options: PublishingPoolOptions): WorkerPool {
   const alone = { ...options, notify: () => undefined, tracing: noTracing };

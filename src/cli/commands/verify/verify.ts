@@ -157,7 +157,7 @@ function printPath(path: PathResult, row: string, dryRun: boolean, output: Outpu
   if (path.repair !== null) printRepair(path.repair, dryRun, output);
 }
 
-/** A digest with the digits that tell two files apart; `--format json` has all of them. */
+/** Shortens digests to 12 digits; `--format json` has all of them. */
 function shortDigest(text: string): string {
   return text.replace(/(sha256:[0-9a-f]{12})[0-9a-f]{52}/g, '$1…');
 }

@@ -111,7 +111,7 @@ export const configSchema = map<ConfigDocument>({
   trusted_directories: list(path(), { min: 0, expected: 'a list of directories' })
     .default([])
     .description(
-      'Directories that may be used whoever owns them or may write to them, with everything in them. Any other source, destination, staging or queue directory, key file or secret is refused at the start if another user could change it. See docs/operations.md.',
+      'Directories that are trusted with everything in them, whatever their owners and modes. Any other source, destination, staging or queue directory, key file or secret is refused at the start if another user could change it. See docs/operations.md.',
     )
     .example(['/mnt/shared']),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })

@@ -55,7 +55,8 @@ export async function observe(
   return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
 }
 
-function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
+/** An observation without findings. */
+export function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
   const { keepsHeaders, largestKeptBytes } = facts;
   return {
     state,

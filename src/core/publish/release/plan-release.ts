@@ -10,10 +10,11 @@ import { compareCodeUnits } from '../../paths.ts';
 import { rolledBack } from '../../releases/ledger.ts';
 import { releaseIdOf, type ReleaseId } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import type { EntryType, Storage } from '../../storage/storage.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { decide } from '../decision/decide.ts';
 import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/recorded-as.ts';
 import { damagedAmong } from '../observation/damage.ts';
+import { nothingSeen } from '../observation/observe.ts';
 import {
   changesDestination,
   type Damage,
@@ -80,19 +81,7 @@ async function decideAgainst(
   { stored: { state }, base }: Snapshot,
   input: Omit<DecisionInput, 'observed'>,
 ): Promise<Plan> {
-  const { keepsHeaders } = storage.facts;
-  const seen: Observation = {
-    state,
-    keepsHeaders,
-    largestKeptBytes: null,
-    isSettled: false,
-    contentPresent: false,
-    unrecorded: [],
-    damaged: new Map<string, Damage>(),
-    obstacles: new Map<string, EntryType>(),
-    nested: [],
-    contents: [],
-  };
+  const seen: Observation = { ...nothingSeen(state, storage.facts), largestKeptBytes: null };
   const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
   if (other !== null) return takeOver(input, seen, other);
   if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });

@@ -12,7 +12,7 @@ export interface LocalLocation {
   backend: 'local';
   /** Absolute. */
   path: string;
-  /** Of what is made; only destinations have them, else nobody but this user gets a right. */
+  /** Modes of new files and directories. Only destinations have them; others are private to this user. */
   modes?: Modes;
 }
 

@@ -25,7 +25,7 @@ export interface SftpLocation {
   /** On the server; a relative one begins at the login directory. */
   path: string;
   sshKeyFile: string | null;
-  /** Of what is made; only destinations have them, else nobody but the user gets a right. */
+  /** Modes of new files and directories. Only destinations have them; others are private to the user. */
   modes?: Modes;
   /** Variable that holds the passphrase of the key; null if it has none. */
   sshKeyPassphraseEnv: string | null;

@@ -16,7 +16,7 @@ export interface SftpRoot {
   readonly label: string;
   /** Absolute, on the server. */
   readonly path: string;
-  /** Of the files and directories that are made. */
+  /** Modes of new files and directories. */
   readonly modes: Modes;
   /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;

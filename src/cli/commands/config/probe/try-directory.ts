@@ -56,7 +56,7 @@ export function tryReadableDirectory(directory: string): string {
     const what = `${directory} may not be read by ${currentUserName()}`;
     throw ofWhom(
       new WaybillError('storage_denied', `${label}: ${what}`, {
-        hint: `let ${currentUserName()}, or whoever the daemon runs as, read it`,
+        hint: `let ${currentUserName()}, or the user of the daemon, read it`,
         cause,
       }),
       there,
@@ -80,7 +80,7 @@ function denied(error: unknown, place: string): unknown {
   const hint =
     code === 'EROFS'
       ? 'mount it for writing, or name another place; under systemd, add it to ReadWritePaths='
-      : `let ${currentUserName()}, or whoever the daemon runs as, write there`;
+      : `let ${currentUserName()}, or the user of the daemon, write there`;
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }
 

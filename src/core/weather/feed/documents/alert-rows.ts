@@ -74,8 +74,8 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
 }
 
 /**
- * The end of the event; null if it is before the event begins although the message has not expired by then,
- * and although the message does not say that the event is over: a wrong year would end a warning.
+ * The end of the event; null if it is impossible: before the event begins, in a message that expires later
+ * and does not end the event. A wrong year would otherwise end a warning.
  */
 function possibleEnd(
   ends: string | null,

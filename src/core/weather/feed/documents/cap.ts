@@ -221,7 +221,7 @@ function positionOf(pair: string): [number, number] | null {
 
 const corners = 64;
 const kmPerDegree = 111.195;
-/** A quarter of the way around the Earth; what is meant by more is not a place. */
+/** A quarter of the circumference of the Earth. A larger radius is an error in the message. */
 const maxRadiusKm = 10_000;
 
 /** `lat,lon radius` in kilometers, as a polygon around it that leaves no part of it out. */

@@ -92,7 +92,7 @@ function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   };
 }
 
-/** The items of a list, each with its place in the document. An item that is no map is noted. */
+/** The items of a list, each with its place in the document. An item that is not a map is noted. */
 function partsOf(list: unknown, name: string, note: Note): { item: Json; what: string }[] {
   return (Array.isArray(list) ? list : []).flatMap((item: unknown, index) => {
     const what = `${name}[${index}]`;

@@ -5,8 +5,8 @@ import { isMap, type Json, type Note } from './rows.ts';
 
 /**
  * A polygon, multipolygon or collection with closed rings; null if it is none. An outline outside the United
- * States that lies within it with latitude and longitude swapped is swapped, and noted: an alert in
- * Antarctica would warn nobody.
+ * States that lies within it with latitude and longitude swapped is swapped, and noted. Otherwise the
+ * alert would apply in Antarctica.
  */
 export function outlineOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;

@@ -109,7 +109,7 @@ function fromFeatures(document: Json, features: Json[], reading: Reading): Loada
     isMap(properties) ? [properties] : isMap(attributes) ? [attributes] : [],
   );
   if (all.length === 0) throw new NothingToLoad('its features have no properties');
-  // Any of them shows the kind of all: a broken one may lack the field that tells.
+  // One item is enough to recognize the kind, because a broken one may lack the field.
   if (all.some((each) => 'timestamp' in each))
     return readEach(features, 'features', reading.leftOut, observationOf);
   if (all.some((each) => 'event' in each)) return [alertsOf(document, reading)];
