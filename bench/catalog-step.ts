@@ -1,11 +1,11 @@
 /**
  * One step of `npm run bench -- catalog`, in a process of its own: `catalog-step.ts STEP DIRECTORY OUTPUTS`.
  */
-import { digestOf } from '../src/core/digest.ts';
+import { digestOf } from '../src/core/lib/digest.ts';
 import { verify } from '../src/core/maintain/verify.ts';
-import type { RelativePath } from '../src/core/paths.ts';
+import type { RelativePath } from '../src/core/lib/paths.ts';
 import type { SourceBundle } from '../src/core/bundle/source-bundle.ts';
-import { systemClock } from '../src/core/clock.ts';
+import { systemClock } from '../src/core/lib/clock.ts';
 import { publishBundle } from '../src/core/publish/publish-bundle.ts';
 import { bytesBody } from '../src/core/storage/body.ts';
 import { localStorage } from '../src/core/storage/local/driver.ts';

@@ -1,6 +1,6 @@
 import { statusOf } from '../src/api/http/problem.ts';
 import { exitCodes } from '../src/cli/exit-codes.ts';
-import { errorTable, type ErrorCode } from '../src/core/errors.ts';
+import { errorTable, type ErrorCode } from '../src/core/lib/errors.ts';
 
 /** `docs/errors.md`, from the one table of error codes and the two that map it. */
 export function errorReference(): string {
@@ -10,7 +10,7 @@ export function errorReference(): string {
   );
   return `# Errors
 
-Made from \`src/core/errors.ts\` by \`npm run generate\`.
+Made from \`src/core/lib/errors.ts\` by \`npm run generate\`.
 
 Every failure has one of these codes, in JSON documents of the command line, in problem documents of the daemon, in run records and in logs. A
 code never changes its meaning. *Again* says whether the very same request may succeed later. The last columns are the

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { problemOf } from '../src/api/http/problem.ts';
 import { stageUpload } from '../src/core/bundle/staging.ts';
-import { asWaybillError, type WaybillError } from '../src/core/errors.ts';
+import { asWaybillError, type WaybillError } from '../src/core/lib/errors.ts';
 import { hostileArchives, hostileLimits } from '../test/fixtures/hostile-archives.ts';
 import { inChunks } from '../test/fixtures/tar.ts';
 

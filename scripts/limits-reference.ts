@@ -6,20 +6,20 @@ import { smallBodyBytes } from '../src/api/http/request/body-in-memory.ts';
 import { mostSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
 import { maxMissingBytes } from '../src/api/upload/missing-route.ts';
-import { maxExpansion, ratioMattersAfter } from '../src/core/archive/decompress.ts';
+import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/decompress.ts';
 import { maxListedFiles, maxPathSegments } from '../src/core/bundle/limits.ts';
 import { maxManifestBytes } from '../src/core/bundle/manifest.ts';
 import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';
 import { configJsonSchema, type JsonSchema } from '../src/core/config/json-schema.ts';
 import { maxConfigBytes } from '../src/core/config/load.ts';
 import { leastCharacters } from '../src/core/config/weak-tokens.ts';
-import type { ErrorCode } from '../src/core/errors.ts';
+import type { ErrorCode } from '../src/core/lib/errors.ts';
 import { mostUndelivered } from '../src/core/notify/undelivered.ts';
-import { maxPathBytes, maxSegmentBytes } from '../src/core/paths.ts';
+import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
 import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/limits.ts';
-import { maxSecretBytes } from '../src/core/secrets.ts';
+import { maxSecretBytes } from '../src/core/lib/secrets.ts';
 
 type Row = readonly [limit: string, value: string, beyond: string];
 

@@ -23,16 +23,16 @@ import { closureOf } from './test/closure.ts';
 
 /** What the campaign covers: publication, its catalog and its guards, and what may come in. */
 const scope = [
-  'src/core/archive',
+  'src/core/bundle/archive',
   'src/core/bundle/extract-archive.ts',
   'src/core/bundle/listed-files.ts',
-  'src/core/case-folding.ts',
+  'src/core/lib/case-folding.ts',
   'src/core/catalog',
-  'src/core/lease',
+  'src/core/catalog/lease',
   'src/core/maintain',
-  'src/core/paths.ts',
+  'src/core/lib/paths.ts',
   'src/core/publish',
-  'src/core/reserved-names.ts',
+  'src/core/lib/reserved-names.ts',
 ];
 /** Walks and properties of seconds each: run for what all the others let through. */
 const slow = [

@@ -53,23 +53,23 @@ const homes: Record<string, string> = {
   piscina: 'src/workers/threads/pool\\.ts',
   commander: 'src/cli/.+',
   'ipaddr.js': 'src/(core/notify/address-policy|api/http/request/client-network)\\.ts',
-  croner: 'src/core/schedule/cron\\.ts',
+  croner: 'src/core/config/schedule/cron\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
   joi: 'src/core/(config|settings)/.+',
   'joi-to-json': 'src/core/config/.+',
   yaml: 'src/core/config/.+',
-  'jsonc-parser': 'src/core/located-json/.+',
+  'jsonc-parser': 'src/core/lib/located-json/.+',
   tar: 'src/core/(archive|bundle)/.+',
-  fflate: 'src/core/archive/gzip\\.ts',
-  ignore: 'src/core/pack/.+',
+  fflate: 'src/core/bundle/archive/gzip\\.ts',
+  ignore: 'src/core/bundle/pack/.+',
   'eventsource-parser': 'src/client/.+',
   jose: 'src/api/console/session/session-seal\\.ts',
   cookie: 'src/api/console/session/sessions\\.ts',
   'rate-limiter-flexible': 'src/api/console/session/login-limit\\.ts',
   'd3-[^/]+': 'src/(api/console/plots|api/weather|pages|core/weather)/.+',
-  idiomorph: 'src/pages/.+',
-  'modern-tar': 'src/pages/.+',
+  idiomorph: 'src/browser/.+',
+  'modern-tar': 'src/browser/.+',
   ejs: 'src/(core/(generate|scene-map|weather/render)/.+|api/pages/templates\\.ts)',
   'fast-xml-builder': 'src/core/xml\\.ts',
   '@turf/rewind': 'src/core/weather/render/map-geometry\\.ts',
@@ -127,14 +127,14 @@ const rules: Rule[] = [
   {
     name: 'pages-import-only-core',
     severity: 'error',
-    from: { path: '^src/pages/' },
+    from: { path: '^src/browser/' },
     to: { path: '^src/(workers|api|cli|client)/' },
   },
   {
     name: 'nothing-imports-pages',
     severity: 'error',
     from: { path: '^src/(core|workers|api|cli|client)/' },
-    to: { path: '^src/pages/' },
+    to: { path: '^src/browser/' },
   },
   { name: 'no-cycle', severity: 'error', from: {}, to: { circular: true } },
   { name: 'every-import-resolves', severity: 'error', from: {}, to: { couldNotResolve: true } },
@@ -325,12 +325,12 @@ t.test('deciding is pure, and so is everything that it calls', async (t) => {
 });
 
 t.test('timers go through the clock', async (t) => {
-  const files = folders.flatMap(filesIn).filter((file) => file !== 'src/core/clock.ts');
+  const files = folders.flatMap(filesIn).filter((file) => file !== 'src/core/lib/clock.ts');
   t.same(
     files.filter((file) => makesTimers(readFileSync(file, 'utf8'))),
     [],
   );
-  t.ok(makesTimers(readFileSync('src/core/clock.ts', 'utf8')));
+  t.ok(makesTimers(readFileSync('src/core/lib/clock.ts', 'utf8')));
   for (const code of [
     'setTimeout(f, 1);',
     'setInterval(f, 1);',
@@ -354,7 +354,7 @@ function makesTimers(text: string): boolean {
 t.test('whoever waits for a signal does it by onAbort, so that one listener stands on it', async (t) => {
   const listens = (text: string): boolean => /\.addEventListener\(\s*'abort'|\bsetMaxListeners\(/.test(text);
   const files = folders.flatMap(filesIn).filter((file) => listens(readFileSync(file, 'utf8')));
-  t.same(files, ['src/core/on-abort.ts']);
+  t.same(files, ['src/core/lib/on-abort.ts']);
 });
 
 t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {

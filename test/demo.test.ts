@@ -15,7 +15,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { asOfNow } from '../examples/demo/recent-samples.ts';
-import { digestOf } from '../src/core/digest.ts';
+import { digestOf } from '../src/core/lib/digest.ts';
 import { document, waybill } from './cli/process.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { stagedIn } from './support/staged.ts';

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, sym
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { errorTable } from '../src/core/errors.ts';
+import { errorTable } from '../src/core/lib/errors.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 

@@ -183,10 +183,10 @@ t.test(
 t.test('a test is selected by its file, its directory or its short name', async (t) => {
   const named = (name: string): string[] =>
     selectFiles({ mode: 'tests', names: [name], matrixTurn: undefined });
-  t.same(named('test/core/paths.test.ts'), ['test/core/paths.test.ts']);
-  t.same(named('core/paths'), ['test/core/paths.test.ts']);
-  t.same(named('core/lease'), named('test/core/lease'));
-  t.ok(named('core/lease').length > 1);
+  t.same(named('test/core/lib/paths.test.ts'), ['test/core/lib/paths.test.ts']);
+  t.same(named('core/paths'), ['test/core/lib/paths.test.ts']);
+  t.same(named('core/catalog/lease'), named('test/core/catalog/lease'));
+  t.ok(named('core/catalog/lease').length > 1);
   t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory of that name');
   t.throws(() => named('core/absent'), new SelectionError('no test file or directory is called core/absent'));
   t.throws(() => named('test/fixtures'), new SelectionError('no test file is below test/fixtures'));

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { situations } from '../src/cli/commands/init/situations.ts';
-import { systemClock } from '../src/core/clock.ts';
+import { systemClock } from '../src/core/lib/clock.ts';
 import { program, waybill } from './cli/process.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';

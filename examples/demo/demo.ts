@@ -17,11 +17,11 @@ import { listen } from '../../src/api/http/listen.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { run } from '../../src/cli/commands/run/run.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { logControl } from '../../src/core/log-control.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { formatSize } from '../../src/core/settings/units.ts';
-import { withReleasers } from '../../src/core/lifecycle.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
+import { logControl } from '../../src/core/lib/log-control.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { formatSize } from '../../src/core/lib/settings/units.ts';
+import { withReleasers } from '../../src/core/lib/lifecycle.ts';
 import {
   follow,
   pack,

@@ -1,14 +1,14 @@
 /*
- * The scripts of the pages: each file directly in `src/pages` becomes one module for browsers, with all that
+ * The scripts of the pages: each file directly in `src/browser` becomes one module for browsers, with all that
  * it imports, and one stylesheet if it imports styles of packages. `src/api/pages/assets.ts` serves them.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { build } from 'esbuild';
 
-const directory = 'dist/pages';
-const entryPoints = readdirSync('src/pages')
+const directory = 'dist/browser';
+const entryPoints = readdirSync('src/browser')
   .filter((name) => name.endsWith('.ts'))
-  .map((name) => `src/pages/${name}`);
+  .map((name) => `src/browser/${name}`);
 
 rmSync(directory, { recursive: true, force: true });
 mkdirSync(directory, { recursive: true });
@@ -23,6 +23,6 @@ export const { metafile } = await build({
   minify: true,
   metafile: true,
   legalComments: 'eof',
-  tsconfig: 'src/pages/tsconfig.json',
+  tsconfig: 'src/browser/tsconfig.json',
   logLevel: 'warning',
 });

@@ -1,4 +1,4 @@
-import type { Current } from '../core/current.ts';
+import type { Current } from '../core/lib/current.ts';
 import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './health/health-route.ts';
 import type { HttpPorts } from './http/app.ts';

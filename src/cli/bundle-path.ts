@@ -1,5 +1,5 @@
-import { WaybillError } from '../core/errors.ts';
-import { parseRelativePath } from '../core/paths.ts';
+import { WaybillError } from '../core/lib/errors.ts';
+import { parseRelativePath } from '../core/lib/paths.ts';
 
 /** A bundle path as it was given, also as a shell completes a directory. Throws `usage` if it is none. */
 export function givenBundlePath(given: string): string {

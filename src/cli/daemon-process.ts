@@ -1,6 +1,6 @@
 import type { Worker } from 'node:worker_threads';
-import { systemClock } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
+import { systemClock } from '../core/lib/clock.ts';
+import type { Log } from '../core/lib/log.ts';
 import { serviceManager } from './service-manager.ts';
 import { exitCodeOf, listenForStop } from './stop-signal.ts';
 

@@ -1,4 +1,4 @@
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 
 /** The first descriptor that systemd passes on, behind those of standard input, output and error. */
 const firstDescriptor = 3;

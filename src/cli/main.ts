@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import './refuse-platform.ts';
 import { CommanderError } from 'commander';
-import { asWaybillError, errorRecord, type WaybillError } from '../core/errors.ts';
+import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
 import { singleDashConfig } from './single-dash-config.ts';

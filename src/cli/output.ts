@@ -1,10 +1,10 @@
 import { isatty } from 'node:tty';
 import pc from 'picocolors';
-import type { ErrorRecord, WaybillError } from '../core/errors.ts';
-import { describeFinding, type Finding } from '../core/finding.ts';
-import { jsonDocument } from '../core/json-document.ts';
-import { silentLog, type Log } from '../core/log.ts';
-import { formatDuration } from '../core/settings/units.ts';
+import type { ErrorRecord, WaybillError } from '../core/lib/errors.ts';
+import { describeFinding, type Finding } from '../core/lib/finding.ts';
+import { jsonDocument } from '../core/lib/json-document.ts';
+import { silentLog, type Log } from '../core/lib/log.ts';
+import { formatDuration } from '../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './wrap.ts';
 
 /** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */

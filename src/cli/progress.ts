@@ -1,5 +1,5 @@
-import { systemClock } from '../core/clock.ts';
-import { formatDuration, formatSize } from '../core/settings/units.ts';
+import { systemClock } from '../core/lib/clock.ts';
+import { formatDuration, formatSize } from '../core/lib/settings/units.ts';
 import type { Progress } from '../core/publish/results/result.ts';
 
 export interface ProgressBar {

@@ -1,18 +1,18 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { systemClock } from '../core/clock.ts';
+import { systemClock } from '../core/lib/clock.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../core/config/config.ts';
 import type { Loaded } from '../core/config/accepted-config.ts';
 import { loadConfig } from '../core/config/load.ts';
 import { requireSafePaths } from '../core/config/unsafe-paths.ts';
 import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
-import { loadSecrets, type Secrets } from '../core/secrets.ts';
+import { loadSecrets, type Secrets } from '../core/lib/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
-import { WaybillError } from '../core/errors.ts';
-import type { Finding } from '../core/finding.ts';
-import type { Log } from '../core/log.ts';
+import { WaybillError } from '../core/lib/errors.ts';
+import type { Finding } from '../core/lib/finding.ts';
+import type { Log } from '../core/lib/log.ts';
 import { destinationsWithChannel } from '../core/releases/place.ts';
 import { storageOpener } from '../core/storage/open-storage.ts';
 import type { Output } from './output.ts';
@@ -165,7 +165,7 @@ export function unknownName(what: string, name: string, known: readonly string[]
 async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
   const [{ makeLogger }, { newRedaction }] = await Promise.all([
     import('./logger.ts'),
-    import('../core/redaction.ts'),
+    import('../core/lib/redaction.ts'),
   ]);
   const redaction = newRedaction();
   redaction.add(secretValues(config, secrets));

@@ -1,5 +1,5 @@
-import { systemClock, type Timer } from '../core/clock.ts';
-import { hasCode, WaybillError } from '../core/errors.ts';
+import { systemClock, type Timer } from '../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
 
 export type StopSignal = 'SIGINT' | 'SIGTERM';
 

@@ -1,10 +1,10 @@
 import { stat } from 'node:fs/promises';
-import { packDirectory } from '../core/pack/pack-directory.ts';
-import { parsePackSettings, type PackSettings } from '../core/pack/pack-settings.ts';
-import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/pack/packed-bundle.ts';
-import { packedFile, type PackedFile } from '../core/pack/packed-file.ts';
-import { digestOf, type Digest } from '../core/digest.ts';
-import type { Finding } from '../core/finding.ts';
+import { packDirectory } from '../core/bundle/pack/pack-directory.ts';
+import { parsePackSettings, type PackSettings } from '../core/bundle/pack/pack-settings.ts';
+import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/bundle/pack/packed-bundle.ts';
+import { packedFile, type PackedFile } from '../core/bundle/pack/packed-file.ts';
+import { digestOf, type Digest } from '../core/lib/digest.ts';
+import type { Finding } from '../core/lib/finding.ts';
 import { measure } from '../core/storage/body.ts';
 import { after, type Pieces, type Upload } from './upload/upload.ts';
 

@@ -36,7 +36,7 @@ export type {
   WaitOptions,
 };
 export type { Plan, RunRecord } from './generated/api-types.ts';
-export type { WaybillError } from '../core/errors.ts';
+export type { WaybillError } from '../core/lib/errors.ts';
 
 export type Pipeline = PipelineList['pipelines'][number];
 

@@ -1,5 +1,5 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import type { RunRecord } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
 import type { Answer } from './http/exchange.ts';

@@ -1,4 +1,4 @@
-import { hasCode } from '../core/errors.ts';
+import { hasCode } from '../core/lib/errors.ts';
 import type { Plan, RunRecord } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
 import { waitForRun, type WaitOptions } from './runs.ts';

@@ -1,4 +1,4 @@
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import type { RunRecord } from './generated/api-types.ts';
 
 type Unknown = Record<string, unknown>;

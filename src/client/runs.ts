@@ -1,4 +1,4 @@
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 import type { Connection } from './http/connection.ts';
 import { parseRunRecord } from './run-record.ts';

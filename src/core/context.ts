@@ -1,6 +1,6 @@
-import type { Clock } from './clock.ts';
-import type { Secrets } from './secrets.ts';
-import type { Log } from './log.ts';
+import type { Clock } from './lib/clock.ts';
+import type { Secrets } from './lib/secrets.ts';
+import type { Log } from './lib/log.ts';
 import type { Occurrence } from './notify/event.ts';
 import type { Tracer } from './tracing/span.ts';
 import type { TraceContext } from './tracing/trace-context.ts';

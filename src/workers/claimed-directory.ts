@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { Clock } from '../core/clock.ts';
-import { hasCode } from '../core/errors.ts';
+import type { Clock } from '../core/lib/clock.ts';
+import { hasCode } from '../core/lib/errors.ts';
 import { lockDirectory, type DirectoryLock } from './embedded/directory-lock.ts';
 
 /** A directory that belongs to this process until it is released, or the process ends. */

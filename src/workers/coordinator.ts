@@ -1,4 +1,4 @@
-import type { Breathe } from '../core/breath.ts';
+import type { Breathe } from '../core/lib/breath.ts';
 import type { Disk } from '../core/disk/disk.ts';
 import type { Config } from '../core/config/config.ts';
 import type { RunResult } from '../core/publish/results/result.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock } from '../core/lib/clock.ts';
 
 /**
  * Console sessions that were logged out of, each until it would have expired. A session is a sealed cookie

@@ -1,7 +1,7 @@
-import type { ErrorCode, WaybillError } from '../core/errors.ts';
+import type { ErrorCode, WaybillError } from '../core/lib/errors.ts';
 import type { JobQueue } from './queue.ts';
 import { proveRoom, proveStaging, provedAtMost } from './staging-check.ts';
-import type { Clock } from '../core/clock.ts';
+import type { Clock } from '../core/lib/clock.ts';
 
 /** One thing without which no upload can be taken. */
 export interface HealthCheck {

@@ -1,5 +1,5 @@
 import type { Revision } from '../core/bundle/revision.ts';
-import type { Digest } from '../core/digest.ts';
+import type { Digest } from '../core/lib/digest.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { Progress, RunResult } from '../core/publish/results/result.ts';
 

@@ -3,7 +3,7 @@ import type { OutputRecord } from '../core/catalog/catalog.ts';
 import { requireCatalog } from '../core/catalog/store.ts';
 import type { Config } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../core/maintain/verify.ts';
 import { compareReleases, type ReleaseDifference } from '../core/releases/describe.ts';
 import { atDestination, destinationNamed, placeAt, releaseNamed } from '../core/releases/place.ts';

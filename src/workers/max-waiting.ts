@@ -1,5 +1,5 @@
 import type { Config } from '../core/config/config.ts';
-import type { Current } from '../core/current.ts';
+import type { Current } from '../core/lib/current.ts';
 
 /**
  * The maximum of uploads and runs of a pipeline that are received or wait, as configured now; null if

@@ -1,7 +1,7 @@
 import type { Config } from '../core/config/config.ts';
 import { requireQueuePackage } from '../core/config/required-packages.ts';
-import type { Secrets } from '../core/secrets.ts';
-import { WaybillError } from '../core/errors.ts';
+import type { Secrets } from '../core/lib/secrets.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { endedSessionsBook, type EndedSessions } from './ended-sessions.ts';
 import { eventsOfOneProcess, type EventKeeping } from './event-keeping.ts';

@@ -1,4 +1,4 @@
-import type { Digest } from '../core/digest.ts';
+import type { Digest } from '../core/lib/digest.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';

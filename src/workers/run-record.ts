@@ -1,5 +1,5 @@
 import type { Revision } from '../core/bundle/revision.ts';
-import type { ErrorRecord } from '../core/errors.ts';
+import type { ErrorRecord } from '../core/lib/errors.ts';
 import type { Action, PlannedChange, Reason } from '../core/publish/plan.ts';
 import type { Counters } from '../core/publish/results/result.ts';
 

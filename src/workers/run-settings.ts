@@ -1,5 +1,5 @@
 import type { Config, PipelineConfig } from '../core/config/config.ts';
-import type { Current } from '../core/current.ts';
+import type { Current } from '../core/lib/current.ts';
 
 /** The configuration that runs begin with. */
 export interface RunSettings extends Current<Config> {

@@ -1,4 +1,4 @@
-import { asWaybillError } from '../core/errors.ts';
+import { asWaybillError } from '../core/lib/errors.ts';
 import type { Tracer } from '../core/tracing/span.ts';
 import { traceOf } from '../core/tracing/trace-context.ts';
 import type { JobResult, PublishJob } from './job.ts';

@@ -1,4 +1,4 @@
-import { onAbort } from '../core/on-abort.ts';
+import { onAbort } from '../core/lib/on-abort.ts';
 /** Those who wait for runs to finish, by run. */
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();

@@ -1,9 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
-import type { Breathe } from '../core/breath.ts';
+import type { Breathe } from '../core/lib/breath.ts';
 import { waitingDisk, type Disk } from '../core/disk/disk.ts';
-import { WaybillError } from '../core/errors.ts';
+import { WaybillError } from '../core/lib/errors.ts';
 import { errnoOf } from '../core/storage/local/errors.ts';
 import type { StagingArea } from './coordinator.ts';
 

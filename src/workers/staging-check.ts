@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Clock } from '../core/clock.ts';
-import { hasCode, WaybillError } from '../core/errors.ts';
+import type { Clock } from '../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
 
 /** With less than this many bytes free, no upload is taken. */
 export const leastRoom = 16 * 1024 * 1024;

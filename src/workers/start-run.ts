@@ -1,5 +1,5 @@
-import type { Clock } from '../core/clock.ts';
-import { digestOf } from '../core/digest.ts';
+import type { Clock } from '../core/lib/clock.ts';
+import { digestOf } from '../core/lib/digest.ts';
 import type { TraceContext } from '../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, JobQueue } from './queue.ts';
 import { newRunId } from './run-id.ts';

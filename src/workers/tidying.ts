@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock, Timer } from '../core/clock.ts';
+import type { Clock, Timer } from '../core/lib/clock.ts';
 import type { PipelineConfig } from '../core/config/config.ts';
-import type { Log } from '../core/log.ts';
+import type { Log } from '../core/lib/log.ts';
 import type { Coordinator } from './coordinator.ts';
 
 /*

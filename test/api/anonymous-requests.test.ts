@@ -4,10 +4,10 @@ import { createBodyMemory, smallBodyBytes } from '../../src/api/http/request/bod
 import { requestContext } from '../../src/api/http/request/request-context.ts';
 import { metricsRoute } from '../../src/api/metrics/metrics-route.ts';
 import { createShares } from '../../src/api/http/request/shares.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
 import { maxRequestBytes } from '../../src/api/scene-maps/document-body.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';
 import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
 import { answered } from './stalled-bodies.ts';

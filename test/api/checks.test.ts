@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { errorTable, WaybillError, type ErrorCode } from '../../src/core/errors.ts';
+import { errorTable, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
 import { problemOf, statusOf } from '../../src/api/http/problem.ts';
 import { connect, startApi, tokens, upload, uploadHead, type UploadOptions } from './harness.ts';
 

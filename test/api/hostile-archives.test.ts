@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { statusOf } from '../../src/api/http/problem.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
-import { digestOf } from '../../src/core/digest.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { startApi, tokens, upload, uploadForm, type Api } from './harness.ts';

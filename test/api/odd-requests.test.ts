@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { connect, startApi, tokens, uploadHead } from './harness.ts';

@@ -7,7 +7,7 @@ import { openApiDocument } from '../../src/api/openapi/document.ts';
 import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
 import { expressPath } from '../../src/api/http/router.ts';
 import { routes } from '../../src/api/routes.ts';
-import { WaybillError, type ErrorCode } from '../../src/core/errors.ts';
+import { WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
 import {
   connect,
   startApi,

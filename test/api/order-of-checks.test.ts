@@ -1,5 +1,5 @@
 import t from 'tap';
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { connect, startApi, tokens } from './harness.ts';
 
 /*

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf, hexOf, type Digest } from '../../src/core/digest.ts';
+import { digestOf, hexOf, type Digest } from '../../src/core/lib/digest.ts';
 import { manifestOf, tar } from '../fixtures/tar.ts';
 import { startApi, tokens, upload, uploadForm, type Api, type UploadOptions } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';

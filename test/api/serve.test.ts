@@ -16,7 +16,7 @@ import { gzipSync } from 'node:zlib';
 import * as tar from 'tar';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { document, waybill } from '../cli/process.ts';
 import { stagedIn } from '../support/staged.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { connect, startApi, stageAnything, tokens, upload, uploadHead } from './harness.ts';
 import type { StageUpload } from '../../src/api/upload/ports.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { bundleTar } from '../fixtures/tar.ts';
 import { connect, tokens, uploadHead } from './harness.ts';
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync 
 import path from 'node:path';
 import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 
 /** Archives without a manifest, as `tar` makes them of a directory, on a pipeline with `manifest: auto`. */
 

@@ -3,7 +3,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { newAnswerEncoder } from '../../src/api/http/answer/content-coding.ts';
 import { taggedAnswer } from '../../src/api/http/answer/send-with-etag.ts';
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import { startWeather } from './weather-harness.ts';
 import { readerThat } from './weather-reader-stub.ts';

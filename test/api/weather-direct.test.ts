@@ -7,7 +7,7 @@ import { createMetrics, type Metrics } from '../../src/api/metrics/metrics.ts';
 import { recordRequests } from '../../src/api/metrics/record-request.ts';
 import { withDirectReads } from '../../src/api/weather/direct-reads.ts';
 import { readerRoutes } from '../../src/api/weather/reader-routes.ts';
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { feedAll } from '../core/weather/feed-samples.ts';
 import { placeRows } from '../core/weather/place-rows.ts';
 import { sharedPglite } from '../core/weather/shared-pglite.ts';

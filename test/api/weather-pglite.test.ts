@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
 import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
-import { loadSecrets } from '../../src/core/secrets.ts';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
 import { weatherHttpSuite } from './weather-suite.ts';
 

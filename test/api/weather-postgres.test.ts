@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
-import { loadSecrets } from '../../src/core/secrets.ts';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../src/core/weather/open-reader.ts';
 import { clockAt } from '../core/weather/suite.ts';
 import { primary } from '../core/weather/primary-database.ts';

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { OpenApiDocument } from '../../src/api/http/openapi-types.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { feed, feedAll } from '../core/weather/feed-samples.ts';
 import { placeRows } from '../core/weather/place-rows.ts';
 import type { Driver } from '../core/weather/suite.ts';

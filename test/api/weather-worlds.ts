@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { loadSecrets } from '../../src/core/secrets.ts';
-import type { Clock } from '../../src/core/clock.ts';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
+import type { Clock } from '../../src/core/lib/clock.ts';
 import { feedDocument, type Fed } from '../../src/core/weather/feed/feed-document.ts';
 import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';

@@ -17,7 +17,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { logLines } from '../../src/cli/log-lines.ts';
 import { serviceManager } from '../../src/cli/service-manager.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { launch, launchApi, layOut } from '../hosts/processes.ts';
 import { manualClock } from '../workers/manual-clock.ts';
@@ -39,7 +39,7 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
     file,
     `import { daemonProcess } from ${at('cli/daemon-process.ts')};
      import { makeLogger } from ${at('cli/logger.ts')};
-     import { newRedaction } from ${at('core/redaction.ts')};
+     import { newRedaction } from ${at('core/lib/redaction.ts')};
      const log = await makeLogger({ verbose: false, color: false, pretty: false, redaction: newRedaction() });
      const daemon = daemonProcess(log);
      ${source}

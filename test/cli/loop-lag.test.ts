@@ -1,7 +1,7 @@
 import t from 'tap';
 import { watchLoopLag } from '../../src/cli/daemon/loop-lag.ts';
-import { systemClock, type Clock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 
 t.test('a blocked event loop is measured, and logged from a second on', async (t) => {
   let now = 0;

@@ -14,7 +14,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
-import { inParallel } from '../../src/core/parallel.ts';
+import { inParallel } from '../../src/core/lib/parallel.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, fingerprint, program, type Ended } from './process.ts';

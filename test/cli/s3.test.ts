@@ -10,7 +10,7 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
-import { digestOf } from '../../src/core/digest.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { rclone } from '../services/rclone.ts';
 import { startS3Proxy } from '../services/s3-proxy.ts';

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import { digestOf } from '../../src/core/digest.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, fingerprint, manifest, program, type Ended } from './process.ts';

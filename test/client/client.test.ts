@@ -10,8 +10,8 @@ import {
   type Upload,
 } from '../../src/client/client.ts';
 import type { PipelineList, Problem } from '../../src/client/generated/api-types.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { asWaybillError, type ErrorCode, type WaybillError } from '../../src/core/errors.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { asWaybillError, type ErrorCode, type WaybillError } from '../../src/core/lib/errors.ts';
 import type { PipelineSummary } from '../../src/api/runs/pipelines-route.ts';
 import { runResult } from '../contract/queue.ts';
 import type { RunRecord as ServedRecord } from '../../src/workers/run-record.ts';

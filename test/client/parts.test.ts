@@ -13,8 +13,8 @@ import {
   type MissingPart,
   type PushOptions,
 } from '../../src/client/client.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { digestOf } from '../../src/core/digest.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { startApi, tokens, type Api } from '../api/harness.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 

@@ -6,9 +6,9 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { connect, type Client, type ConnectionOptions, type RunRecord } from '../../src/client/client.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import { asWaybillError, type WaybillError } from '../../src/core/errors.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { noise } from '../fixtures/noise.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
@@ -176,8 +176,8 @@ for (const kind of ['directory', 'archive'] as const)
   });
 
 async function packed(directory: string): Promise<Buffer> {
-  const { packDirectory } = await import('../../src/core/pack/pack-directory.ts');
-  const { parsePackSettings } = await import('../../src/core/pack/pack-settings.ts');
+  const { packDirectory } = await import('../../src/core/bundle/pack/pack-directory.ts');
+  const { parsePackSettings } = await import('../../src/core/bundle/pack/pack-settings.ts');
   const chunks: Uint8Array[] = [];
   const bundle = await packDirectory(directory, parsePackSettings({ name: 'n' }));
   for await (const chunk of bundle.open()) chunks.push(chunk);

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { digestOf } from '../../src/core/digest.ts';
-import { WaybillError } from '../../src/core/errors.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { JobResult, PublishJob, StagedJob } from '../../src/workers/job.ts';

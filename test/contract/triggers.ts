@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { digestOf } from '../../src/core/digest.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { Decision, TriggeredJob } from '../../src/workers/trigger.ts';
 

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import type { PipelineConfig } from '../../src/core/config/config.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { publishBundles } from '../../src/core/publish/publish.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
-import type { Clock } from '../../src/core/clock.ts';
-import { errorRecord, type ErrorRecord } from '../../src/core/errors.ts';
-import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/lease/lease.ts';
+import type { Clock } from '../../src/core/lib/clock.ts';
+import { errorRecord, type ErrorRecord } from '../../src/core/lib/errors.ts';
+import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/catalog/lease/lease.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { litter, publishTo, snapshot, stateOf, untruths } from './world.ts';

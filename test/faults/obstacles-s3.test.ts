@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { DeleteBucketPolicyCommand, HeadObjectCommand, PutBucketPolicyCommand } from '@aws-sdk/client-s3';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';

@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';

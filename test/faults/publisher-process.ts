@@ -4,12 +4,12 @@
  * standard input.
  */
 import { once } from 'node:events';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import { localStorage } from '../../src/core/storage/local/driver.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';

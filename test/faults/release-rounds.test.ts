@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { hasCode, WaybillError } from '../../src/core/errors.ts';
+import { hasCode, WaybillError } from '../../src/core/lib/errors.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, rollBack } from '../../src/core/releases/switch.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

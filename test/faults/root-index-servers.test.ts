@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { bundlesInFeed } from '../../src/core/generate/root-index/json-feed.ts';
+import { bundlesInFeed } from '../../src/core/outputs/root-index/json-feed.ts';
 import { unpublishListed } from '../../src/core/publish/root-index/unpublish-listed.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { Stand } from '../core/publish/stand.ts';

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import type { S3Location } from '../../src/core/storage/s3/location.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
 import { startPublisher, type OtherPublisher } from './other-publisher.ts';

@@ -1,5 +1,5 @@
 import type { PipelineConfig } from '../../src/core/config/config.ts';
-import { hasCode } from '../../src/core/errors.ts';
+import { hasCode } from '../../src/core/lib/errors.ts';
 import { prune, type PruneReport } from '../../src/core/maintain/prune.ts';
 import { reconcile } from '../../src/core/maintain/reconcile.ts';
 import { repair } from '../../src/core/maintain/repair.ts';

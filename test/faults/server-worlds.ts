@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { bytesBody } from '../../src/core/storage/body.ts';
 import { listedKey as key } from '../../src/core/storage/key.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { Clock } from '../../src/core/clock.ts';
+import type { Clock } from '../../src/core/lib/clock.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import {

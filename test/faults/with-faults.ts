@@ -1,4 +1,4 @@
-import { WaybillError } from '../../src/core/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { Body, Storage, WriteOptions, Written } from '../../src/core/storage/storage.ts';
 
 /**

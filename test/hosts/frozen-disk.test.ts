@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { mountLoopDisk, type LoopDisk } from '../services/loop-disk.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import {

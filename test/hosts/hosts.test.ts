@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import net from 'node:net';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { manifestOf } from '../fixtures/tar.ts';
 import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';

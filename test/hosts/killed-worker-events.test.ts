@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import type { Event } from '../../src/core/notify/event.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 import { startRedis } from '../services/redis.ts';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import * as tar from 'tar';
 import t from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { tokens } from '../api/harness.ts';
 import { startRadosgw } from '../services/radosgw.ts';

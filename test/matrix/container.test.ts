@@ -4,7 +4,7 @@ import { chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { program, waybill } from '../cli/process.ts';
 import { makeNodeImage, startBuildah } from '../services/buildah.ts';
 import { ensureInstalled } from '../services/debian.ts';

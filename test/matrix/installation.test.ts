@@ -4,7 +4,7 @@ import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from
 import { connect } from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { packWaybill } from '../cli/packed.ts';
 import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
 import { freePort } from '../services/free-port.ts';

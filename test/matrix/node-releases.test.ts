@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf } from '../../src/core/digest.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { noise } from '../fixtures/noise.ts';
 import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
 import { program } from '../cli/process.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { bytesBody } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';

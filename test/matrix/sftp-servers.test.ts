@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { storageOpener } from '../../src/core/storage/open-storage.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import { storageContract } from '../contract/storage.ts';

@@ -5,7 +5,7 @@ import * as tar from 'tar';
 import type { Page } from 'playwright-core';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { work } from '../../src/cli/daemon/worker.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
 

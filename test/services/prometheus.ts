@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';

@@ -5,7 +5,7 @@ import { tmpdir, userInfo } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Test } from 'tap';
-import type { Secrets } from '../../src/core/secrets.ts';
+import type { Secrets } from '../../src/core/lib/secrets.ts';
 import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import { ensureInstalled, pathOf } from './debian.ts';
 import { freePort } from './free-port.ts';

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
 
 interface WebServer {

@@ -1,6 +1,6 @@
 import type { Catalog, CatalogState, OutputRecord, Pending } from '../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../src/core/digest.ts';
-import type { RelativePath } from '../../src/core/paths.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../src/core/lib/paths.ts';
 import type {
   Action,
   BundleIdentity,

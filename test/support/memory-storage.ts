@@ -1,5 +1,5 @@
-import { digestOf, type Digest } from '../../src/core/digest.ts';
-import { WaybillError } from '../../src/core/errors.ts';
+import { digestOf, type Digest } from '../../src/core/lib/digest.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { collect } from '../../src/core/storage/collect.ts';
 import {
   alreadyExists,
@@ -10,7 +10,7 @@ import {
   readOnly,
   versionConflict,
 } from '../../src/core/storage/errors.ts';
-import { ancestorsOf } from '../../src/core/paths.ts';
+import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,

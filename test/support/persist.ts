@@ -1,4 +1,4 @@
-import { hasCode, type ErrorCode } from '../../src/core/errors.ts';
+import { hasCode, type ErrorCode } from '../../src/core/lib/errors.ts';
 
 /**
  * Asks again for as long as the answer is a failure with that code. For what has a short deadline so that a

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Test } from 'tap';
-import { inParallel } from '../../src/core/parallel.ts';
+import { inParallel } from '../../src/core/lib/parallel.ts';
 
 /**
  * Samples of walks, kills and interleavings, which have thousands of cases. The seed chooses a sample:

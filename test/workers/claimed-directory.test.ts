@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { claimDirectory, claimLeft } from '../../src/workers/claimed-directory.ts';
 import { lockDirectory } from '../../src/workers/embedded/directory-lock.ts';
 

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/clock.ts';
-import { silentLog } from '../../src/core/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
 import { bullmqEndedSessions } from '../../src/workers/bullmq/ended-sessions.ts';
 import { openQueueStore } from '../../src/workers/embedded/queue-store.ts';
 import { endedSessionsBook, type EndedSessions } from '../../src/workers/ended-sessions.ts';

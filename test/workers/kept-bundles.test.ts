@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { WaybillError, errorRecord } from '../../src/core/errors.ts';
+import { WaybillError, errorRecord } from '../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../src/workers/job.ts';
 import { beyondLimits, isRerunnable, needsBundle, type KeptBundle } from '../../src/workers/kept-bundles.ts';
 import type { KeptBundles } from '../../src/workers/queue.ts';

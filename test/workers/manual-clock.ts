@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../src/core/clock.ts';
+import type { Clock, Timer } from '../../src/core/lib/clock.ts';
 
 /** A clock that stands still until it is advanced. */
 export interface ManualClock extends Clock {

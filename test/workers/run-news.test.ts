@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/errors.ts';
+import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
 import { destinationFailure } from '../../src/core/publish/results/occurrences.ts';
 import { eventIdOf } from '../../src/core/notify/event-id.ts';
 import type { Occurrence } from '../../src/core/notify/event.ts';

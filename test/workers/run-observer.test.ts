@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { JobResult, PublishJob } from '../../src/workers/job.ts';
-import { silentLog } from '../../src/core/log.ts';
-import { digestOf } from '../../src/core/digest.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { memoryQueue } from '../../src/workers/memory/queue.ts';
 import { waitedSeconds, type RunObserver } from '../../src/workers/run-observer.ts';
 import { acceptedRun, queuedRun, startedRun } from '../../src/workers/run-transitions.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/errors.ts';
+import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../src/workers/job.ts';
 import { acceptedRun, failedRun, finishedRun, startedRun } from '../../src/workers/run-transitions.ts';
 import {

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request } from 'express';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { readBody, smallBodyBytes, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Visitor } from './session/sessions.ts';
 

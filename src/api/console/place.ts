@@ -1,5 +1,5 @@
-import { WaybillError } from '../../core/errors.ts';
-import { bundlePath } from '../../core/parameters.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { bundlePath } from '../../core/lib/parameters.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { PlaceParams } from '../releases/releases-routes.ts';
 import type { DestinationSummary } from '../runs/pipelines-route.ts';

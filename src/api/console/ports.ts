@@ -1,7 +1,7 @@
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from '../../workers/job.ts';
 import type { LookAnswer, LookRequest } from '../../workers/look-request.ts';
-import type { Current } from '../../core/current.ts';
+import type { Current } from '../../core/lib/current.ts';
 import type { LivePorts } from '../live/live-routes.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../notifiers/undelivered-routes.ts';
 import type { Site } from '../pages/site.ts';

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { startRun } from '../../workers/start-run.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { requireChannel } from '../runs/channel-query.ts';

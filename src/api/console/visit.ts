@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Request, Response } from 'express';
-import { asWaybillError, WaybillError } from '../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import type { Problem } from '../http/answer/problem-document.ts';
 import { problemOf, retryAfterSeconds } from '../http/problem.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../../core/config/config.ts';
-import type { Secrets } from '../../core/secrets.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import { scopes } from '../../core/config/scopes.ts';
 import { resolveDistinct, type Token } from './auth.ts';
 

@@ -1,9 +1,9 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { ServerConfig } from '../../core/config/config.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
-import type { LogControl } from '../../core/log-control.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { LogControl } from '../../core/lib/log-control.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
 import { sendProblem, type ProblemPage, type ProblemPorts } from './problem.ts';

@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { UploadTokenConfig } from '../../core/config/config.ts';
 import type { Scope } from '../../core/config/scopes.ts';
-import type { Secrets } from '../../core/secrets.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /** A token that requests are compared with. Its value is not kept. */
 export interface KnownToken {

@@ -1,6 +1,6 @@
-import { WaybillError, type ErrorCode } from '../../core/errors.ts';
-import { finding, type Finding } from '../../core/finding.ts';
-import type { ParameterMap, Rule, ValuesOf } from '../../core/parameters.ts';
+import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { finding, type Finding } from '../../core/lib/finding.ts';
+import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './openapi-types.ts';
 
 /** The query parameters of a route: how the OpenAPI document describes them, and how they are read. */

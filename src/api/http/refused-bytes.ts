@@ -6,10 +6,10 @@ import http, {
   type ServerResponse,
 } from 'node:http';
 import { Socket } from 'node:net';
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
-import type { LogControl } from '../../core/log-control.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { LogControl } from '../../core/lib/log-control.ts';
 import { problemOf, sendProblem } from './problem.ts';
 import { malformed, unsupportedCoding } from './request/refused-head.ts';
 

@@ -1,5 +1,5 @@
 import express, { type RequestHandler, type Router } from 'express';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { requestContext } from './request/request-context.ts';
 import { requestSpan } from './request/request-span.ts';
 import type { Handler, Route } from './route.ts';

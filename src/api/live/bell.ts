@@ -1,4 +1,4 @@
-import { onAbort } from '../../core/on-abort.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 
 /** Remembers that it was rung until somebody has waited for it. */
 export interface Bell {

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { wholeNumber } from '../../core/parameters.ts';
+import { wholeNumber } from '../../core/lib/parameters.ts';
 import { isExpired, type Token } from '../http/auth.ts';
 import { runIdParameter } from '../http/json-content.ts';
 import type { Parameter, ResponseObject } from '../http/openapi-types.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
-import type { Clock } from '../../core/clock.ts';
-import { hasCode } from '../../core/errors.ts';
-import { onAbort } from '../../core/on-abort.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { ChangePage } from '../../workers/records/run-changes.ts';
 import type { RunRecord } from '../../workers/run-record.ts';

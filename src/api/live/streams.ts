@@ -1,4 +1,4 @@
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { RunChange } from '../../workers/records/run-changes.ts';
 import { createShares } from '../http/request/shares.ts';
 import { frameOf } from './event-stream.ts';

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { Current } from '../../core/current.ts';
+import type { Current } from '../../core/lib/current.ts';
 import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';

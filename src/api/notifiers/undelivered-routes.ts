@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
-import type { Current } from '../../core/current.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Current } from '../../core/lib/current.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/undelivered.ts';
 import type { HttpPorts } from '../http/app.ts';

@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../../core/errors.ts';
-import { errorTable } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/lib/errors.ts';
+import { errorTable } from '../../core/lib/errors.ts';
 import { retryAfterSeconds, statusOf } from '../http/problem.ts';
 import { problemsOf, type Route, type RouteTag } from '../http/route.ts';
 import { productVersion } from '../version.ts';

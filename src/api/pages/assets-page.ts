@@ -1,4 +1,4 @@
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
 import { assetOfFile, type Asset } from './assets.ts';

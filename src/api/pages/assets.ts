@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 /**
  * A stylesheet or a script of the pages, as `NAME.css` or `NAME.js`; names are of a-z, 0-9 and `-`. The
  * stylesheet is `templates/styles/NAME.css`, or what the build makes of the styles that a script imports. The
- * script is what the build makes of `src/pages/NAME.ts`. `waybill.css` has the tokens and the components.
+ * script is what the build makes of `src/browser/NAME.ts`. `waybill.css` has the tokens and the components.
  */
 export interface Asset {
   /** With the digest of its bytes, so that it may be kept for ever: `waybill.0123456789abcdef.css`. */

@@ -16,7 +16,7 @@ export interface Page {
   crumbs?: readonly Crumb[];
   /** Stylesheets beside that of the kit: `console` for `templates/styles/console.css`. */
   styles?: readonly string[];
-  /** Scripts: `console` for `src/pages/console.ts`. The page has to be of use without them. */
+  /** Scripts: `console` for `src/browser/console.ts`. The page has to be of use without them. */
   scripts?: readonly string[];
   /** As wide as the window, for what has many columns. */
   isWide?: boolean;

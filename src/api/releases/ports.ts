@@ -1,6 +1,6 @@
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/releases-request.ts';
-import type { Current } from '../../core/current.ts';
-import type { Log } from '../../core/log.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { RunAccess } from '../runs/ports.ts';

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import type { Current } from '../../core/current.ts';
+import type { Current } from '../../core/lib/current.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { unknownUpload } from '../../workers/partial/partial-uploads.ts';
 import type { Token } from '../http/auth.ts';

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { PartialOutcome, PartialUpload } from '../../workers/partial/partial-upload.ts';
 import type { AdmissionRequest } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { freeText } from '../../core/parameters.ts';
+import { freeText } from '../../core/lib/parameters.ts';
 import { jsonContent, pipelineIdParameter, schemaRef } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { Route } from '../http/route.ts';

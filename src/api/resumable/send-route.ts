@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { Hold } from '../../workers/partial/holds.ts';
 import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Server, type Lock } from '@tus/server';
-import { WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
 import type { TusStore } from './tus-store.ts';
 
 /** A request of the tus protocol, after everything that concerns token, pipeline and limits. */

@@ -1,6 +1,6 @@
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { nearest } from '../../core/config/nearest.ts';
-import { channelName } from '../../core/parameters.ts';
+import { channelName } from '../../core/lib/parameters.ts';
 
 /** The query parameter of every request that publishes. */
 export const channelQuery = channelName({

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
 import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../../core/clock.ts';
-import { onAbort } from '../../core/on-abort.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import { requireAuthorized, watchAuthority } from '../http/request/authority.ts';
 

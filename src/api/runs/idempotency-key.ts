@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { WaybillError } from '../../core/errors.ts';
-import { flag } from '../../core/parameters.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { flag } from '../../core/lib/parameters.ts';
 import type { Idempotency } from '../../workers/queue.ts';
 import type { Parameter } from '../http/openapi-types.ts';
 

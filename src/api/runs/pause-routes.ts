@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
-import type { Current } from '../../core/current.ts';
-import { hasCode } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Current } from '../../core/lib/current.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { JobQueue, Pause } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck } from '../http/body-check.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/errors.ts';
-import type { Clock } from '../../core/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Scope } from '../../core/config/scopes.ts';
 import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';

@@ -1,5 +1,5 @@
-import type { Current } from '../../core/current.ts';
-import type { Log } from '../../core/log.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Token } from '../http/auth.ts';

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
-import { parseInstant, dateOf } from '../../core/instant.ts';
-import { WaybillError } from '../../core/errors.ts';
-import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/parameters.ts';
+import { parseInstant, dateOf } from '../../core/lib/instant.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
 import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
 import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { jsonContent } from '../http/json-content.ts';

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { wholeNumber } from '../../core/parameters.ts';
+import { wholeNumber } from '../../core/lib/parameters.ts';
 import { jsonContent, runIdParameter } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/authority.ts';

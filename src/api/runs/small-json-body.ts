@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { readBody, smallBodyBytes, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { readBody, withBodyInMemory, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 
 /** Smaller than on the command line: the documents of all requests are in memory together. */

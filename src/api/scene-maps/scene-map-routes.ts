@@ -1,7 +1,7 @@
 import type { Request, RequestHandler, Response } from 'express';
-import type { Current } from '../../core/current.ts';
-import { WaybillError } from '../../core/errors.ts';
-import { choice } from '../../core/parameters.ts';
+import type { Current } from '../../core/lib/current.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { choice } from '../../core/lib/parameters.ts';
 import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { authenticate, challenge, type Token } from '../http/auth.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';

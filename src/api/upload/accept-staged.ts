@@ -1,5 +1,5 @@
 import { revisionOf } from '../../core/bundle/revision.ts';
-import { digestOf, type Digest } from '../../core/digest.ts';
+import { digestOf, type Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue.ts';
 import { newRunId } from '../../workers/run-id.ts';

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import busboy from 'busboy';
-import { asWaybillError, WaybillError } from '../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 
 /** The name of the one file in the form. */
 export const formPart = 'bundle';

@@ -1,8 +1,8 @@
 import type { RequestHandler } from 'express';
 import { invalidBundle } from '../../core/bundle/invalid-bundle.ts';
 import { manifestName, parseManifest } from '../../core/bundle/manifest.ts';
-import { digestOf } from '../../core/digest.ts';
-import { WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { digestOf } from '../../core/lib/digest.ts';
+import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import { readBody, type MemoryBodyPorts } from '../http/request/body-in-memory.ts';
 import type { Route } from '../http/route.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { parseDigest, type Digest } from '../../core/digest.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { parseDigest, type Digest } from '../../core/lib/digest.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { Parameter } from '../http/openapi-types.ts';
 
 export const partialParameter: Parameter = {

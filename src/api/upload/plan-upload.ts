@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { jsonDocument } from '../../core/json-document.ts';
+import { jsonDocument } from '../../core/lib/json-document.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import { jsonContent } from '../http/json-content.ts';

@@ -1,7 +1,7 @@
 import type { Manifest } from '../../core/bundle/manifest.ts';
 import type { DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
-import type { Current } from '../../core/current.ts';
-import type { Digest } from '../../core/digest.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { StagingArea } from '../../workers/coordinator.ts';
 import type { ContentStore } from '../../workers/content/content-store.ts';

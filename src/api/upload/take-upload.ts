@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { Digest } from '../../core/digest.ts';
-import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
-import { flag } from '../../core/parameters.ts';
+import type { Digest } from '../../core/lib/digest.ts';
+import { hasCode, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { flag } from '../../core/lib/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { Admission } from '../../workers/queue.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';

@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../../core/errors.ts';
-import type { ParameterMap } from '../../core/parameters.ts';
+import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ParameterMap } from '../../core/lib/parameters.ts';
 import { familyNames, weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { WeatherFamily } from '../../core/weather/family.ts';
 import { commonFormats, type Format } from '../http/answer/negotiate.ts';

@@ -1,4 +1,4 @@
-import type { Parameter } from '../../core/parameters.ts';
+import type { Parameter } from '../../core/lib/parameters.ts';
 import type { Format } from '../http/answer/negotiate.ts';
 
 /**

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { ByteCache } from './byte-cache.ts';
 
 /** An answer to a question, before it is encoded. */

@@ -1,12 +1,12 @@
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { requireDatabasePackage } from '../../core/config/required-packages.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
-import type { Secrets } from '../../core/secrets.ts';
-import type { Log } from '../../core/log.ts';
-import { asWaybillError } from '../../core/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { asWaybillError } from '../../core/lib/errors.ts';
 import { inContext, openWeatherDatabases } from '../../core/weather/open-reader.ts';
 import { createTextRenderer, packagedTemplates } from '../../core/weather/render/text.ts';
 import { newPulse, type Pulse } from './pulse.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 
 /** Whether the weather database answers, without waiting for it. */
 export interface Pulse {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { Reading, ResolvedPlace, WeatherFamily } from '../../core/weather/family.ts';
 import type { NewestObservations } from '../../core/weather/families/newest-observations.ts';

@@ -1,4 +1,4 @@
-import type { Log } from '../../core/log.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { FamilyName } from '../../core/weather/families.ts';
 import type { Rejection } from '../../core/weather/rows/rejections.ts';
 import { reasonOf } from '../http/problem.ts';

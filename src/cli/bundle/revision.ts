@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { maxMessageChars } from '../../core/bundle/revision.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 export interface RevisionFlags {
   message?: string;

@@ -1,14 +1,14 @@
 import { homedir } from 'node:os';
-import { sharedBreath, type SharedBreath } from '../../core/breath.ts';
-import { systemClock, type Clock } from '../../core/clock.ts';
+import { sharedBreath, type SharedBreath } from '../../core/lib/breath.ts';
+import { systemClock, type Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
 import { openNotifiers } from '../../core/notify/open-notifiers.ts';
-import { describeFinding, type Finding } from '../../core/finding.ts';
-import type { Log } from '../../core/log.ts';
-import { logControl, type LogControl } from '../../core/log-control.ts';
+import { describeFinding, type Finding } from '../../core/lib/finding.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { logControl, type LogControl } from '../../core/lib/log-control.ts';
 import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
 import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
@@ -17,7 +17,7 @@ import { noteOfOutcome, noteOfPostponed } from '../../workers/records/failed-del
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { productVersion } from '../../api/version.ts';
-import { loadSecrets, type Secrets } from '../../core/secrets.ts';
+import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 
 /** How a long-running program is started. */

@@ -1,7 +1,7 @@
 import { lastPublished } from '../../core/catalog/last-published.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
-import { asWaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import { asWaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { JobQueue } from '../../workers/queue.ts';
 import type { RunRecord } from '../../workers/run-record.ts';

@@ -1,5 +1,5 @@
-import type { Clock, Timer } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 
 const everyMs = 100;
 /** A pause that clients notice. */

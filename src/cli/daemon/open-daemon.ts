@@ -1,7 +1,7 @@
 import { quotasOf } from './quotas.ts';
-import type { Timer } from '../../core/clock.ts';
+import type { Timer } from '../../core/lib/clock.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
-import { replaceable, type Replaceable } from '../../core/current.ts';
+import { replaceable, type Replaceable } from '../../core/lib/current.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import {
   openConfiguredStore,

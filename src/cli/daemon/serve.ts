@@ -1,5 +1,5 @@
-import { WaybillError } from '../../core/errors.ts';
-import { releasedOnFailure } from '../../core/lifecycle.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { createApp } from '../../api/app.ts';
 import { withDirectReads } from '../../api/weather/direct-reads.ts';

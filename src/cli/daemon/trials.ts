@@ -1,5 +1,5 @@
 import type { CoreContext } from '../../core/context.ts';
-import { silentLog } from '../../core/log.ts';
+import { silentLog } from '../../core/lib/log.ts';
 
 /** What has to be free where uploads are staged, in bytes. */
 export { leastRoom } from '../../workers/staging-check.ts';

@@ -1,4 +1,4 @@
-import { releasedOnFailure } from '../../core/lifecycle.ts';
+import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import { inContext } from '../../core/weather/open-reader.ts';
 import { listen } from '../../api/http/listen.ts';
 import { openWeather, requireForDatabases } from '../../api/weather/open-weather.ts';

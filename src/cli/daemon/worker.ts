@@ -1,5 +1,5 @@
-import type { Timer } from '../../core/clock.ts';
-import { releasedOnFailure } from '../../core/lifecycle.ts';
+import type { Timer } from '../../core/lib/clock.ts';
+import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Coordinator } from '../../workers/coordinator.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { connect, type Client } from '../../client/client.ts';
-import { WaybillError, type ErrorCode } from '../../core/errors.ts';
-import { formatDuration } from '../../core/settings/units.ts';
+import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { formatDuration } from '../../core/lib/settings/units.ts';
 import type { Output } from '../output.ts';
 import type { RemoteFlags } from './remote-options.ts';
 

@@ -1,12 +1,12 @@
 import { homedir } from 'node:os';
 import { saidIn } from '../../client/http/failures.ts';
-import { systemClock } from '../../core/clock.ts';
+import { systemClock } from '../../core/lib/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { errorTable, WaybillError, type ErrorCode } from '../../core/errors.ts';
-import type { Finding } from '../../core/finding.ts';
-import { loadSecrets, type Secrets } from '../../core/secrets.ts';
+import { errorTable, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import type { Finding } from '../../core/lib/finding.ts';
+import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
 /** A daemon as whoever runs it sees it: with its admin token. */
 export interface Operator {

@@ -1,6 +1,6 @@
 import type { RunRecord } from '../../client/client.ts';
-import { describeFinding, type Finding } from '../../core/finding.ts';
-import { formatSize } from '../../core/settings/units.ts';
+import { describeFinding, type Finding } from '../../core/lib/finding.ts';
+import { formatSize } from '../../core/lib/settings/units.ts';
 import { reasonText, signOf } from '../action-text.ts';
 import { localTime } from '../local-time.ts';
 import { columns, plural, tookText, type Output, type Style } from '../output.ts';

@@ -1,5 +1,5 @@
-import { WaybillError } from '../../core/errors.ts';
-import { parseDuration } from '../../core/settings/units.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { parseDuration } from '../../core/lib/settings/units.ts';
 
 /** Whether and how long a command waits for the run that it has started, as commander parses it. */
 export interface WaitFlags {

@@ -1,5 +1,5 @@
-import { systemClock, type Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { systemClock, type Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { exchange, type Answer, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 import { defaultPatience, persist, type Patience } from './persist.ts';

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
-import type { Clock, Timer } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import { onAbort } from '../../core/on-abort.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 
 export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
 

@@ -1,5 +1,5 @@
-import { errorTable, WaybillError, type ErrorCode } from '../../core/errors.ts';
-import { parseRetryAfter } from '../../core/retry-after.ts';
+import { errorTable, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { parseRetryAfter } from '../../core/lib/retry-after.ts';
 import type { Problem } from '../generated/api-types.ts';
 import type { Answer } from './exchange.ts';
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { hasCode, WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
 /** How long a client retries. Times are in milliseconds. */
 export interface Patience {

@@ -1,4 +1,4 @@
-import { hasCode, type ErrorCode } from '../../core/errors.ts';
+import { hasCode, type ErrorCode } from '../../core/lib/errors.ts';
 import type { MissingFiles } from '../generated/api-types.ts';
 import type { Connection } from '../http/connection.ts';
 import type { Parts, Upload } from './upload.ts';

@@ -1,4 +1,4 @@
-import { hasCode, WaybillError } from '../../core/errors.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { PartialUpload, RunRecord } from '../generated/api-types.ts';
 import type { Ask, Requests } from '../http/connection.ts';
 import type { AcceptedRun } from './accepted-run.ts';

@@ -1,4 +1,4 @@
-import { hasCode, WaybillError, type ErrorCode } from '../../core/errors.ts';
+import { hasCode, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
 import type { Connection, Requests } from '../http/connection.ts';
 import { BodyTooLong } from '../http/failures.ts';
 import type { AcceptedRun } from './accepted-run.ts';

@@ -1,4 +1,4 @@
-import { hasCode, type WaybillError } from '../../core/errors.ts';
+import { hasCode, type WaybillError } from '../../core/lib/errors.ts';
 import type { Connection } from '../http/connection.ts';
 import { acceptedRun, type AcceptedRun } from './accepted-run.ts';
 import { missingPart, type MissingPart } from './missing-part.ts';

@@ -1,4 +1,4 @@
-import { onAbort } from '../on-abort.ts';
+import { onAbort } from '../lib/on-abort.ts';
 /**
  * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while
  * the input is silent. The input is asked to close, without waiting for it.

@@ -1,4 +1,4 @@
-import type { Digest } from '../digest.ts';
+import type { Digest } from '../lib/digest.ts';
 
 /**
  * Files of earlier bundles of one pipeline, by digest: what an archive that leaves them out is completed

@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { digestOf, type Digest } from '../digest.ts';
-import { WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import type { RelativePath } from '../paths.ts';
+import { digestOf, type Digest } from '../lib/digest.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import type { RelativePath } from '../lib/paths.ts';
 import type { BundleContent } from './bundle-content.ts';
 import { tooLarge, type Extraction } from './extract-archive.ts';
 import { manifestName, type Manifest } from './manifest.ts';

@@ -1,9 +1,9 @@
-import type { SourceIdentity } from '../identity.ts';
-import { digestOf, type Digest } from '../digest.ts';
-import { WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import type { Instant } from '../instant.ts';
-import { inParallel } from '../parallel.ts';
+import type { SourceIdentity } from '../catalog/identity.ts';
+import { digestOf, type Digest } from '../lib/digest.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import type { Instant } from '../lib/instant.ts';
+import { inParallel } from '../lib/parallel.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
@@ -12,10 +12,10 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './c
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
-import { compareCodeUnits, parseRelativePath } from '../paths.ts';
+import { noPath, notUtf8, renameIt } from '../lib/name-bytes.ts';
+import { compareCodeUnits, parseRelativePath } from '../lib/paths.ts';
 import { revisionOf, type Revision } from './revision.ts';
-import { isReservedSegment } from '../reserved-names.ts';
+import { isReservedSegment } from '../lib/reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */

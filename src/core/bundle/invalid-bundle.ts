@@ -1,5 +1,5 @@
-import { WaybillError } from '../errors.ts';
-import { describeFinding, type Finding } from '../finding.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { describeFinding, type Finding } from '../lib/finding.ts';
 
 const fixTheBundle = 'mend the bundle where the findings say; docs/manifest.md has the rules';
 

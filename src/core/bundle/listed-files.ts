@@ -1,10 +1,10 @@
-import { finding, type Finding } from '../finding.ts';
-import { noPath, notUtf8, renameIt } from '../name-bytes.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { noPath, notUtf8, renameIt } from '../lib/name-bytes.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
-import { ancestorsOf, compareCodeUnits } from '../paths.ts';
-import { isReservedPath } from '../reserved-names.ts';
+import { ancestorsOf, compareCodeUnits } from '../lib/paths.ts';
+import { isReservedPath } from '../lib/reserved-names.ts';
 
 const namesInWarning = 5;
 

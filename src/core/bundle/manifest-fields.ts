@@ -1,4 +1,4 @@
-import type { Instant } from '../instant.ts';
+import type { Instant } from '../lib/instant.ts';
 
 /** A verdict on one field: the value it means, or why it means none. */
 export type FieldVerdict<T> = { ok: true; value: T } | { ok: false; reason: string };

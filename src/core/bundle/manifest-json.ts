@@ -1,10 +1,10 @@
-import { finding, type Finding } from '../finding.ts';
-import { decodeUtf8 } from '../located-json/decode.ts';
-import { examineJson, type JsonExamination, type JsonLimits } from '../located-json/examine.ts';
-import { measureJson, type JsonShape } from '../located-json/measure.ts';
-import { escapePointer } from '../located-json/pointer.ts';
-import { positionsIn } from '../located-json/position.ts';
-import type { JsonProblem } from '../located-json/problems.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { decodeUtf8 } from '../lib/located-json/decode.ts';
+import { examineJson, type JsonExamination, type JsonLimits } from '../lib/located-json/examine.ts';
+import { measureJson, type JsonShape } from '../lib/located-json/measure.ts';
+import { escapePointer } from '../lib/located-json/pointer.ts';
+import { positionsIn } from '../lib/located-json/position.ts';
+import type { JsonProblem } from '../lib/located-json/problems.ts';
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {

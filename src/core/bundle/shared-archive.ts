@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { WaybillError } from '../errors.ts';
-import { finishDigest, startDigest, type Digest } from '../digest.ts';
-import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
-import { dateOf } from '../instant.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
+import { tarSize, writeTar, type TarFile } from './archive/tar-writer.ts';
+import { dateOf } from '../lib/instant.ts';
 import { checkBody } from '../storage/body.ts';
 import { listedKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,10 +1,10 @@
 import type { Revision } from './revision.ts';
-import type { SourceIdentity } from '../identity.ts';
-import type { Digest } from '../digest.ts';
-import type { Finding } from '../finding.ts';
-import type { Instant } from '../instant.ts';
+import type { SourceIdentity } from '../catalog/identity.ts';
+import type { Digest } from '../lib/digest.ts';
+import type { Finding } from '../lib/finding.ts';
+import type { Instant } from '../lib/instant.ts';
 import type { Body } from '../storage/storage.ts';
-import type { RelativePath } from '../paths.ts';
+import type { RelativePath } from '../lib/paths.ts';
 
 /** One file that a manifest lists, with what is known of it before any byte is read. */
 export interface BundleFile {

@@ -1,12 +1,12 @@
 import { revisionOf } from './revision.ts';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { breathless, type Breathe } from '../breath.ts';
-import { digestOf, parseDigest, type Digest } from '../digest.ts';
+import { breathless, type Breathe } from '../lib/breath.ts';
+import { digestOf, parseDigest, type Digest } from '../lib/digest.ts';
 import { waitingDisk, type Disk } from '../disk/disk.ts';
-import { asWaybillError, WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import { inParallel } from '../parallel.ts';
+import { asWaybillError, WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { inParallel } from '../lib/parallel.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
 import { localStorage } from '../storage/local/driver.ts';
@@ -33,7 +33,7 @@ import {
   uploadBundlePath,
   type Manifest,
 } from './manifest.ts';
-import type { RelativePath } from '../paths.ts';
+import type { RelativePath } from '../lib/paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /*

@@ -1,7 +1,7 @@
-import type { Digest } from '../digest.ts';
-import { hasCode } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import { inParallel } from '../parallel.ts';
+import type { Digest } from '../lib/digest.ts';
+import { hasCode } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { inParallel } from '../lib/parallel.ts';
 import { checkBody, measure } from '../storage/body.ts';
 import {
   checkSceneMapFile,
@@ -10,7 +10,7 @@ import {
   wrongSize,
   type SceneMapRules,
 } from './check-scene-map.ts';
-import { compareCodeUnits } from '../paths.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {

@@ -1,7 +1,7 @@
-import type { RelativePath } from '../paths.ts';
-import type { Owner, SourceIdentity } from '../identity.ts';
-import type { Digest } from '../digest.ts';
-import type { Instant } from '../instant.ts';
+import type { RelativePath } from '../lib/paths.ts';
+import type { Owner, SourceIdentity } from './identity.ts';
+import type { Digest } from '../lib/digest.ts';
+import type { Instant } from '../lib/instant.ts';
 import type { Key } from '../storage/key.ts';
 
 /*

@@ -1,5 +1,5 @@
-import type { Owner } from '../identity.ts';
-import { ancestorsOf } from '../paths.ts';
+import type { Owner } from './identity.ts';
+import { ancestorsOf } from '../lib/paths.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';

@@ -1,6 +1,6 @@
-import { isReservedPath, stateName } from '../reserved-names.ts';
-import { WaybillError } from '../errors.ts';
-import { compareCodeUnits } from '../paths.ts';
+import { isReservedPath, stateName } from '../lib/reserved-names.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import { hasSegmentsOnly, nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 

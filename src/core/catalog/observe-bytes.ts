@@ -1,5 +1,5 @@
-import { hasCode } from '../errors.ts';
-import { inParallel } from '../parallel.ts';
+import { hasCode } from '../lib/errors.ts';
+import { inParallel } from '../lib/parallel.ts';
 import { measure } from '../storage/body.ts';
 import { listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,5 +1,5 @@
-import { sameOwner } from '../identity.ts';
-import { findCollisions } from '../paths.ts';
+import { sameOwner } from './identity.ts';
+import { findCollisions } from '../lib/paths.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending, PublishedBundle } from './catalog.ts';
 import { parseHolder } from './holder-json.ts';
 import {

@@ -1,5 +1,5 @@
-import { WaybillError } from '../errors.ts';
-import { compareCodeUnits } from '../paths.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { Body } from '../storage/storage.ts';
 import { bytesOfRecord, ownerToJson, recordToJson } from './record-json.ts';
 import {

@@ -1,4 +1,4 @@
-import type { Digest } from '../digest.ts';
+import type { Digest } from '../lib/digest.ts';
 import type { Catalog, OutputRecord } from './catalog.ts';
 
 /*

@@ -1,6 +1,6 @@
-import { digestOf, finishDigest, startDigest, type Digest } from '../digest.ts';
-import { hasCode, WaybillError } from '../errors.ts';
-import { stateName } from '../reserved-names.ts';
+import { digestOf, finishDigest, startDigest, type Digest } from '../lib/digest.ts';
+import { hasCode, WaybillError } from '../lib/errors.ts';
+import { stateName } from '../lib/reserved-names.ts';
 import { bytesBody, measure, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';

@@ -1,6 +1,6 @@
 import { dirname, resolve } from 'node:path';
-import { finding, type Finding } from '../finding.ts';
-import { accept } from '../settings/accept.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { accept } from '../lib/settings/accept.ts';
 import type { Config } from './config.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';

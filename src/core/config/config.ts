@@ -1,9 +1,9 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { Scope } from './scopes.ts';
-import type { LogSettings } from '../log-control.ts';
-import type { ScheduleConfig } from '../schedule/timetable.ts';
+import type { LogSettings } from '../lib/log-control.ts';
+import type { ScheduleConfig } from './schedule/timetable.ts';
 import type { TracingSettings } from '../tracing/settings.ts';
-import type { Amount } from '../settings/units.ts';
+import type { Amount } from '../lib/settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';
 import type { WeatherConfig } from '../weather/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';

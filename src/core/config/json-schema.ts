@@ -1,5 +1,5 @@
 import joiToJson from 'joi-to-json';
-import { joiSchema } from '../settings/joi-schema.ts';
+import { joiSchema } from '../lib/settings/joi-schema.ts';
 import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;

@@ -1,8 +1,8 @@
 import type joi from 'joi';
 import { dirname, resolve } from 'node:path';
-import { WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import { joiSchema } from '../settings/joi-schema.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import { joiSchema } from '../lib/settings/joi-schema.ts';
 import {
   acceptedConfig,
   findingsOf,

@@ -1,5 +1,5 @@
 import { open } from 'node:fs/promises';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 import { acceptedConfig, type Loaded, type LoadOptions } from './accepted-config.ts';
 
 export const maxConfigBytes = 4 * 1024 * 1024;

@@ -5,11 +5,11 @@ import { resolveSource } from './resolve.ts';
 import { layoutFaults } from './layout-relations.ts';
 import { scheduleFaults } from './schedule-relations.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
-import { accept } from '../settings/accept.ts';
+import { accept } from '../lib/settings/accept.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
 import { didYouMean, type Fault } from './schema/findings.ts';
 import { pathFaults } from './path-relations.ts';
-import { resolvePath, type PathBase } from '../settings/values.ts';
+import { resolvePath, type PathBase } from '../lib/settings/values.ts';
 import type { KeyPath } from './yaml-text.ts';
 
 /**

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
 /**

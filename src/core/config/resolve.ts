@@ -8,7 +8,7 @@ import type {
   SourceDocument,
   StagingDocument,
 } from './document.ts';
-import { dateOf, parseInstant } from '../instant.ts';
+import { dateOf, parseInstant } from '../lib/instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
@@ -27,7 +27,7 @@ import {
   resolvePath,
   resolveSize,
   type PathBase,
-} from '../settings/values.ts';
+} from '../lib/settings/values.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of

@@ -1,9 +1,9 @@
-import { WaybillError } from '../errors.ts';
-import { finding } from '../finding.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding } from '../lib/finding.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import type { Config, SourceConfig } from './config.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Secrets } from '../lib/secrets.ts';
 
 export interface SecretReference {
   /** Of the environment variable. */

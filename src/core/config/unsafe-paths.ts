@@ -1,10 +1,10 @@
 import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { PathUse } from '../storage/backend.ts';
-import { weaknessesOf, type Weakness } from '../unsafe-path.ts';
+import { weaknessesOf, type Weakness } from '../lib/unsafe-path.ts';
 import type { Loaded } from './accepted-config.ts';
 import type { Config } from './config.ts';
 import type { KeyPath } from './yaml-text.ts';

@@ -1,6 +1,6 @@
-import { WaybillError } from '../errors.ts';
-import { finding, type Finding } from '../finding.ts';
-import type { Secrets } from '../secrets.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { finding, type Finding } from '../lib/finding.ts';
+import type { Secrets } from '../lib/secrets.ts';
 import type { UploadTokenConfig } from './config.ts';
 
 /** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../clock.ts';
-import { WaybillError } from '../errors.ts';
-import { formatDuration } from '../settings/units.ts';
+import type { Clock } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { formatDuration } from '../lib/settings/units.ts';
 import { bytesBody } from '../storage/body.ts';
 import { joinKey, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,12 +1,12 @@
-import { compareCodeUnits } from '../paths.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { recordedPaths } from '../catalog/recorded-paths.ts';
-import { sameOwner, type Owner } from '../identity.ts';
+import { sameOwner, type Owner } from '../catalog/identity.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
-import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
+import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, type ErrorRecord } from '../errors.ts';
+import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
 import { noReleases } from '../releases/ledger.ts';
 import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
 import { readReleases } from '../releases/store.ts';

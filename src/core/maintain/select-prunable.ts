@@ -1,6 +1,6 @@
-import { compareCodeUnits } from '../paths.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { OutputRecord } from '../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../identity.ts';
+import { sameOwner, type Owner } from '../catalog/identity.ts';
 import type { PrunePolicy } from '../config/config.ts';
 
 export interface PruneCandidate {

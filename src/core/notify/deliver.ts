@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import { onAbort } from '../on-abort.ts';
-import { briefRetryPolicy, type RetryPolicy } from '../retry.ts';
+import type { Clock } from '../lib/clock.ts';
+import { onAbort } from '../lib/on-abort.ts';
+import { briefRetryPolicy, type RetryPolicy } from '../lib/retry.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
 import type { Attempted, Refused, Sink } from './sink.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
-import type { RetryPolicy } from '../retry.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { RetryPolicy } from '../lib/retry.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
 import type { Ended } from './outbox.ts';

@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.ts';
-import type { Secrets } from '../secrets.ts';
-import type { Finding } from '../finding.ts';
-import type { Log } from '../log.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import type { Finding } from '../lib/finding.ts';
+import type { Log } from '../lib/log.ts';
 import type { Tracer } from '../tracing/span.ts';
 import { traceFields } from '../tracing/traceparent.ts';
 import type { Outcome, Postponed } from './lane.ts';

@@ -1,6 +1,6 @@
-import type { Timer } from '../clock.ts';
-import { WaybillError } from '../errors.ts';
-import { onAbort } from '../on-abort.ts';
+import type { Timer } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { onAbort } from '../lib/on-abort.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import { eventOf, pipelineOfEvent, type Occurrence } from './event.ts';
 import { eventIdOf } from './event-id.ts';

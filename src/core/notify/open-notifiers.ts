@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.ts';
-import type { Finding } from '../finding.ts';
-import type { Log } from '../log.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Finding } from '../lib/finding.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
 import type { OpenNotifier } from './lane.ts';
 import { sinkKindOf, type NotifierConfig } from './sink-kinds.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { Delivery } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
 import { traceOf } from '../tracing/trace-context.ts';

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 
 /*
  * Signatures of Standard Webhooks 1.0 (https://github.com/standard-webhooks/standard-webhooks), with the

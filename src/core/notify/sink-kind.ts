@@ -1,9 +1,9 @@
-import type { Clock } from '../clock.ts';
-import type { Finding } from '../finding.ts';
-import type { Log } from '../log.ts';
-import type { Secrets } from '../secrets.ts';
-import type { Kinds, Settings } from '../settings/declare.ts';
-import type { PathBase } from '../settings/values.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Finding } from '../lib/finding.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import type { Kinds, Settings } from '../lib/settings/declare.ts';
+import type { PathBase } from '../lib/settings/values.ts';
 import type { Sink } from './sink.ts';
 
 /**

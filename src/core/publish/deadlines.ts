@@ -1,8 +1,8 @@
 import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { WaybillError } from '../errors.ts';
-import { onAbort } from '../on-abort.ts';
-import { formatDuration } from '../settings/units.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { onAbort } from '../lib/on-abort.ts';
+import { formatDuration } from '../lib/settings/units.ts';
 import { asAborted } from './bundle-publication.ts';
 import type { Progress } from './results/result.ts';
 

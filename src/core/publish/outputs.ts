@@ -1,13 +1,13 @@
 import mime from 'mime';
-import { compareCodeUnits } from '../paths.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { withDigests, type DigestedFile, type Reading } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
-import type { Owner } from '../identity.ts';
+import type { Owner } from '../catalog/identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { measure } from '../storage/body.ts';
-import { chooseOutputs, namesTaken, type ChosenOutputs } from '../generate/generated-names.ts';
-import type { GeneratedFile, Generator, Sibling } from '../generate/generator.ts';
+import { chooseOutputs, namesTaken, type ChosenOutputs } from '../outputs/generated-names.ts';
+import type { GeneratedFile, Generator, Sibling } from '../outputs/generator.ts';
 import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {
@@ -57,7 +57,7 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
 /** Loads the generators only if a destination needs one, because they load a template engine. */
 async function wantedGenerators(chosen: ChosenOutputs): Promise<Generator[]> {
   if (!Object.values(chosen).includes(true)) return [];
-  const { generators } = await import('../generate/generators.ts');
+  const { generators } = await import('../outputs/generators.ts');
   return generators.filter(({ switchedBy }) => chosen[switchedBy]);
 }
 

@@ -1,5 +1,5 @@
 import type { Reading } from '../bundle/validate-bundle.ts';
-import type { LeaseTimes } from '../lease/lease.ts';
+import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Plan, PlannedOutput } from './plan.ts';

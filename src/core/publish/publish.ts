@@ -2,10 +2,10 @@ import { loadBundle, type BundleSource, type Discovery } from '../bundle/discove
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, type ErrorRecord } from '../errors.ts';
-import { finding } from '../finding.ts';
-import { withReleasers } from '../lifecycle.ts';
-import { findBundles } from '../pack/find-bundles.ts';
+import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
+import { finding } from '../lib/finding.ts';
+import { withReleasers } from '../lib/lifecycle.ts';
+import { findBundles } from './selection/find-bundles.ts';
 import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,5 +1,5 @@
 import type { PipelineConfig } from '../config/config.ts';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 
 /** The source location of a pipeline. Throws `usage` for an upload pipeline. Pure. */

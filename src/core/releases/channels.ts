@@ -1,4 +1,4 @@
-import type { LeaseTimes } from '../lease/lease.ts';
+import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { expiredChannels, withChannel, withoutChannels, type Releases } from './ledger.ts';
 import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';

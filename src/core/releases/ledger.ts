@@ -1,4 +1,4 @@
-import { compareCodeUnits } from '../paths.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import type { ReleaseId } from './release.ts';
 
 /*

@@ -1,4 +1,4 @@
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 import type { SwitchRefusal } from './switch.ts';
 
 /**

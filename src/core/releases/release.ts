@@ -1,6 +1,6 @@
 import type { OutputRecord } from '../catalog/catalog.ts';
-import { hexOf, finishDigest, startDigest } from '../digest.ts';
-import type { Instant } from '../instant.ts';
+import { hexOf, finishDigest, startDigest } from '../lib/digest.ts';
+import type { Instant } from '../lib/instant.ts';
 import { joinKey, listedKey, type Key } from '../storage/key.ts';
 
 /*

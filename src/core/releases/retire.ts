@@ -1,5 +1,5 @@
-import { destinationBusy, type LeaseTimes } from '../lease/lease.ts';
-import { sweepAbandoned, withLease } from '../lease/with-lease.ts';
+import { destinationBusy, type LeaseTimes } from '../catalog/lease/lease.ts';
+import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { removeExpiredChannels } from './channels.ts';
 import { announcing, expiredChannels, forgetting, withoutChannels, type Releases } from './ledger.ts';

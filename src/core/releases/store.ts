@@ -1,10 +1,10 @@
 import type { CoreContext } from '../context.ts';
-import { hasCode, WaybillError } from '../errors.ts';
-import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../lease/lease.ts';
-import { settleWrite } from '../lease/settle-write.ts';
-import { whileHeld } from '../lease/while-held.ts';
-import { withLease } from '../lease/with-lease.ts';
-import { reservedPrefix } from '../reserved-names.ts';
+import { hasCode, WaybillError } from '../lib/errors.ts';
+import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../catalog/lease/lease.ts';
+import { settleWrite } from '../catalog/lease/settle-write.ts';
+import { whileHeld } from '../catalog/lease/while-held.ts';
+import { withLease } from '../catalog/lease/with-lease.ts';
+import { reservedPrefix } from '../lib/reserved-names.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,4 +1,4 @@
-import type { Finding } from '../finding.ts';
+import type { Finding } from '../lib/finding.ts';
 
 /** The kind under which a manifest lists scene maps. */
 export const sceneMapKind = 'scene_map';

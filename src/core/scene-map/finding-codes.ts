@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../finding.ts';
+import { finding, type Finding } from '../lib/finding.ts';
 
 /**
  * The codes of findings about scene maps, with their rules. `error` findings make the document invalid.

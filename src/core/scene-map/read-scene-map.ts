@@ -1,10 +1,10 @@
-import type { Finding } from '../finding.ts';
-import { decodeUtf8 } from '../located-json/decode.ts';
-import { examineJson, type JsonLimits } from '../located-json/examine.ts';
-import { type JsonShape, measureJson } from '../located-json/measure.ts';
-import { parseJson, type ParsedJson } from '../located-json/parse.ts';
-import { positionsIn } from '../located-json/position.ts';
-import { asSentence, type JsonProblem, type JsonProblemKind } from '../located-json/problems.ts';
+import type { Finding } from '../lib/finding.ts';
+import { decodeUtf8 } from '../lib/located-json/decode.ts';
+import { examineJson, type JsonLimits } from '../lib/located-json/examine.ts';
+import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';
+import { parseJson, type ParsedJson } from '../lib/located-json/parse.ts';
+import { positionsIn } from '../lib/located-json/position.ts';
+import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/problems.ts';
 import { contentFindings } from './content-rules.ts';
 import { type FindingCode, type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
 import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';

@@ -1,5 +1,5 @@
 import { parse } from 'csv-parse/sync';
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 
 /** The segment ids of a transcript, for the content rules. */
 export interface Transcript {

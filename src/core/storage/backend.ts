@@ -1,8 +1,8 @@
-import type { Clock } from '../clock.ts';
-import type { Log } from '../log.ts';
-import type { Secrets } from '../secrets.ts';
-import type { Kinds, Settings } from '../settings/declare.ts';
-import type { PathBase } from '../settings/values.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import type { Kinds, Settings } from '../lib/settings/declare.ts';
+import type { PathBase } from '../lib/settings/values.ts';
 import type { Storage } from './storage.ts';
 
 /**

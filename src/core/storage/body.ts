@@ -1,5 +1,5 @@
-import { finishDigest, startDigest, type Digest } from '../digest.ts';
-import { WaybillError } from '../errors.ts';
+import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
+import { WaybillError } from '../lib/errors.ts';
 import type { Body, FileIdentity, LocalFile, Storage } from './storage.ts';
 import type { Key } from './key.ts';
 

@@ -1,4 +1,4 @@
-import { finishDigest, startDigest } from '../digest.ts';
+import { finishDigest, startDigest } from '../lib/digest.ts';
 import { checkBody } from './body.ts';
 import type { Body, WriteOptions, Written } from './storage.ts';
 

@@ -1,5 +1,5 @@
-import { parseRelativePath, type RelativePath } from '../paths.ts';
-import { WaybillError } from '../errors.ts';
+import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { WaybillError } from '../lib/errors.ts';
 
 declare const keyBrand: unique symbol;
 /** A name within a storage: a relative path, or one of the publisher's own reserved names. */

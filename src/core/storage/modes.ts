@@ -1,4 +1,4 @@
-import type { Kinds, Settings } from '../settings/declare.ts';
+import type { Kinds, Settings } from '../lib/settings/declare.ts';
 
 /** The modes of what a storage makes, as numbers such as `0o644`. */
 export interface Modes {

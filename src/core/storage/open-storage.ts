@@ -1,4 +1,4 @@
-import { briefRetryPolicy, defaultRetryPolicy, retry, type RetryPolicy } from '../retry.ts';
+import { briefRetryPolicy, defaultRetryPolicy, retry, type RetryPolicy } from '../lib/retry.ts';
 import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { stagingName } from '../reserved-names.ts';
+import { stagingName } from '../lib/reserved-names.ts';
 import { joinKey, parentOf, type Key } from './key.ts';
 
 /**

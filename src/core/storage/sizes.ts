@@ -1,5 +1,5 @@
 import { setImmediate as breathe } from 'node:timers/promises';
-import type { RelativePath } from '../paths.ts';
+import type { RelativePath } from '../lib/paths.ts';
 import { keyOf } from './key.ts';
 import type { LocalFiles, Storage } from './storage.ts';
 

@@ -1,5 +1,5 @@
-import type { Digest } from '../digest.ts';
-import type { WaybillError } from '../errors.ts';
+import type { Digest } from '../lib/digest.ts';
+import type { WaybillError } from '../lib/errors.ts';
 import type { Key } from './key.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 
 /** Limits of the span queue. Defaults of the SDK: an export every 5 s, 2,048 queued spans, 512 per export. */
 export interface BatchLimits {

@@ -1,4 +1,4 @@
-import { WaybillError } from '../errors.ts';
+import { WaybillError } from '../lib/errors.ts';
 
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 // Visible ASCII and spaces. The HTTP client would reject anything else only when the first span is sent.

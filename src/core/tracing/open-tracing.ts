@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.ts';
-import { WaybillError } from '../errors.ts';
-import type { Log } from '../log.ts';
-import type { Secrets } from '../secrets.ts';
+import type { Clock } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
 import { batchLimitsOf } from './batch-limits.ts';
 import { parseExportHeaders } from './export-headers.ts';
 import type { SpanExport } from './open-telemetry.ts';

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { TraceContext } from './trace-context.ts';
 import { formatTraceparent, parseTraceparent, type SpanContext } from './traceparent.ts';
 

@@ -1,7 +1,7 @@
 import type { PgTable } from 'drizzle-orm/pg-core';
-import type { Clock } from '../clock.ts';
-import type { ErrorCode } from '../errors.ts';
-import type { ParameterMap, Rule, ValuesOf } from '../parameters.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { ErrorCode } from '../lib/errors.ts';
+import type { ParameterMap, Rule, ValuesOf } from '../lib/parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Geometry } from './geometry.ts';
 import type { Instant } from './instant.ts';

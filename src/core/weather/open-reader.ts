@@ -1,7 +1,7 @@
-import type { Clock } from '../clock.ts';
+import type { Clock } from '../lib/clock.ts';
 import type { DatabaseConfig } from './database/settings.ts';
-import type { Secrets } from '../secrets.ts';
-import { asWaybillError, WaybillError } from '../errors.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import { asWaybillError, WaybillError } from '../lib/errors.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import { openDatabase } from './database/open-database.ts';
 import { openWhenThere } from './database/open-when-there.ts';

@@ -1,4 +1,4 @@
-import { choice, identifier, type Rule } from '../parameters.ts';
+import { choice, identifier, type Rule } from '../lib/parameters.ts';
 import { instant } from './instant.ts';
 
 /** The parameters that several families take. */

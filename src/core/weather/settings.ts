@@ -1,5 +1,5 @@
-import { duration, map, path } from '../settings/kinds.ts';
-import { resolveDuration, type PathBase } from '../settings/values.ts';
+import { duration, map, path } from '../lib/settings/kinds.ts';
+import { resolveDuration, type PathBase } from '../lib/settings/values.ts';
 import type { DatedFamily } from './families.ts';
 import type { FeedConfig } from './feed/config.ts';
 import { feed, resolveFeed, type FeedDocument } from './feed/settings.ts';

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { newArchiveName } from '../../core/bundle/shared-archive.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Digest } from '../../core/digest.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Digest } from '../../core/lib/digest.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import { jobAgain, type NewRun } from '../kept-bundles.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { JobProgress, JobResult } from '../job.ts';
 import type { JobProcessor } from '../queue.ts';
 import { cancelled } from '../refusals.ts';

@@ -1,6 +1,6 @@
-import { breathless } from '../../core/breath.ts';
-import type { Secrets } from '../../core/secrets.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { breathless } from '../../core/lib/breath.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { openBullmq, redisUrls } from './open-queue.ts';

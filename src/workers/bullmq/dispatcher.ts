@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Job } from 'bullmq';
-import type { Clock, Timer } from '../../core/clock.ts';
-import { hasCode, WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
-import { onAbort } from '../../core/on-abort.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
 import { attempt } from './attempt.ts';
 import type { RedisLink } from './link.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { silentLog } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { silentLog } from '../../core/lib/log.ts';
 import type { EndedSessions } from '../ended-sessions.ts';
 import { linkRedis, type RedisLink } from './link.ts';
 

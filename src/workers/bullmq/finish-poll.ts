@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { RunWaiters } from '../run-waiters.ts';
 
 /** Waits for runs that any host may finish. */

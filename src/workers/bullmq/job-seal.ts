@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { WaybillError } from '../../core/errors.ts';
-import type { Secrets } from '../../core/secrets.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import type { PublishJob } from '../job.ts';
 
 /**

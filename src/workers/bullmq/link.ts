@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 
 /** The connection of this process to Redis, which is restored whenever it is lost. */
 export interface RedisLink {

@@ -1,5 +1,5 @@
-import { WaybillError } from '../../core/errors.ts';
-import type { Secrets } from '../../core/secrets.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import { queueCheck, type HealthCheck } from '../health-checks.ts';
 import { bullmqQueue, type BullmqQueue } from './queue.ts';
 import { shardedQueue, type ShardedQueue, type ShardedQueueOptions } from './shards/sharded-queue.ts';

@@ -1,10 +1,10 @@
 import { Queue, Worker, type Job } from 'bullmq';
 import pMap from 'p-map';
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './store.ts';
-import { publicError } from '../../core/public-error.ts';
+import { publicError } from '../../core/lib/public-error.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /** What BullMQ knows of a run: enough to find it in Redis. The run itself is in the store. */

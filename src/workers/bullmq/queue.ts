@@ -1,7 +1,7 @@
 import type { Queue } from 'bullmq';
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { admissions } from './admission.ts';
 import { dispatcher, type Dispatcher } from './dispatcher.ts';
 import { finishPoll } from './finish-poll.ts';

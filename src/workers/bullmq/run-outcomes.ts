@@ -1,7 +1,7 @@
 import type { Job } from 'bullmq';
-import type { Clock } from '../../core/clock.ts';
-import { asWaybillError, errorRecord } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { asWaybillError, errorRecord } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Outcome } from './attempt.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import type { RunStore } from './store.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /*
  * Several processes of one machine may share a scratch directory. Each has a directory of its own in it, and

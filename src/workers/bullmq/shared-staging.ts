@@ -3,7 +3,7 @@ import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archi
 import { describeLocation } from '../../core/storage/location.ts';
 import type { StorageLocation } from '../../core/storage/backends.ts';
 import type { OpenStorage } from '../../core/storage/open-storage.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';
 import type { Storage } from '../../core/storage/storage.ts';

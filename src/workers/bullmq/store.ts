@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Digest } from '../../core/digest.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 import { endedJob, jobSeal, type JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import { recordOf } from '../records/record-of.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { RunStore } from './store.ts';
 import type { PublishJob } from '../job.ts';
 import { isRerunnable } from '../kept-bundles.ts';

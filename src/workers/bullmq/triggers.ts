@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';

@@ -1,11 +1,11 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { BundleContent, KeptFile } from '../../core/bundle/bundle-content.ts';
-import { breathless, type Breathe } from '../../core/breath.ts';
+import { breathless, type Breathe } from '../../core/lib/breath.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { writeBehind } from '../../core/disk/write-behind.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Digest } from '../../core/digest.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Digest } from '../../core/lib/digest.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { claimDirectory, claimLeft, type ClaimedDirectory } from '../claimed-directory.ts';
 import { shortageAt, type ContentBounds } from './content-bounds.ts';
 import { contentFiles, measureFile, type ContentFiles } from './content-files.ts';

@@ -1,4 +1,4 @@
-import type { Digest } from '../../core/digest.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 
 /** What is kept of one pipeline, as values: which files, and which of them go first. */
 export interface KeptOfPipeline {

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { hasCode } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
 import { provedAtMost, proveRoom } from '../staging-check.ts';
 import type { ContentStore } from './content-store.ts';
 

@@ -1,10 +1,10 @@
-import { breathless, type Breathe } from '../../core/breath.ts';
+import { breathless, type Breathe } from '../../core/lib/breath.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { stageUpload, type StagedBundle, type StageRequest } from '../../core/bundle/staging.ts';
-import { systemClock } from '../../core/clock.ts';
-import type { Patterns } from '../../core/pack/select-files.ts';
-import { uploadedManifest } from '../../core/pack/uploaded-manifest.ts';
-import { hasCode } from '../../core/errors.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import type { Patterns } from '../../core/bundle/pack/select-files.ts';
+import { uploadedManifest } from '../../core/bundle/pack/uploaded-manifest.ts';
+import { hasCode } from '../../core/lib/errors.ts';
 import type { ContentStore } from './content-store.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
-import type { Clock, Timer } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { diskOf, type Disk, type DiskCallName } from '../../core/disk/disk.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';
 
 export interface OpenedDisk {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import path from 'node:path';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /*
  * One process alone may use a directory. Its holder listens on a socket in it: whoever can connect knows that

@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
-import type { Clock, Timer } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /** What becomes of an entry: its new value, made when it is written; null removes it. */
 export type Change = (() => string) | null;

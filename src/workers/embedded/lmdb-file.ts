@@ -1,7 +1,7 @@
 import { chmodSync, statfsSync } from 'node:fs';
 import path from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /** An open file of entries, text by text. This process alone may have it open for writing. */
 export interface LmdbFile {

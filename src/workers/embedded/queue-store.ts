@@ -1,9 +1,9 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { makeRoot } from '../../core/storage/local/root.ts';
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook, type KeptFor } from '../../core/notify/undelivered-book.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';

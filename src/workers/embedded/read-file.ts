@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { FromReader } from './file-reader.ts';
 import { framedIn, unframed } from './framing.ts';
 import { parseKeptRun } from './kept-run.ts';

@@ -1,4 +1,4 @@
-import { digestOf, type Digest } from '../../core/digest.ts';
+import { digestOf, type Digest } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../job.ts';
 import type { NewRun } from '../kept-bundles.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';

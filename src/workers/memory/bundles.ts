@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from '../job.ts';
 import {
   beyondLimits,

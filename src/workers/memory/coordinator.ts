@@ -1,8 +1,8 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { makeRoot } from '../../core/storage/local/root.ts';
-import { breathless } from '../../core/breath.ts';
-import { errorRecord, WaybillError } from '../../core/errors.ts';
+import { breathless } from '../../core/lib/breath.ts';
+import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';

@@ -1,4 +1,4 @@
-import type { Digest } from '../../core/digest.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 import type { PublishJob, Trigger } from '../job.ts';
 import type { BundleState } from '../kept-bundles.ts';
 import type { Pause } from '../queue.ts';

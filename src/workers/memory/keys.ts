@@ -1,4 +1,4 @@
-import type { Digest } from '../../core/digest.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 import type { AdmissionRequest } from '../queue.ts';
 
 export interface UsedKey {

@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from '../job.ts';
 import type { KeepLimits } from '../kept-bundles.ts';

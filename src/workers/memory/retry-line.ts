@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { pauseOf } from '../run-retry.ts';
 import type { RunRecord } from '../run-record.ts';
 

@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/clock.ts';
-import { errorRecord, WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../job.ts';
 import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue.ts';

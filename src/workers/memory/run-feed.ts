@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock, Timer } from '../../core/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { cursorOf, placeOf, RunChanges } from '../records/run-changes.ts';
 import type { RunRecord } from '../run-record.ts';
 import { isStep } from '../run-transitions.ts';

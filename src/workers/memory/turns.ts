@@ -1,6 +1,6 @@
-import type { Clock } from '../../core/clock.ts';
-import { hasCode } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
 import type { JobResult } from '../job.ts';
 import { Ends, type Pace } from '../pace.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /** The right of one request to one upload. */
 export interface Hold {

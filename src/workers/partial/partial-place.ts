@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { WaybillError } from '../../core/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { claimDirectory, claimLeft, type ClaimedDirectory } from '../claimed-directory.ts';
 import { partialFiles, type PartialFiles } from './partial-files.ts';
 import type { PartialUpload } from './partial-upload.ts';

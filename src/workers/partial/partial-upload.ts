@@ -1,4 +1,4 @@
-import type { Digest } from '../../core/digest.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 
 /** An upload whose archive comes in several requests, as it is at this moment. */
 export interface PartialUpload extends NewPartialUpload {

@@ -1,4 +1,4 @@
-import { onAbort } from '../../core/on-abort.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import { newRunId } from '../run-id.ts';
 import type { Triggers } from '../trigger.ts';
 import type { ScheduleObserver } from './observer.ts';

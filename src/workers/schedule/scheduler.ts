@@ -1,7 +1,7 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { PipelineConfig } from '../../core/config/config.ts';
-import type { Log } from '../../core/log.ts';
-import { timetable } from '../../core/schedule/timetable.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { timetable } from '../../core/config/schedule/timetable.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { JobQueue } from '../queue.ts';
 import { keepSchedule } from './keep-schedule.ts';

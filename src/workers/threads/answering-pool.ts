@@ -1,4 +1,4 @@
-import { WaybillError, type ErrorRecord } from '../../core/errors.ts';
+import { WaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
 import { threadPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadJob } from './thread-channel.ts';
 

@@ -1,5 +1,5 @@
-import { systemClock } from '../../core/clock.ts';
-import { errorRecord, WaybillError } from '../../core/errors.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { answerLook, type LookAnswer, type LookRequest } from '../look-request.ts';
 import type { AnswerOutcome } from './answering-pool.ts';
 import { threadContext, type ThreadData } from './publish-task.ts';

@@ -1,10 +1,10 @@
 import type { ResourceLimits } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { asWaybillError, errorRecord, WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import { asWaybillError, errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { withinRunTimeout } from '../../core/publish/deadlines.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';

@@ -2,11 +2,11 @@ import { fetchStagedBundle } from '../../core/bundle/shared-archive.ts';
 import { openStagedBundle } from '../../core/bundle/staging.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
 import { countActions } from '../../core/publish/results/summary.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
-import { withReleasers } from '../../core/lifecycle.ts';
+import { withReleasers } from '../../core/lib/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
 
 /**

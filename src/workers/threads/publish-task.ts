@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { systemClock } from '../../core/clock.ts';
+import { systemClock } from '../../core/lib/clock.ts';
 import type { CoreContext } from '../../core/context.ts';
-import { defaultRetryPolicy } from '../../core/retry.ts';
-import { loadSecrets } from '../../core/secrets.ts';
+import { defaultRetryPolicy } from '../../core/lib/retry.ts';
+import { loadSecrets } from '../../core/lib/secrets.ts';
 import { storageOpener, type RetryPolicies } from '../../core/storage/open-storage.ts';
 import { processJob } from './process-job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';

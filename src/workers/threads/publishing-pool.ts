@@ -1,5 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import type { Log } from '../../core/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';

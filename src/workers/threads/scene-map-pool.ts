@@ -1,5 +1,5 @@
 import type { Config } from '../../core/config/config.ts';
-import { WaybillError } from '../../core/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerOutcome } from './answering-pool.ts';
 import { threadPool } from './pool.ts';
 import { publishThread, type PublishingPoolOptions } from './publishing-pool.ts';

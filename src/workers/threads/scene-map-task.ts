@@ -1,5 +1,5 @@
-import { systemClock } from '../../core/clock.ts';
-import { errorRecord, WaybillError } from '../../core/errors.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { checkSceneMap } from '../../core/scene-map/read-scene-map.ts';
 import { sceneMapReport } from '../../core/scene-map/report.ts';
 import { readTranscript } from '../../core/scene-map/transcript.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 
 // A thread loads its modules before its first sign, which takes long on a busy machine.
 const firstSignMs = 120_000;

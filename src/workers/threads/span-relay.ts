@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { recordingTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
 
 /*

@@ -1,11 +1,11 @@
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import { inspect } from 'node:util';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { asWaybillError, WaybillError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import { onAbort } from '../../core/on-abort.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';

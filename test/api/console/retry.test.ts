@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { isRetrying } from '../../../src/workers/run-retry.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startApi, tokens, type Api } from '../harness.ts';

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { Upload } from 'tus-js-client';
 import { serve, type Served } from '../../../src/cli/daemon/serve.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { startCuttingProxy, type CuttingProxy } from '../../services/cutting-proxy.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { freePort } from '../../services/free-port.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { connect, startApi, tokens, upload, uploadHead, type Api } from '../harness.ts';
 import { runResult } from '../../contract/queue.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { begin, offsetOf, send, tus } from './tus.ts';
 
 /** Resumable uploads against a daemon whose runs wait: what tus 1.0 asks for, and what is ours. */

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { sharedPglite } from '../../core/weather/shared-pglite.ts';
 import { primary } from '../../core/weather/primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';

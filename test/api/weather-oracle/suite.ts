@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { feedAll } from '../../core/weather/feed-samples.ts';
 import { drawFrom } from '../../core/weather/oracle-world.ts';
 import type { Driver } from '../../core/weather/suite.ts';

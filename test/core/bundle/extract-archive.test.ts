@@ -22,7 +22,7 @@ import {
   type StagedBundle,
 } from '../../../src/core/bundle/staging.ts';
 import { validateBundle } from '../../../src/core/bundle/validate-bundle.ts';
-import { asWaybillError, type WaybillError } from '../../../src/core/errors.ts';
+import { asWaybillError, type WaybillError } from '../../../src/core/lib/errors.ts';
 import {
   file,
   hostileArchives,

@@ -9,7 +9,7 @@ import {
   type Manifest,
 } from '../../../src/core/bundle/manifest.ts';
 import { parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 
 const digest = `sha256:${'9f'.repeat(32)}`;
 const created = '2026-11-20T01:02:03Z';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { recordParser } from '../../../src/core/catalog/parse-record.ts';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 
 const owner = { pipeline_id: 'maps', destination_id: 'web' };

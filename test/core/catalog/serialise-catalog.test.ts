@@ -14,8 +14,8 @@ import {
   maxBytesFor,
   serialiseCatalog,
 } from '../../../src/core/catalog/serialise-catalog.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { instant } from '../../support/instant.ts';

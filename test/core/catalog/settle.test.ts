@@ -3,8 +3,8 @@ import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/c
 import { announcedPaths, recordedPaths } from '../../../src/core/catalog/recorded-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../../../src/core/catalog/settle-interrupted.ts';
 import { pathsToSettle, settle } from '../../../src/core/catalog/settle.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { put, snapshot } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';

@@ -13,9 +13,9 @@ import {
   stateKey,
   type StoredState,
 } from '../../../src/core/catalog/store.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

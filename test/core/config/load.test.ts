@@ -2,7 +2,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
 import t from 'tap';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { keyPath } from '../../../src/core/config/accepted-config.ts';
 import { loadConfig } from '../../../src/core/config/load.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';

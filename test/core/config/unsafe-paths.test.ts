@@ -4,8 +4,8 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { acceptedConfig } from '../../../src/core/config/accepted-config.ts';
 import { requireSafePaths, type PathScope } from '../../../src/core/config/unsafe-paths.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import type { Finding } from '../../../src/core/finding.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import type { Finding } from '../../../src/core/lib/finding.ts';
 
 /** Which paths of a configuration are refused, by real owners and modes. */
 

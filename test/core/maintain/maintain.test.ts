@@ -4,9 +4,9 @@ import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/co
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { requireCatalog } from '../../../src/core/catalog/store.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { lockText } from '../../../src/core/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';

@@ -1,8 +1,8 @@
 import { readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { eventOf, type Event } from '../../../src/core/notify/event.ts';
 import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier } from '../../../src/core/notify/notifier.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Webhook } from 'standardwebhooks';
 import t from 'tap';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { parseSigningSecret, signedHeaders } from '../../../src/core/notify/signature.ts';
 
 const secret = (bytes = 32): string => `whsec_${randomBytes(bytes).toString('base64')}`;

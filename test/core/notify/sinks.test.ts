@@ -10,7 +10,7 @@ import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts
 import { fileSink } from '../../../src/core/notify/sinks/file.ts';
 import { logSink } from '../../../src/core/notify/sinks/log.ts';
 import { redisSink } from '../../../src/core/notify/sinks/redis.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { startRedis } from '../../services/redis.ts';
 import { deadPort } from './receiver.ts';
 

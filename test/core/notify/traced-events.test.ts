@@ -1,6 +1,6 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { eventOf } from '../../../src/core/notify/event.ts';
 import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier } from '../../../src/core/notify/notifier.ts';

@@ -4,14 +4,14 @@ import net from 'node:net';
 import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
 import { eventOf, type Event } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
 import { webhookSink, type WebhookOptions } from '../../../src/core/notify/sinks/webhook-sender.ts';
-import { parseRetryAfter } from '../../../src/core/retry-after.ts';
+import { parseRetryAfter } from '../../../src/core/lib/retry-after.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 

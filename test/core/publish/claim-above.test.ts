@@ -1,11 +1,11 @@
 import t from 'tap';
 import { findClaimAbove } from '../../../src/core/catalog/claim-above.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import type { Owner } from '../../../src/core/identity.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import type { Owner } from '../../../src/core/catalog/identity.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {

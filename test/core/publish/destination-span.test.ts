@@ -1,6 +1,6 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { destinationSpan, endSpan } from '../../../src/core/publish/destination-span.ts';
 import { failedResult, plannedResult } from '../../../src/core/publish/results/action-result.ts';
 import type { ActionResult, DestinationResult } from '../../../src/core/publish/results/result.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
-import { digestOf, hexOf } from '../../../src/core/digest.ts';
+import { digestOf, hexOf } from '../../../src/core/lib/digest.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { inChunks } from '../../fixtures/tar.ts';
 import { bundleOf, bytesOf, everything, find, nothing, options } from '../../support/outputs.ts';

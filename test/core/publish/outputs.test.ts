@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import type { PlannedOutput } from '../../../src/core/publish/plan.ts';
 import { owner } from '../../faults/world.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';

@@ -1,10 +1,10 @@
 import path from 'node:path';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { publishBundles } from '../../../src/core/publish/publish.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import t from 'tap';
 import type { PublishedBundle } from '../../../src/core/catalog/catalog.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { bundlesInFeed } from '../../../src/core/generate/root-index/json-feed.ts';
-import { maxListed, type ListedBundle } from '../../../src/core/generate/root-index/listed-bundle.ts';
+import { bundlesInFeed } from '../../../src/core/outputs/root-index/json-feed.ts';
+import { maxListed, type ListedBundle } from '../../../src/core/outputs/root-index/listed-bundle.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { parseState } from '../../../src/core/catalog/parse-state.ts';
-import { lockText } from '../../../src/core/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/lease/this-holder.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type {
   UnpublishReport,

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { PipelineConfig } from '../../../src/core/config/config.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import { countActions } from '../../../src/core/publish/results/summary.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import {
   parseReleaseId,
   releaseAt,
@@ -9,7 +9,7 @@ import {
   type ReleaseId,
   type ReleasedOutput,
 } from '../../../src/core/releases/release.ts';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { instant } from '../../support/instant.ts';
 
 const created = instant('2026-11-21T11:15:00.25+01:00');

@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
 import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

@@ -39,11 +39,11 @@ function moved(text: string): string {
 const bundleOf = await bundlePrograms(
   [
     'src/cli/main.ts',
-    'src/core/clock.ts',
+    'src/core/lib/clock.ts',
     'src/core/config/json-schema.ts',
     'src/core/config/judge-config.ts',
     'src/core/config/secret-references.ts',
-    'src/core/log.ts',
+    'src/core/lib/log.ts',
     'src/core/storage/backends.ts',
     'test/contract/storage.ts',
   ],
@@ -174,8 +174,8 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
   const { backendOf } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(
     'src/core/storage/backends.ts',
   );
-  const { systemClock } = await fromCopy<typeof import('../../../src/core/clock.ts')>('src/core/clock.ts');
-  const { silentLog } = await fromCopy<typeof import('../../../src/core/log.ts')>('src/core/log.ts');
+  const { systemClock } = await fromCopy<typeof import('../../../src/core/lib/clock.ts')>('src/core/lib/clock.ts');
+  const { silentLog } = await fromCopy<typeof import('../../../src/core/lib/log.ts')>('src/core/lib/log.ts');
   const secrets = { get: () => 'k', require: () => 'k', warnings: [] };
   const context = { clock: systemClock, log: silentLog, secrets };
   await storageContract(t, async (t) => {

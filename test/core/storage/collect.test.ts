@@ -1,5 +1,5 @@
 import t from 'tap';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { collect } from '../../../src/core/storage/collect.ts';
 import type { Body } from '../../../src/core/storage/storage.ts';
 

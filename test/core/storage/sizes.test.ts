@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import type { RelativePath } from '../../../src/core/paths.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
 import { sizesOf } from '../../../src/core/storage/sizes.ts';

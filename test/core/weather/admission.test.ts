@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { openAdmission } from '../../../src/core/weather/database/admission.ts';
 
 const limits = { most: 4, share: 2, waitMs: 5000 };

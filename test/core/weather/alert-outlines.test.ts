@@ -3,14 +3,14 @@ import { fillAlerts } from '../../../bench/weather-data.ts';
 import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
-import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
 import type { WeatherDatabase } from '../../../src/core/weather/database/database.ts';
 import { openDatabase } from '../../../src/core/weather/database/open-database.ts';
 import {
   outlinesInTime,
   type AlertOutlines,
 } from '../../../src/core/weather/families/alerts/alert-outlines.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startPostgres } from '../../services/postgres.ts';

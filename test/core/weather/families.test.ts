@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import t from 'tap';
-import { wholeNumber } from '../../../src/core/parameters.ts';
+import { wholeNumber } from '../../../src/core/lib/parameters.ts';
 import { weatherFamilies } from '../../../src/core/weather/families.ts';
 import { weatherFamily, type Reading, type WeatherFamily } from '../../../src/core/weather/family.ts';
 

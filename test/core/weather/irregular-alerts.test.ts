@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import type { Position } from '../../../src/core/weather/places/position.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { generator } from '../../support/sampling.ts';

@@ -4,7 +4,7 @@ import { createTables } from '../../../src/core/weather/feed/tables/create-table
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { QueryOf } from '../../../src/core/weather/reader.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { generator, howMany, share } from '../../support/sampling.ts';
 import { primary } from './primary-database.ts';

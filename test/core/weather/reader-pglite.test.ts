@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 import { openDirectory } from '../../../src/core/weather/feed/tables/open-directory.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { howMany } from '../../support/sampling.ts';

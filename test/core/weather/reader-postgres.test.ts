@@ -2,7 +2,7 @@ import t from 'tap';
 import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/core/weather/feed/tables/open-server.ts';
 import type { PostgresConfig } from '../../../src/core/weather/database/settings.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../../src/core/weather/open-reader.ts';
 import type { WeatherReader } from '../../../src/core/weather/reader.ts';
 import { startCuttingProxy } from '../../services/cutting-proxy.ts';

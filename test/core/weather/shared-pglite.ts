@@ -2,7 +2,7 @@ import { drizzle } from 'drizzle-orm/pglite';
 import { embeddedTarget } from '../../../src/core/weather/feed/tables/open-directory.ts';
 import { newDatabase } from '../../../src/core/weather/feed/tables/new-database.ts';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
-import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
 import { pgliteDatabase } from '../../../src/core/weather/database/pglite.ts';
 import { createReader, type WeatherReader } from '../../../src/core/weather/reader.ts';
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import type { Test } from 'tap';
 import type { Target } from '../../../src/core/weather/feed/tables/target.ts';
 import { createTables } from '../../../src/core/weather/feed/tables/create-tables.ts';
-import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
 import type { Reading } from '../../../src/core/weather/family.ts';
 import type { ObservationData } from '../../../src/core/weather/observation-record.ts';
 import type { QueryOf, WeatherReader } from '../../../src/core/weather/reader.ts';

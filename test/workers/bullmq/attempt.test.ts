@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { ErrorCode } from '../../../src/core/errors.ts';
-import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import type { ErrorCode } from '../../../src/core/lib/errors.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
 import type { Taken } from '../../../src/workers/bullmq/store.ts';
 import type { JobResult } from '../../../src/workers/job.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { finishPoll } from '../../../src/workers/bullmq/finish-poll.ts';
 
 t.test('asks for each run once at a time, however many wait for it', async (t) => {

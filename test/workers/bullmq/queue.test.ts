@@ -1,10 +1,10 @@
 import type { Job } from 'bullmq';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { linkRedis } from '../../../src/workers/bullmq/link.ts';
 import { bullmqQueue } from '../../../src/workers/bullmq/queue.ts';
 import { runStore } from '../../../src/workers/bullmq/store.ts';

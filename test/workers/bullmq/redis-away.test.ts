@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { errorRecord, WaybillError } from '../../../src/core/errors.ts';
-import type { Log } from '../../../src/core/log.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
+import type { Log } from '../../../src/core/lib/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../../src/workers/bullmq/queue.ts';
 import type { JobResult } from '../../../src/workers/job.ts';
 import type { RunObserver } from '../../../src/workers/run-observer.ts';

@@ -1,12 +1,12 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf } from '../../../src/core/digest.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { fetchStagedBundle, newArchiveName } from '../../../src/core/bundle/shared-archive.ts';
 import { defaultSceneMapRules } from '../../../src/core/bundle/check-scene-map.ts';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog } from '../../../src/core/log.ts';
-import { loadSecrets } from '../../../src/core/secrets.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { openSharedStaging } from '../../../src/workers/bullmq/shared-staging.ts';
 import { stagingFailure } from '../../../src/workers/staging-check.ts';

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { jobSeal, signingKeys } from '../../../src/workers/bullmq/job-seal.ts';
 import { bullmqQueue, type BullmqQueue } from '../../../src/workers/bullmq/queue.ts';
 import type { PublishJob } from '../../../src/workers/job.ts';

@@ -12,8 +12,8 @@ import {
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
-import { digestOf, hexOf, type Digest } from '../../../src/core/digest.ts';
-import { silentLog, type Log } from '../../../src/core/log.ts';
+import { digestOf, hexOf, type Digest } from '../../../src/core/lib/digest.ts';
+import { silentLog, type Log } from '../../../src/core/lib/log.ts';
 import { contentBounds, shortageOf } from '../../../src/workers/content/content-bounds.ts';
 import {
   openContentStore,

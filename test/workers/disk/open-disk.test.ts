@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { waitingDisk } from '../../../src/core/disk/disk.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { openDisk, type DiskOptions, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 
 const slowThread = new URL('../../fixtures/workers/slow-disk.mjs', import.meta.url);

@@ -4,9 +4,9 @@ import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'nod
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { framed, framedIn, unframed } from '../../../src/workers/embedded/framing.ts';
 import { parseKeptRun } from '../../../src/workers/embedded/kept-run.ts';
 import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';

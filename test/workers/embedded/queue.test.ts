@@ -9,10 +9,10 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { digestOf } from '../../../src/core/digest.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import {
   openQueueStore,
   type QueueStore,

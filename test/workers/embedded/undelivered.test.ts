@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { givenUp, idsOf, undeliveredContract } from '../../contract/undelivered.ts';
 

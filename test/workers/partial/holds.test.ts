@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { createHolds } from '../../../src/workers/partial/holds.ts';
 
 t.test('of two that wait for an upload, one has it, and the other waits for that', async (t) => {

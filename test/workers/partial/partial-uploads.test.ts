@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import type { NewPartialUpload } from '../../../src/workers/partial/partial-upload.ts';
 import { openPartialUploads, type PartialUploads } from '../../../src/workers/partial/partial-uploads.ts';
 import { manualClock, type ManualClock } from '../manual-clock.ts';

@@ -2,8 +2,8 @@ import { watch } from 'node:fs';
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { silentLog, type Log } from '../../../src/core/log.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog, type Log } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/queue.ts';
 import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
 import {

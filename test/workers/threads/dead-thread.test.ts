@@ -4,11 +4,11 @@ import { Worker } from 'node:worker_threads';
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
-import { newHolder, isKnownDead } from '../../../src/core/lease/this-holder.ts';
+import { newHolder, isKnownDead } from '../../../src/core/catalog/lease/this-holder.ts';
 import type { Holder } from '../../../src/core/catalog/catalog.ts';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { prepareStaging } from '../../../src/workers/memory/coordinator.ts';
 import type { JobResult, PublishJob } from '../../../src/workers/job.ts';
 import { workerPool } from '../../../src/workers/threads/pool.ts';
@@ -43,7 +43,7 @@ for (const death of ['exit', 'throw', 'memory', 'hang'])
   );
 
 t.test('a holder is dead as soon as its thread is, and no sooner, though the process lives', async (t) => {
-  const source = new URL('../../../src/core/lease/this-holder.ts', import.meta.url);
+  const source = new URL('../../../src/core/catalog/lease/this-holder.ts', import.meta.url);
   const worker = new Worker(
     `import { register } from 'tsx/esm/api';
      import { parentPort } from 'node:worker_threads';

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../../src/workers/job.ts';
 import { manualClock } from '../manual-clock.ts';

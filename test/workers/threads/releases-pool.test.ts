@@ -1,8 +1,8 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
-import { silentLog } from '../../../src/core/log.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import type { ReleasesRequest } from '../../../src/workers/releases-request.ts';
 import { runSettings } from '../../../src/workers/run-settings.ts';
 import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';

@@ -1,7 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import t from 'tap';
-import { systemClock } from '../../../src/core/clock.ts';
-import { WaybillError } from '../../../src/core/errors.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import {
   answerTask,
   batchProgress,

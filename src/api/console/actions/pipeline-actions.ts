@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../runs/pause-routes.ts';
 import { requireAdminToken } from '../../runs/pipeline-access.ts';

@@ -1,4 +1,4 @@
-import { freeText } from '../../../core/parameters.ts';
+import { freeText } from '../../../core/lib/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import type { PlaceParams } from '../../releases/releases-routes.ts';

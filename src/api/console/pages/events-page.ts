@@ -2,7 +2,7 @@ import { queryParameters } from '../../http/query-parameters.ts';
 import { streamRuns, type Followed } from '../../live/run-stream.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { pipelinesParameter } from '../../runs/run-pages.ts';
-import { freeText } from '../../../core/parameters.ts';
+import { freeText } from '../../../core/lib/parameters.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { requireVisitor } from '../visit.ts';

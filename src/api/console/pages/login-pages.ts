@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { isExpired, tokenOfValue, type Token } from '../../http/auth.ts';
 import { statusOf } from '../../http/problem.ts';
 import { clientOf } from '../../http/request-log.ts';

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import { untilLeft } from '../../http/request/until-left.ts';

@@ -1,5 +1,5 @@
-import { WaybillError } from '../../../core/errors.ts';
-import { freeText } from '../../../core/parameters.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { freeText } from '../../../core/lib/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { askReleases, type PlaceParams } from '../../releases/releases-routes.ts';

@@ -1,5 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express';
-import { asWaybillError, WaybillError } from '../../../core/errors.ts';
+import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
 import { sendAccepted } from '../../runs/accepted-response.ts';
 import { prefersPage } from '../../http/answer/negotiate.ts';
 import type { Token } from '../../http/auth.ts';

@@ -1,6 +1,6 @@
 import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import type { Clock } from '../../../core/clock.ts';
-import { WaybillError } from '../../../core/errors.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { networkOf } from '../../http/request/client-network.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { parseCookie } from 'cookie';
 import type { Request, Response } from 'express';
-import type { Clock } from '../../../core/clock.ts';
-import type { Current } from '../../../core/current.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import type { Current } from '../../../core/lib/current.ts';
 import type { EndedSessions } from '../../../workers/ended-sessions.ts';
 import { isExpired, type Token } from '../../http/auth.ts';
 import type { OperatorAccess } from '../../runs/pipeline-access.ts';

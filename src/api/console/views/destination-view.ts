@@ -1,4 +1,4 @@
-import { compareCodeUnits } from '../../../core/paths.ts';
+import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/look-request.ts';
 import { ageText, momentOf, momentOrNull, plural, sizeText, type Moment } from '../words.ts';

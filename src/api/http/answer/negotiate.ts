@@ -1,5 +1,5 @@
 import Negotiator from 'negotiator';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { ProblemForm } from '../request/request-context.ts';
 
 export type Format = 'json' | 'geojson' | 'xml' | 'text' | 'csv';

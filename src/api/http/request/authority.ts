@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Clock, Timer } from '../../../core/clock.ts';
+import type { Clock, Timer } from '../../../core/lib/clock.ts';
 import { requestContext } from './request-context.ts';
 
 /*

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { createShares, type Shares } from './shares.ts';
 import { callerOf } from './caller.ts';
 import { withBody, type BodyPorts } from './request-body.ts';

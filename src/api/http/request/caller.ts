@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { networkOf } from './client-network.ts';
 import { requestContext } from './request-context.ts';
 import type { Shares } from './shares.ts';

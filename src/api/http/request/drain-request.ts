@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../../../core/clock.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
 
 // Enough for a client on a fast line that writes everything before it reads; bounds what a stalled one costs.
 const timeoutMs = 5_000;

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { isAllowedHost } from './allowed-host.ts';
 
 /**

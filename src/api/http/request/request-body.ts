@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { Clock } from '../../../core/clock.ts';
-import { asWaybillError, WaybillError } from '../../../core/errors.ts';
-import { onAbort } from '../../../core/on-abort.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { onAbort } from '../../../core/lib/on-abort.ts';
 import { requireAuthorized, watchAuthority } from './authority.ts';
 import { requestContext } from './request-context.ts';
 

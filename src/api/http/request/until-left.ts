@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
  * Carries out what only this client waits for: `work` is told to stop when it leaves, or when the daemon

@@ -1,4 +1,4 @@
-import { wholeNumber, type Parameter } from '../../../core/parameters.ts';
+import { wholeNumber, type Parameter } from '../../../core/lib/parameters.ts';
 import { unitsParameter } from '../../../core/weather/parameters.ts';
 import { searchParameter, stateParameter } from '../../../core/weather/places/place-parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';

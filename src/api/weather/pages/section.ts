@@ -1,4 +1,4 @@
-import { asWaybillError } from '../../../core/errors.ts';
+import { asWaybillError } from '../../../core/lib/errors.ts';
 import type { FamilyName } from '../../../core/weather/families.ts';
 import type { UnknownPart } from '../../../core/weather/known.ts';
 import type { QueryOf, RecordOf } from '../../../core/weather/reader.ts';

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { PlaceData } from '../../../core/weather/families/places.ts';
 import type { UnitSystem } from '../../../core/weather/units.ts';
 import type { Page } from '../../pages/render-page.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../core/clock.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
 import type { HttpPorts } from '../../http/app.ts';
 import type { TaggedAnswer } from '../../http/answer/send-with-etag.ts';
 import type { PageRoute } from '../../pages/page-route.ts';

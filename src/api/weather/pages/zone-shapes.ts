@@ -1,4 +1,4 @@
-import type { Clock } from '../../../core/clock.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
 import type { ZoneKey } from '../../../core/weather/places/zone-key.ts';
 import { ByteCache } from '../byte-cache.ts';
 import type { WeatherService } from '../service.ts';

@@ -1,6 +1,6 @@
 import type { NotifierConfig } from '../../../core/notify/sink-kinds.ts';
 import { notifiersOf } from '../../../core/config/secret-references.ts';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { eventOf, type Event } from '../../../core/notify/event.ts';
 import type { OpenNotifier } from '../../../core/notify/lane.ts';

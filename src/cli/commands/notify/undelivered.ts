@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { columns, makeOutput } from '../../output.ts';
 import { isObject, openOperator, type Operator } from '../../remote/operator.ts';

@@ -1,11 +1,11 @@
 import path from 'node:path';
-import type { Digest } from '../../../core/digest.ts';
-import { WaybillError } from '../../../core/errors.ts';
+import type { Digest } from '../../../core/lib/digest.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
-import { packDirectory } from '../../../core/pack/pack-directory.ts';
-import { parsePackSettings } from '../../../core/pack/pack-settings.ts';
-import { idempotencyKeyOf, type PackedBundle } from '../../../core/pack/packed-bundle.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
+import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
+import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { BundleFlags } from '../../bundle/bundle-options.ts';
 import { namedAfter, packSettings } from '../../bundle/pack-settings.ts';
 import type { CommonOptions } from '../../options.ts';

@@ -3,8 +3,8 @@ import { rmSync } from 'node:fs';
 import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { once } from 'node:events';
-import { finishDigest, startDigest, type Digest } from '../../../core/digest.ts';
-import { WaybillError } from '../../../core/errors.ts';
+import { finishDigest, startDigest, type Digest } from '../../../core/lib/digest.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 

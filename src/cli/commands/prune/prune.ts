@@ -1,6 +1,6 @@
-import { WaybillError } from '../../../core/errors.ts';
-import type { Finding } from '../../../core/finding.ts';
-import { withReleasers } from '../../../core/lifecycle.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { Finding } from '../../../core/lib/finding.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
 import type { DestinationOptions } from '../../options.ts';

@@ -1,4 +1,4 @@
-import type { ErrorRecord } from '../../../core/errors.ts';
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
 
 /*

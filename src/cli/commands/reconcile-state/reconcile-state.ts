@@ -1,4 +1,4 @@
-import { withReleasers } from '../../../core/lifecycle.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';

@@ -1,7 +1,7 @@
 import { compareReleases } from '../../../core/releases/describe.ts';
 import { atDestination, placeOf, releaseNamed, type Place } from '../../../core/releases/place.ts';
 import { readReleases } from '../../../core/releases/store.ts';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { ReleaseId } from '../../../core/releases/release.ts';
 import { makeOutput, plural } from '../../output.ts';
 import { setUp } from '../../set-up.ts';

@@ -1,6 +1,6 @@
 import type { ReleaseView } from '../../../core/releases/describe.ts';
 import { atDestination, listReleases, type ListedPath } from '../../../core/releases/place.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { columns, makeOutput, plural, type Output } from '../../output.ts';
 import { localTime } from '../../local-time.ts';
 import { setUp } from '../../set-up.ts';

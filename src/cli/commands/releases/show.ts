@@ -1,8 +1,8 @@
 import { describeReleases, releaseDetails } from '../../../core/releases/describe.ts';
 import { atDestination, placeOf, releaseNamed } from '../../../core/releases/place.ts';
 import { switchRefused } from '../../../core/releases/refusal.ts';
-import { errorRecord } from '../../../core/errors.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { errorRecord } from '../../../core/lib/errors.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { columns, makeOutput, plural } from '../../output.ts';
 import { setUp } from '../../set-up.ts';
 import { endedBySignal } from '../../stop-signal.ts';

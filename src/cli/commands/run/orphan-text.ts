@@ -1,5 +1,5 @@
 import type { OrphanResult, PipelineResult } from '../../../core/publish/results/result.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { columns, plural, type Output } from '../../output.ts';
 
 /** The outputs of one orphan that are listed without --verbose. */

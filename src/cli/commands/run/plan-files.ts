@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
-import { asWaybillError, WaybillError } from '../../../core/errors.ts';
-import { configurationDigest } from '../../../core/plan-file/configuration-digest.ts';
-import type { Decisions } from '../../../core/plan-file/decision-record.ts';
-import { parsePlanFile, planFile, type PlanFile } from '../../../core/plan-file/plan-file.ts';
-import { planStale } from '../../../core/plan-file/stale.ts';
+import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { configurationDigest } from '../../../core/publish/plan-file/configuration-digest.ts';
+import type { Decisions } from '../../../core/publish/plan-file/decision-record.ts';
+import { parsePlanFile, planFile, type PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
+import { planStale } from '../../../core/publish/plan-file/stale.ts';
 import { destinationOf, pipelineOf, type Chosen } from '../../set-up.ts';
 import type { RunOptions } from './run-options.ts';
 

@@ -1,6 +1,6 @@
-import { formatSize } from '../../../core/settings/units.ts';
-import type { ErrorRecord } from '../../../core/errors.ts';
-import { describeFinding } from '../../../core/finding.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
+import { describeFinding } from '../../../core/lib/finding.ts';
 import type { Fate, Why } from '../../../core/publish/plan.ts';
 import type {
   ActionResult,

@@ -1,8 +1,8 @@
-import { systemClock } from '../../../core/clock.ts';
-import { finding, type Finding } from '../../../core/finding.ts';
-import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/plan-file/decision-record.ts';
-import type { PlanFile } from '../../../core/plan-file/plan-file.ts';
-import { refuseOtherDecision, refuseStalePlan } from '../../../core/plan-file/stale.ts';
+import { systemClock } from '../../../core/lib/clock.ts';
+import { finding, type Finding } from '../../../core/lib/finding.ts';
+import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/publish/plan-file/decision-record.ts';
+import type { PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
+import { refuseOtherDecision, refuseStalePlan } from '../../../core/publish/plan-file/stale.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import type { PipelineResult, RunResult } from '../../../core/publish/results/result.ts';
 import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';

@@ -1,5 +1,5 @@
 import type { AcceptedRun, Client, RunRecord } from '../../../client/client.ts';
-import { hasCode, WaybillError } from '../../../core/errors.ts';
+import { hasCode, WaybillError } from '../../../core/lib/errors.ts';
 import type { Output } from '../../output.ts';
 import { printRun } from '../../remote/run-record-text.ts';
 import { timeoutOf, type WaitFlags } from '../../remote/wait-options.ts';

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { maxDocumentBytes } from '../../../core/scene-map/limits.ts';
 
 export interface SceneMapIo {

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../core/errors.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import type { CheckedFile } from '../../../core/scene-map/report.ts';
 import { check, openTranscript, textReport, type TranscriptFlags } from './documents.ts';
 import { nameOf, print, printJson, type SceneMapIo } from './io.ts';

@@ -1,11 +1,11 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
-import type { Finding } from '../../../core/finding.ts';
-import { withReleasers } from '../../../core/lifecycle.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import type { Finding } from '../../../core/lib/finding.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { unpublishListed } from '../../../core/publish/root-index/unpublish-listed.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';
 import type { Layout } from '../../../core/releases/release.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { givenBundlePath } from '../../bundle-path.ts';
 import type { ConfiguredOptions } from '../../options.ts';

@@ -8,12 +8,12 @@ import {
 } from '../../../core/bundle/discover.ts';
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { chooseOutputs } from '../../../core/generate/generated-names.ts';
-import { formatSize } from '../../../core/settings/units.ts';
+import { chooseOutputs } from '../../../core/outputs/generated-names.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { WaybillError } from '../../../core/errors.ts';
-import { describeFinding, type Finding } from '../../../core/finding.ts';
-import { findBundles } from '../../../core/pack/find-bundles.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { describeFinding, type Finding } from '../../../core/lib/finding.ts';
+import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { localStorage } from '../../../core/storage/local/driver.ts';
 import type { Storage } from '../../../core/storage/storage.ts';

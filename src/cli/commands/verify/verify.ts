@@ -1,7 +1,7 @@
-import { systemClock } from '../../../core/clock.ts';
-import { formatSize } from '../../../core/settings/units.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/errors.ts';
-import { withReleasers } from '../../../core/lifecycle.ts';
+import { systemClock } from '../../../core/lib/clock.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset } from '../../../core/maintain/subset.ts';
 import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';

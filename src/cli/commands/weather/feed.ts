@@ -1,5 +1,5 @@
-import { WaybillError } from '../../../core/errors.ts';
-import { parseDuration } from '../../../core/settings/units.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { parseDuration } from '../../../core/lib/settings/units.ts';
 import { feedDocument, notFed, type Fed } from '../../../core/weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../core/weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, largestFile } from '../../../core/weather/feed/sources/files.ts';

@@ -1,8 +1,8 @@
 import type { Config } from '../../../core/config/config.ts';
 import { requireDatabasePackage } from '../../../core/config/required-packages.ts';
 import { nearest } from '../../../core/config/nearest.ts';
-import { WaybillError } from '../../../core/errors.ts';
-import type { Secrets } from '../../../core/secrets.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { Secrets } from '../../../core/lib/secrets.ts';
 import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';
 import { createRequestTable, createTables } from '../../../core/weather/feed/tables/create-tables.ts';
 import { failure } from '../../../core/weather/feed/tables/load.ts';

@@ -1,4 +1,4 @@
-import { areApart } from '../../paths.ts';
+import { areApart } from '../../lib/paths.ts';
 import { maxPieceBytes, type Catalog, type OutputRecord } from '../catalog.ts';
 import { parseCatalog } from '../parse-catalog.ts';
 import { asObject, Malformed } from '../parse-fields.ts';

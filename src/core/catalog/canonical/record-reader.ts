@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import type { Digest } from '../../digest.ts';
-import { escapeRegExp } from '../../escape-reg-exp.ts';
-import { isPlainPath } from '../../paths.ts';
+import type { Digest } from '../../lib/digest.ts';
+import { escapeRegExp } from '../../lib/escape-reg-exp.ts';
+import { isPlainPath } from '../../lib/paths.ts';
 import type { OutputRecord } from '../catalog.ts';
 import { Malformed } from '../parse-fields.ts';
 import { recordParser, type SourceBackends } from '../parse-record.ts';

@@ -1,4 +1,4 @@
-import { boolean, duration, environmentName, map } from '../../settings/kinds.ts';
+import { boolean, duration, environmentName, map } from '../../lib/settings/kinds.ts';
 
 /** `server.console`. */
 export const consoleSchema = map({

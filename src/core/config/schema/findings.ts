@@ -1,5 +1,5 @@
 import type joi from 'joi';
-import { isNumeric } from '../../settings/kinds.ts';
+import { isNumeric } from '../../lib/settings/kinds.ts';
 import { nearest } from '../nearest.ts';
 import type { KeyPath } from '../yaml-text.ts';
 

@@ -1,6 +1,6 @@
-import * as kinds from '../../settings/kinds.ts';
+import * as kinds from '../../lib/settings/kinds.ts';
 import { maxListedFiles } from '../../bundle/limits.ts';
-import type { Setting, Settings } from '../../settings/setting.ts';
+import type { Setting, Settings } from '../../lib/settings/setting.ts';
 import {
   amount,
   baseUrl,
@@ -17,9 +17,9 @@ import {
   size,
   text,
   variants,
-} from '../../settings/kinds.ts';
+} from '../../lib/settings/kinds.ts';
 import { allBackends, type AnyBackend } from '../../storage/backends.ts';
-import { channelForm } from '../../channel-name.ts';
+import { channelForm } from '../../lib/channel-name.ts';
 import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */

@@ -1,5 +1,5 @@
-import { logLevels, requestLoggings } from '../../log-control.ts';
-import { choice, map } from '../../settings/kinds.ts';
+import { logLevels, requestLoggings } from '../../lib/log-control.ts';
+import { choice, map } from '../../lib/settings/kinds.ts';
 
 /** `log`. */
 export const logSchema = map({

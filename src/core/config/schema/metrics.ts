@@ -1,4 +1,4 @@
-import { boolean, environmentName, map } from '../../settings/kinds.ts';
+import { boolean, environmentName, map } from '../../lib/settings/kinds.ts';
 
 /** `server.metrics`. */
 export const metricsSchema = map({

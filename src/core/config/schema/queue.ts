@@ -7,7 +7,7 @@ import {
   matching,
   path,
   variants,
-} from '../../settings/kinds.ts';
+} from '../../lib/settings/kinds.ts';
 
 /** `server.queue`. */
 export const queueSchema = variants('driver', 'where accepted uploads wait', {

@@ -1,5 +1,5 @@
-import { parseCron, parseTimeZone } from '../../schedule/cron.ts';
-import { boolean, choice, duration, text } from '../../settings/kinds.ts';
+import { parseCron, parseTimeZone } from '../schedule/cron.ts';
+import { boolean, choice, duration, text } from '../../lib/settings/kinds.ts';
 
 /** What starts runs of a pipeline by itself; `schedule-relations.ts` says which of it goes together. */
 export const scheduleSettings = {

@@ -18,7 +18,7 @@ import {
   list,
   map,
   path,
-} from '../../settings/kinds.ts';
+} from '../../lib/settings/kinds.ts';
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and

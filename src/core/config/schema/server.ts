@@ -15,7 +15,7 @@ import {
   origin,
   proxyRange,
   size,
-} from '../../settings/kinds.ts';
+} from '../../lib/settings/kinds.ts';
 
 const cors = map({
   origins: list(origin(), { min: 1, expected: 'a list of origins, at least one' })

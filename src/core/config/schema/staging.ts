@@ -1,5 +1,5 @@
-import { choice, duration, map, path, size, variantsOr } from '../../settings/kinds.ts';
-import { resolvePath, type PathBase } from '../../settings/values.ts';
+import { choice, duration, map, path, size, variantsOr } from '../../lib/settings/kinds.ts';
+import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
 import { allBackends, backendOf, type SourceLocation } from '../../storage/backends.ts';
 import type { StagingDocument } from '../document.ts';
 import { locationMap } from './locations.ts';

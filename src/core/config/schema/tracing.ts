@@ -1,4 +1,4 @@
-import { endpoint, environmentName, map, ratio, text } from '../../settings/kinds.ts';
+import { endpoint, environmentName, map, ratio, text } from '../../lib/settings/kinds.ts';
 
 /** `tracing`. */
 export const tracingSchema = map({

@@ -1,8 +1,8 @@
 import { constants, existsSync } from 'node:fs';
 import { access, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { WaybillError } from '../../errors.ts';
-import { resolvePath } from '../../settings/values.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { resolvePath } from '../../lib/settings/values.ts';
 import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
 

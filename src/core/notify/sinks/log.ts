@@ -1,4 +1,4 @@
-import type { Log } from '../../log.ts';
+import type { Log } from '../../lib/log.ts';
 import { traceFields } from '../../tracing/traceparent.ts';
 import type { SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';

@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
-import { WaybillError } from '../../errors.ts';
-import { resolveDuration } from '../../settings/values.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { resolveDuration } from '../../lib/settings/values.ts';
 import { timeoutSetting, type SinkContext, type SinkKind } from '../sink-kind.ts';
 import type { Sink } from '../sink.ts';
 

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
-import { finding } from '../../finding.ts';
-import type { Kinds, Settings } from '../../settings/declare.ts';
-import { accepted, parseWebhookUrl, resolveDuration } from '../../settings/values.ts';
+import { finding } from '../../lib/finding.ts';
+import type { Kinds, Settings } from '../../lib/settings/declare.ts';
+import { accepted, parseWebhookUrl, resolveDuration } from '../../lib/settings/values.ts';
 import { isAddressRange, refusedAddress } from '../address-policy.ts';
 import { parseSigningSecret } from '../signature.ts';
 import { timeoutSetting, type SinkContext, type SinkKind } from '../sink-kind.ts';

@@ -1,10 +1,10 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
-import type { Clock } from '../../clock.ts';
-import { hasCode } from '../../errors.ts';
-import type { Lease } from '../../lease/lease.ts';
-import { sweepCopies } from '../../lease/staging.ts';
-import { ancestorsOf } from '../../paths.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { hasCode } from '../../lib/errors.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
+import { sweepCopies } from '../../catalog/lease/staging.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';

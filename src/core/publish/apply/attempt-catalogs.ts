@@ -1,7 +1,7 @@
 import type { AttemptAction, Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
 import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
-import { intentOf, type Lease } from '../../lease/lease.ts';
+import { intentOf, type Lease } from '../../catalog/lease/lease.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
 
 /*

@@ -1,5 +1,5 @@
-import type { Lease } from '../../lease/lease.ts';
-import type { Log } from '../../log.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
+import type { Log } from '../../lib/log.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';

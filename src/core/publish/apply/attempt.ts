@@ -1,7 +1,7 @@
-import { hasCode, WaybillError } from '../../errors.ts';
-import type { Lease } from '../../lease/lease.ts';
-import { stagingOf } from '../../lease/staging.ts';
-import { inParallel } from '../../parallel.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
+import { stagingOf } from '../../catalog/lease/staging.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { Move, ObjectHeaders } from '../../storage/storage.ts';

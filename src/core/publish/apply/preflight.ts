@@ -1,5 +1,5 @@
-import { stagingRoot } from '../../lease/staging.ts';
-import { ancestorsOf } from '../../paths.ts';
+import { stagingRoot } from '../../catalog/lease/staging.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Change, Storage } from '../../storage/storage.ts';
 import type { Work } from '../plan.ts';

@@ -1,5 +1,5 @@
-import { stagingOf } from '../../lease/staging.ts';
-import { inParallel } from '../../parallel.ts';
+import { stagingOf } from '../../catalog/lease/staging.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import type { Kept } from '../../storage/storage.ts';
 import type { AttemptOptions } from './attempt-options.ts';

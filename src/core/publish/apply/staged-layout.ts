@@ -1,5 +1,5 @@
-import { ancestorsOf } from '../../paths.ts';
-import { inParallel } from '../../parallel.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import { keyOf, listedKey, parentOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';

@@ -1,5 +1,5 @@
-import { sameOwner } from '../../identity.ts';
-import { ancestorsOf } from '../../paths.ts';
+import { sameOwner } from '../../catalog/identity.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Reason } from '../plan.ts';
 import { omittedPaths, type Known } from './known-records.ts';

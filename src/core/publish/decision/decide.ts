@@ -1,4 +1,4 @@
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { Key } from '../../storage/key.ts';
 import type { Action, DecisionInput, Plan, Reason } from '../plan.ts';
 import { findCollision, findNestedBundle } from './collisions.ts';

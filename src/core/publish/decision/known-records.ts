@@ -1,6 +1,6 @@
 import type { CatalogState, LegacyRecord, OutputRecord, Pending } from '../../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../../identity.ts';
-import { compareCodeUnits } from '../../paths.ts';
+import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
 import { listedKey, type Key } from '../../storage/key.ts';
 import type { DecisionInput } from '../plan.ts';
 

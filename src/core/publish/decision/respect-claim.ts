@@ -1,5 +1,5 @@
 import type { ClaimAbove } from '../../catalog/claim-above.ts';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { Plan, ReasonCode } from '../plan.ts';
 
 /*

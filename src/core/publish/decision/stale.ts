@@ -1,7 +1,7 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { PublishedBundle } from '../../catalog/catalog.ts';
-import { WaybillError } from '../../errors.ts';
-import { compareInstants } from '../../instant.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { compareInstants } from '../../lib/instant.ts';
 import { changesDestination, type BundleIdentity, type Plan } from '../plan.ts';
 
 /**

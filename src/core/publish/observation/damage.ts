@@ -1,4 +1,4 @@
-import { inParallel } from '../../parallel.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import { keyOf, parentOf, type Key } from '../../storage/key.ts';
 import { sizesOf } from '../../storage/sizes.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';

@@ -1,5 +1,5 @@
-import { inParallel } from '../../parallel.ts';
-import { ancestorsOf, type RelativePath } from '../../paths.ts';
+import { inParallel } from '../../lib/parallel.ts';
+import { ancestorsOf, type RelativePath } from '../../lib/paths.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import type { PathSet } from '../decision/recorded-as.ts';
 import type { EntryType, Storage } from '../../storage/storage.ts';

@@ -1,8 +1,8 @@
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
-import { errorRecord, hasCode, WaybillError } from '../../errors.ts';
-import { finding } from '../../finding.ts';
-import { withReleasers } from '../../lifecycle.ts';
+import { errorRecord, hasCode, WaybillError } from '../../lib/errors.ts';
+import { finding } from '../../lib/finding.ts';
+import { withReleasers } from '../../lib/lifecycle.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';
 import { refuseRemovals } from '../refusals/removal-limit.ts';

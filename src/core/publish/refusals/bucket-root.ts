@@ -1,4 +1,4 @@
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { backendOf, type DestinationLocation } from '../../storage/backends.ts';
 import type { Plan } from '../plan.ts';
 

@@ -1,8 +1,8 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
-import { WaybillError } from '../../errors.ts';
-import { sameOwner } from '../../identity.ts';
-import { formatAmount, mostOf, type Amount } from '../../settings/units.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { sameOwner } from '../../catalog/identity.ts';
+import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';
 import type { Plan } from '../plan.ts';
 
 /*

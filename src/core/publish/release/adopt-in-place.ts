@@ -1,11 +1,11 @@
 import type { BundlePublication } from '../bundle-publication.ts';
-import { pathWithin } from '../../bundle-path.ts';
+import { pathWithin } from '../../lib/bundle-path.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import { isContention } from '../../lease/lease.ts';
-import { withLease } from '../../lease/with-lease.ts';
+import { isContention } from '../../catalog/lease/lease.ts';
+import { withLease } from '../../catalog/lease/with-lease.ts';
 import { resumed } from '../../releases/ledger.ts';
 import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';

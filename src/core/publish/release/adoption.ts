@@ -1,9 +1,9 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
-import { WaybillError } from '../../errors.ts';
-import { sameOwner, type Owner } from '../../identity.ts';
-import { compareCodeUnits } from '../../paths.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
 import { storedBody } from '../../storage/body.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,12 +1,12 @@
 import type { BundlePublication } from '../bundle-publication.ts';
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import { hasCode, WaybillError } from '../../errors.ts';
-import { isContention } from '../../lease/lease.ts';
-import { whileHeld } from '../../lease/while-held.ts';
-import { decidingUnderLease } from '../../lease/with-lease.ts';
-import type { Lease } from '../../lease/lease.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
+import { isContention } from '../../catalog/lease/lease.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
 import {
   currentLinkKey,
   currentObjectKey,

@@ -1,9 +1,9 @@
 import { abortedIfStopped } from '../bundle-publication.ts';
-import { pathWithin } from '../../bundle-path.ts';
+import { pathWithin } from '../../lib/bundle-path.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { CoreContext } from '../../context.ts';
-import { destinationBusy } from '../../lease/lease.ts';
-import { sweepAbandoned } from '../../lease/with-lease.ts';
+import { destinationBusy } from '../../catalog/lease/lease.ts';
+import { sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
 import { requireReleases } from '../../releases/store.ts';

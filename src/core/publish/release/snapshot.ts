@@ -1,7 +1,7 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { Releases } from '../../releases/ledger.ts';
 import { currentLinkKey, type ReleaseId } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';

@@ -1,11 +1,11 @@
 import type { CoreContext } from '../../context.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { setChannel } from '../../releases/channels.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { switchRefused } from '../../releases/refusal.ts';
 import { activate, type SwitchRefusal } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { ReleasePublication } from './release-publication.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -1,6 +1,6 @@
 import type { DestinationConfig, ReleasesConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { pathsWithReleases, placeAt } from '../../releases/place.ts';
 import { isRetirementDue } from '../../releases/retention.ts';
 import { retireReleases, type Retired } from '../../releases/retire.ts';

@@ -1,6 +1,6 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../errors.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../lib/errors.ts';
 import { describeLocation } from '../../storage/location.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';

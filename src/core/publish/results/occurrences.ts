@@ -1,8 +1,8 @@
 import type { PublishedBundle } from '../../catalog/catalog.ts';
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
-import type { Owner } from '../../identity.ts';
-import type { ErrorRecord } from '../../errors.ts';
-import { publicError } from '../../public-error.ts';
+import type { Owner } from '../../catalog/identity.ts';
+import type { ErrorRecord } from '../../lib/errors.ts';
+import { publicError } from '../../lib/public-error.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
 import type { BundleFacts, EventData, EventError, Occurrence, OutputFacts } from '../../notify/event.ts';
 

@@ -1,6 +1,6 @@
-import type { ErrorRecord } from '../../errors.ts';
-import type { Finding } from '../../finding.ts';
-import { publicError, publicFinding, withoutPaths } from '../../public-error.ts';
+import type { ErrorRecord } from '../../lib/errors.ts';
+import type { Finding } from '../../lib/finding.ts';
+import { publicError, publicFinding, withoutPaths } from '../../lib/public-error.ts';
 import type { DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
 
 /**

@@ -1,6 +1,6 @@
-import type { ErrorRecord } from '../../errors.ts';
-import type { Finding } from '../../finding.ts';
-import type { Instant } from '../../instant.ts';
+import type { ErrorRecord } from '../../lib/errors.ts';
+import type { Finding } from '../../lib/finding.ts';
+import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
 /*

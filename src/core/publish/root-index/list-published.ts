@@ -1,8 +1,8 @@
 import type { CatalogState } from '../../catalog/catalog.ts';
 import type { CoreContext } from '../../context.ts';
-import type { Finding } from '../../finding.ts';
-import type { ListedBundle } from '../../generate/root-index/listed-bundle.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
+import type { Finding } from '../../lib/finding.ts';
+import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { ActionResult } from '../results/result.ts';
 import { bundleAt, listedBundle } from './listed-state.ts';

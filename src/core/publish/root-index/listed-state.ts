@@ -1,11 +1,11 @@
-import { pathWithin } from '../../bundle-path.ts';
+import { pathWithin } from '../../lib/bundle-path.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { newestOf, type ListedBundle } from '../../generate/root-index/listed-bundle.ts';
-import { sameOwner, type Owner } from '../../identity.ts';
-import { inParallel } from '../../parallel.ts';
+import { newestOf, type ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
+import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,10 +1,10 @@
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { rootIndexGenerator } from '../../catalog/root-index-records.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { digestOf } from '../../digest.ts';
-import { linkTo } from '../../generate/root-index/links.ts';
-import type { ListedBundle } from '../../generate/root-index/listed-bundle.ts';
-import type { Owner } from '../../identity.ts';
+import { digestOf } from '../../lib/digest.ts';
+import { linkTo } from '../../outputs/root-index/links.ts';
+import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
+import type { Owner } from '../../catalog/identity.ts';
 import { bytesBody } from '../../storage/body.ts';
 import { describeLocation } from '../../storage/location.ts';
 import type { PlannedOutput } from '../plan.ts';
@@ -34,7 +34,7 @@ export async function plannedFiles(
   bundles: readonly ListedBundle[],
 ): Promise<PlannedOutput[]> {
   const { rootIndexFiles, rootIndexVersion: version } =
-    await import('../../generate/root-index/root-index.ts');
+    await import('../../outputs/root-index/root-index.ts');
   const { publicBaseUrl, cacheControl } = destination;
   const files = await rootIndexFiles({
     title: owner.pipelineId,

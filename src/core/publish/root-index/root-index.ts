@@ -1,18 +1,18 @@
 import { isOfRootIndex } from '../../catalog/root-index-records.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import { errorRecord } from '../../errors.ts';
-import { finding, type Finding } from '../../finding.ts';
+import { errorRecord } from '../../lib/errors.ts';
+import { finding, type Finding } from '../../lib/finding.ts';
 import {
   isSameBundle,
   maxListed,
   newestOf,
   type ListedBundle,
-} from '../../generate/root-index/listed-bundle.ts';
-import { sameOwner } from '../../identity.ts';
-import type { Lease, LeaseTimes } from '../../lease/lease.ts';
-import { whileHeld } from '../../lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../lease/with-lease.ts';
+} from '../../outputs/root-index/listed-bundle.ts';
+import { sameOwner } from '../../catalog/identity.ts';
+import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { apply } from '../apply/apply.ts';

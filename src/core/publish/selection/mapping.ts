@@ -1,7 +1,7 @@
-import { compareCodeUnits } from '../../paths.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { finding, type Finding } from '../../finding.ts';
-import { compareInstants, type Instant } from '../../instant.ts';
+import { finding, type Finding } from '../../lib/finding.ts';
+import { compareInstants, type Instant } from '../../lib/instant.ts';
 
 export interface MappedBundle<T> {
   bundle: T;

@@ -1,11 +1,11 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import type { Owner } from '../../identity.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
-import { whileHeld } from '../../lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../lease/with-lease.ts';
-import { compareCodeUnits } from '../../paths.ts';
+import type { Owner } from '../../catalog/identity.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { apply } from '../apply/apply.ts';

@@ -1,9 +1,9 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/store.ts';
-import { sameOwner, type Owner } from '../../identity.ts';
-import { WaybillError } from '../../errors.ts';
-import { compareCodeUnits } from '../../paths.ts';
+import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Work } from '../plan.ts';
 

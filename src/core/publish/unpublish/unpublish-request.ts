@@ -1,8 +1,8 @@
 import type { Catalog, PublishedBundle } from '../../catalog/catalog.ts';
-import type { Owner } from '../../identity.ts';
-import type { LeaseTimes } from '../../lease/lease.ts';
+import type { Owner } from '../../catalog/identity.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { Layout, ReleaseId } from '../../releases/release.ts';
-import type { Amount } from '../../settings/units.ts';
+import type { Amount } from '../../lib/settings/units.ts';
 import type { DecidedOrphan } from './unpublication.ts';
 
 export interface UnpublishRequest {

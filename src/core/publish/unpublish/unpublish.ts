@@ -1,4 +1,4 @@
-import { describeBundlePath } from '../../bundle-path.ts';
+import { describeBundlePath } from '../../lib/bundle-path.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { findClaimAbove } from '../../catalog/claim-above.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
@@ -6,9 +6,9 @@ import { publishedBy } from '../../catalog/published-bundles.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { nearest } from '../../config/nearest.ts';
 import type { CoreContext } from '../../context.ts';
-import { WaybillError } from '../../errors.ts';
-import { whileHeld } from '../../lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../lease/with-lease.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { bundlePathsAmong } from '../../releases/published-state.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';

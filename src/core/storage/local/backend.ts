@@ -1,4 +1,4 @@
-import { resolvePath, type PathBase } from '../../settings/values.ts';
+import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
 import { modeSettings, privateModes, resolveModes, type Modes, type ModesDocument } from '../modes.ts';
 import type { StorageBackend } from '../backend.ts';
 

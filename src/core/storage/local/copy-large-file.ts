@@ -1,6 +1,6 @@
 import { closeSync, fdatasync, read as readCallback } from 'node:fs';
 import { promisify } from 'node:util';
-import { finishDigest, startDigest } from '../../digest.ts';
+import { finishDigest, startDigest } from '../../lib/digest.ts';
 import { checkBody } from '../body.ts';
 import type { Key } from '../key.ts';
 import type { Body, LocalFile, WriteOptions, Written } from '../storage.ts';

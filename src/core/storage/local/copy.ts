@@ -1,7 +1,7 @@
 import { closeSync } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { digestOf, finishDigest, startDigest } from '../../digest.ts';
-import type { WaybillError } from '../../errors.ts';
+import { digestOf, finishDigest, startDigest } from '../../lib/digest.ts';
+import type { WaybillError } from '../../lib/errors.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
 import type { Key } from '../key.ts';

@@ -1,7 +1,7 @@
 import { linkSync, lstatSync, renameSync, rmdirSync, unlinkSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
 import { setImmediate as breathe } from 'node:timers/promises';
-import type { WaybillError } from '../../errors.ts';
+import type { WaybillError } from '../../lib/errors.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { publishedModes, type Modes } from '../modes.ts';

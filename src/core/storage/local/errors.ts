@@ -1,4 +1,4 @@
-import { WaybillError, type ErrorCode } from '../../errors.ts';
+import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
 

@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, readlinkSync, renameSync, symlinkSync, unlinkSync } from 'node:fs';
-import { ancestorsOf } from '../../paths.ts';
-import type { WaybillError } from '../../errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import type { WaybillError } from '../../lib/errors.ts';
 import { alreadyExists, notADirectory } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside, stagingBeside } from '../scratch-key.ts';

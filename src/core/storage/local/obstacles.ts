@@ -1,7 +1,7 @@
 import { accessSync, constants, lstatSync, readFileSync, statfsSync, type Stats } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { ancestorsOf } from '../../paths.ts';
-import { WaybillError } from '../../errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
 import { joinKey, nameOf, parentOf, type Key } from '../key.ts';
 import { linkAbove } from './links.ts';

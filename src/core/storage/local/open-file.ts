@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, statfsSync, unlinkSync, type Stats } from 'node:fs';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { FileIdentity, Storage } from '../storage.ts';
 import { applyMode } from './apply-mode.ts';
 import { errnoOf } from './errors.ts';

@@ -10,7 +10,7 @@ import {
   type Stats,
 } from 'node:fs';
 import path from 'node:path';
-import { WaybillError, type ErrorCode } from '../../errors.ts';
+import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
 import type { Storage } from '../storage.ts';
 import { applyMode } from './apply-mode.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';

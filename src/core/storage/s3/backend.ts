@@ -1,5 +1,5 @@
-import type { Kinds, Settings } from '../../settings/declare.ts';
-import { accepted, parseEndpoint, parsePrefix } from '../../settings/values.ts';
+import type { Kinds, Settings } from '../../lib/settings/declare.ts';
+import { accepted, parseEndpoint, parsePrefix } from '../../lib/settings/values.ts';
 import type { StorageBackend } from '../backend.ts';
 import {
   describeS3,

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../clock.ts';
-import { digestOf, hexOf } from '../../digest.ts';
-import { WaybillError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
-import { stagingName } from '../../reserved-names.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { digestOf, hexOf } from '../../lib/digest.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
+import { stagingName } from '../../lib/reserved-names.ts';
 import { readOnly as refuseReadOnly } from '../errors.ts';
 import type { Key } from '../key.ts';
 import type { WriteOptions } from '../storage.ts';

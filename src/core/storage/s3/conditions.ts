@@ -1,4 +1,4 @@
-import { hasCode } from '../../errors.ts';
+import { hasCode } from '../../lib/errors.ts';
 import type { ConditionalWrites } from '../storage.ts';
 import { isUnsupported } from './errors.ts';
 import type { Condition, VersionForm } from './wire.ts';

@@ -1,5 +1,5 @@
-import { WaybillError, type ErrorCode } from '../../errors.ts';
-import { parseRetryAfter } from '../../retry-after.ts';
+import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
+import { parseRetryAfter } from '../../lib/retry-after.ts';
 
 /**
  * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.

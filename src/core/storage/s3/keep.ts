@@ -1,5 +1,5 @@
-import { hasCode } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { hasCode } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
 import { notFound, notKept } from '../errors.ts';
 import type { Key } from '../key.ts';
 import type { Kept, KeptBy } from '../storage.ts';

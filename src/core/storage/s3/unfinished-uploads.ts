@@ -1,5 +1,5 @@
-import { WaybillError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
 import type { S3Wire, Upload } from './wire.ts';
 
 /** Multipart uploads left behind by a killed publisher. They are invisible, but cost money. */

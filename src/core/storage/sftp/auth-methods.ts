@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import ssh2, { type AnyAuthMethod, type BaseAgent, type ParsedKey } from 'ssh2';
 import { openToOthers } from './key-file.ts';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { SftpLocation } from './location.ts';
-import type { Secrets } from '../../secrets.ts';
-import { WaybillError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import type { Secrets } from '../../lib/secrets.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
 
 const agentAnswersWithinMs = 10_000;
 

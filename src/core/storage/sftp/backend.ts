@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
-import type { Kinds, Settings } from '../../settings/declare.ts';
-import { resolvePath, type PathBase } from '../../settings/values.ts';
+import type { Kinds, Settings } from '../../lib/settings/declare.ts';
+import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
 import type { Place, StorageBackend } from '../backend.ts';
 import { modeSettings, resolveModes, type ModesDocument } from '../modes.ts';
 import { describeSftp, type SftpDocument, type SftpLocation } from './location.ts';

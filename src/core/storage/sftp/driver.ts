@@ -1,8 +1,8 @@
 import pMap from 'p-map';
-import type { Clock } from '../../clock.ts';
-import type { Secrets } from '../../secrets.ts';
-import { WaybillError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import type { Clock } from '../../lib/clock.ts';
+import type { Secrets } from '../../lib/secrets.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
 import { distrusted, maxDepth } from '../untrusted.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';

@@ -1,5 +1,5 @@
 import { applyMode } from './apply-mode.ts';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { Key } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';

@@ -1,5 +1,5 @@
-import { WaybillError, type ErrorCode } from '../../errors.ts';
-import { isReservedPath } from '../../reserved-names.ts';
+import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
+import { isReservedPath } from '../../lib/reserved-names.ts';
 
 /** The connection broke or timed out: the requests in flight may or may not have been carried out. */
 export class ConnectionLost extends Error {}

@@ -1,4 +1,4 @@
-import type { Log } from '../../log.ts';
+import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
 /** What OpenSSH lets a connection have in flight, in bytes, whatever the client asks for. */

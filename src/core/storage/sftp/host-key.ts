@@ -1,6 +1,6 @@
 import type { SftpLocation } from './location.ts';
-import { WaybillError } from '../../errors.ts';
-import type { Log } from '../../log.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
 import {
   fingerprint,
   hostKeyType,

@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { mkdir, open, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 
 /*
  * OpenSSH's file of host keys (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT"): a line holds an optional marker, host

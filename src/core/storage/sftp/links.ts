@@ -1,6 +1,6 @@
 import pMap from 'p-map';
-import type { WaybillError } from '../../errors.ts';
-import { ancestorsOf } from '../../paths.ts';
+import type { WaybillError } from '../../lib/errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import { notADirectory } from '../errors.ts';
 import { listedKey, type Key } from '../key.ts';
 import type { SftpRoot } from './root.ts';

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import pMap from 'p-map';
 import type { Stats } from 'ssh2';
-import { WaybillError } from '../../errors.ts';
-import { ancestorsOf } from '../../paths.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import { notADirectory, otherFileSystem } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
 import type { Change } from '../storage.ts';

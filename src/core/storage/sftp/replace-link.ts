@@ -1,4 +1,4 @@
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { alreadyExists, noLinks } from '../errors.ts';
 import { listedKey, parentOf, type Key } from '../key.ts';
 import { scratchBeside } from '../scratch-key.ts';

@@ -1,7 +1,7 @@
 import { applyDirectoryMode } from './apply-mode.ts';
 import path from 'node:path';
 import type { Stats } from 'ssh2';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { cannotMake, ConnectionLost, isDenied, requestFailure } from './errors.ts';
 import { unlessMissing, type SftpRoot } from './root.ts';
 

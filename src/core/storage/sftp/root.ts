@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { FileEntryWithStats, Stats } from 'ssh2';
-import { hasCode, WaybillError } from '../../errors.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
 import { publishedModes, type Modes } from '../modes.ts';
 import { isAbsent } from './errors.ts';

@@ -1,6 +1,6 @@
 import type { Stats } from 'ssh2';
-import { finishDigest, startDigest, type Digest } from '../../digest.ts';
-import { WaybillError } from '../../errors.ts';
+import { finishDigest, startDigest, type Digest } from '../../lib/digest.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { applyMode } from './apply-mode.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 
 export interface Watchdog {
   /** Starts watching, unless it does already. */

@@ -1,6 +1,6 @@
 import pMap from 'p-map';
-import { hasCode } from '../../errors.ts';
-import { retry, type RetryOptions } from '../../retry.ts';
+import { hasCode } from '../../lib/errors.ts';
+import { retry, type RetryOptions } from '../../lib/retry.ts';
 import type { Move, Storage } from '../storage.ts';
 
 const looksAtOnce = 16;

@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { PostgresConfig } from './settings.ts';
 
 const longestBackoffSeconds = 1;

@@ -1,5 +1,5 @@
 import { open, readFile, unlink } from 'node:fs/promises';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 
 const held = new Set<string>();
 

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 
 /**
  * What a database threw, as an error of the closed list. The message is the database's own sentence or a

@@ -1,5 +1,5 @@
 import type { DatabaseConfig } from './settings.ts';
-import type { Secrets } from '../../secrets.ts';
+import type { Secrets } from '../../lib/secrets.ts';
 import type { WeatherDatabase } from './database.ts';
 
 /** Opens without probing. A driver and its package are loaded only if they are configured. */

@@ -1,5 +1,5 @@
-import type { Clock } from '../../clock.ts';
-import { asWaybillError } from '../../errors.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { asWaybillError } from '../../lib/errors.ts';
 import type { WeatherDatabase } from './database.ts';
 
 const againAfterMs = 1000;

@@ -1,6 +1,6 @@
 import { drizzle } from 'drizzle-orm/postgres-js';
 import type { Sql } from 'postgres';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import { withUnsafe, type Connect } from './connect.ts';
 import { closeSeconds, type Connections, type Work } from './connections.ts';
 import type { Queries } from './database.ts';

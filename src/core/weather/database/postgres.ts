@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import { systemClock, type Clock } from '../../clock.ts';
+import { systemClock, type Clock } from '../../lib/clock.ts';
 import { openAdmission } from './admission.ts';
 import { connectTo } from './connect.ts';
 import type { Connections } from './connections.ts';

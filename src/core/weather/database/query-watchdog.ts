@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../clock.ts';
+import type { Clock, Timer } from '../../lib/clock.ts';
 
 interface Watched {
   since: number;

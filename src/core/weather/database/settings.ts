@@ -9,8 +9,8 @@ import {
   path,
   choice,
   variants,
-} from '../../settings/kinds.ts';
-import { resolveDuration, resolvePath, type PathBase } from '../../settings/values.ts';
+} from '../../lib/settings/kinds.ts';
+import { resolveDuration, resolvePath, type PathBase } from '../../lib/settings/values.ts';
 
 export type DatabaseConfig = PostgresConfig | PgliteConfig;
 

@@ -1,5 +1,5 @@
 import { asc, getTableColumns, inArray, sql } from 'drizzle-orm';
-import { choice, choices, flag, type ValuesOf } from '../../parameters.ts';
+import { choice, choices, flag, type ValuesOf } from '../../lib/parameters.ts';
 import type { Queries } from '../database/database.ts';
 import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant } from '../instant.ts';

@@ -1,5 +1,5 @@
 import { and, desc, gt, inArray, lte } from 'drizzle-orm';
-import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../parameters.ts';
+import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../lib/parameters.ts';
 import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
 import type { FeelsLikeMethod } from '../derived.ts';
 import {

@@ -1,5 +1,5 @@
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { identifier } from '../../parameters.ts';
+import { identifier } from '../../lib/parameters.ts';
 import { instantColumn } from '../rows/columns.ts';
 import type { Features } from '../family.ts';
 import { pointGeometry } from '../geometry.ts';

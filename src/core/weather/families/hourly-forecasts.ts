@@ -1,4 +1,4 @@
-import { atMostOneOf, moment, wholeNumber } from '../../parameters.ts';
+import { atMostOneOf, moment, wholeNumber } from '../../lib/parameters.ts';
 import { weatherFamily } from '../family.ts';
 import { rangeRule, unitsParameter } from '../parameters.ts';
 import { aroundOf } from '../places/nearest.ts';

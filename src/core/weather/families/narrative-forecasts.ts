@@ -1,4 +1,4 @@
-import { atMostOneOf, wholeNumber } from '../../parameters.ts';
+import { atMostOneOf, wholeNumber } from '../../lib/parameters.ts';
 import { weatherFamily } from '../family.ts';
 import { unitsParameter } from '../parameters.ts';
 import { aroundOf } from '../places/nearest.ts';

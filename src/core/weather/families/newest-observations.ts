@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { WeatherDatabase } from '../database/database.ts';
 import { observationData, type ObservationData } from '../observation-record.ts';
 import { presentUntil } from '../rows/first-clean.ts';

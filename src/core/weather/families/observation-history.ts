@@ -1,5 +1,5 @@
 import { and, asc, eq, gte, lt } from 'drizzle-orm';
-import { moment, wholeNumber, type Parameter, type ValuesOf } from '../../parameters.ts';
+import { moment, wholeNumber, type Parameter, type ValuesOf } from '../../lib/parameters.ts';
 import {
   newNotes,
   noReading,

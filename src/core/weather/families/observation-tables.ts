@@ -1,7 +1,7 @@
 import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { WaybillError } from '../../errors.ts';
-import { finding } from '../../finding.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { finding } from '../../lib/finding.ts';
 import type { Queries } from '../database/database.ts';
 import { usable } from '../current-conditions.ts';
 import {

@@ -1,5 +1,5 @@
 import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
-import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../parameters.ts';
+import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../lib/parameters.ts';
 import type { Queries } from '../database/database.ts';
 import {
   newNotes,

@@ -1,5 +1,5 @@
 import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { wholeNumber } from '../../parameters.ts';
+import { wholeNumber } from '../../lib/parameters.ts';
 import { instantColumn } from '../rows/columns.ts';
 import { outlookShapeRequired } from '../database/errors.ts';
 import { instant, type Instant } from '../instant.ts';

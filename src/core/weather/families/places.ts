@@ -1,6 +1,6 @@
 import { inArray, sql, type AnyColumn, type SQL } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
-import { wholeNumber, type ValuesOf } from '../../parameters.ts';
+import { wholeNumber, type ValuesOf } from '../../lib/parameters.ts';
 import type { Queries } from '../database/database.ts';
 import { weatherFamily, type Features, type Reading, type WeatherSource } from '../family.ts';
 import { pointGeometry } from '../geometry.ts';

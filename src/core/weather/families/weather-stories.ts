@@ -1,6 +1,6 @@
 import { and, asc, desc, eq, lte } from 'drizzle-orm';
 import { bigint, boolean, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { wholeNumber } from '../../parameters.ts';
+import { wholeNumber } from '../../lib/parameters.ts';
 import { instantColumn } from '../rows/columns.ts';
 import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
 import { instant, instantOrNull, type Instant } from '../instant.ts';

@@ -1,6 +1,6 @@
 import { NothingToLoad, reasonOf } from './documents/faults.ts';
 import { recognise, type Recognised } from './documents/recognise.ts';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { load } from './tables/load.ts';
 import type { Statements, Target } from './tables/target.ts';
 

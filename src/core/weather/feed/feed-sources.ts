@@ -1,6 +1,6 @@
-import type { Clock } from '../../clock.ts';
-import { hasCode } from '../../errors.ts';
-import { inParallel } from '../../parallel.ts';
+import type { Clock } from '../../lib/clock.ts';
+import { hasCode } from '../../lib/errors.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import type { FeedConfig, NwsConfig, SourceName } from './config.ts';
 import type { Fed } from './feed-document.ts';
 import { createClient } from './http/client.ts';

@@ -10,7 +10,7 @@ import {
   matching,
   path,
   size,
-} from '../../settings/kinds.ts';
+} from '../../lib/settings/kinds.ts';
 import type { FeedConfig, NwsConfig, SourceName } from './config.ts';
 import {
   accepted,
@@ -19,7 +19,7 @@ import {
   resolvePath,
   resolveSize,
   type PathBase,
-} from '../../settings/values.ts';
+} from '../../lib/settings/values.ts';
 
 /** The same as the configuration file has it, with its defaults. */
 export interface FeedDocument {

@@ -1,5 +1,5 @@
 import { getTableColumns, sql } from 'drizzle-orm';
-import type { Clock } from '../../clock.ts';
+import type { Clock } from '../../lib/clock.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
 import { placesRequired } from '../database/errors.ts';
 import { numberCheck, timeZoneCheck, type FieldCheck } from '../rows/field-checks.ts';

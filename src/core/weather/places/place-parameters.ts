@@ -1,4 +1,4 @@
-import { identifier, onlyWith, wholeNumber, words, type Parameter, type Rule } from '../../parameters.ts';
+import { identifier, onlyWith, wholeNumber, words, type Parameter, type Rule } from '../../lib/parameters.ts';
 import { isInUnitedStates, type Box, type Position } from './position.ts';
 
 /** The parameters by which places are asked for. */

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import { WaybillError } from '../../errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import type { WeatherDatabase } from '../database/database.ts';
 import type { Geometry } from '../geometry.ts';
 import { geometryCheck } from '../rows/field-checks.ts';

@@ -1,5 +1,5 @@
-import { xmlText } from '../../xml-text.ts';
-import { writeXml, type XmlNode } from '../../xml.ts';
+import { xmlText } from '../../lib/xml-text.ts';
+import { writeXml, type XmlNode } from '../../lib/xml.ts';
 import type { AnswerMeta } from './meta.ts';
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';

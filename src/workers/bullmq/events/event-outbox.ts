@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
-import type { Log } from '../../../core/log.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
+import type { Log } from '../../../core/lib/log.ts';
 import type { TracedEvent } from '../../../core/notify/event.ts';
-import { onAbort } from '../../../core/on-abort.ts';
+import { onAbort } from '../../../core/lib/on-abort.ts';
 import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../../core/notify/outbox.ts';
 import type { RedisLink } from '../link.ts';
 import type { RunScript } from '../scripts.ts';

@@ -1,6 +1,6 @@
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
-import { silentLog, type Log } from '../../../core/log.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
+import { silentLog, type Log } from '../../../core/lib/log.ts';
 import type { EventKeeping } from '../../event-keeping.ts';
 import { linkRedis } from '../link.ts';
 import { deliveryNotes } from '../records/delivery-notes.ts';

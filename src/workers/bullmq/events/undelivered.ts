@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
-import type { Log } from '../../../core/log.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
+import type { Log } from '../../../core/lib/log.ts';
 import {
   inOrder,
   mostUndelivered,
@@ -10,7 +10,7 @@ import {
   type Undelivered,
   type UndeliveredEvents,
 } from '../../../core/notify/undelivered.ts';
-import { onAbort } from '../../../core/on-abort.ts';
+import { onAbort } from '../../../core/lib/on-abort.ts';
 import type { RedisLink } from '../link.ts';
 import type { RunScript } from '../scripts.ts';
 

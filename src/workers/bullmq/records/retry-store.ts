@@ -1,4 +1,4 @@
-import { hasCode } from '../../../core/errors.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
 import { recordOf } from '../../records/record-of.ts';
 import { stagedBytes } from '../../kept-bundles.ts';
 import { mostEnds } from '../../pace.ts';

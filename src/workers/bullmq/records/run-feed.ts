@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { Clock, Timer } from '../../../core/clock.ts';
+import type { Clock, Timer } from '../../../core/lib/clock.ts';
 import type { RedisLink } from '../link.ts';
 import { recordOf } from '../../records/record-of.ts';
 import type { RunReads } from './run-reads.ts';

@@ -1,4 +1,4 @@
-import { hasCode } from '../../../core/errors.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
 import type { RunWatch } from '../../records/run-watch.ts';
 import type { ChangePage, RunChange } from '../../records/run-changes.ts';
 import { away, type Shards } from './shards.ts';

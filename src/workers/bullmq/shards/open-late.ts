@@ -1,6 +1,6 @@
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
-import type { Log } from '../../../core/log.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
+import type { Log } from '../../../core/lib/log.ts';
 
 /** Something that is opened as soon as it can be, which may be later than the process begins. */
 export interface Late<T> {

@@ -1,6 +1,6 @@
-import type { Clock } from '../../../core/clock.ts';
-import type { Log } from '../../../core/log.ts';
-import { hasCode } from '../../../core/errors.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import type { Log } from '../../../core/lib/log.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
 import { pipelineOfEvent, type Event } from '../../../core/notify/event.ts';
 import type { LeftEvent, Outbox } from '../../../core/notify/outbox.ts';
 import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.ts';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
 import type { JobProcessor } from '../../queue.ts';
 import { bundleGone, runUnknown } from '../../refusals.ts';
 import type { RunObserver } from '../../run-observer.ts';

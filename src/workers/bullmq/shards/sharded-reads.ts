@@ -1,5 +1,5 @@
-import type { Clock } from '../../../core/clock.ts';
-import { hasCode } from '../../../core/errors.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { hasCode } from '../../../core/lib/errors.ts';
 import type { JobQueue, PipelineOverview, RunQuery } from '../../queue.ts';
 import type { RunPage } from '../../records/page-of-runs.ts';
 import { pageGone } from '../../refusals.ts';

@@ -5,8 +5,8 @@ import { maxPieceBytes } from '../../../../src/core/catalog/catalog.ts';
 import { CanonicalReader, readCanonical } from '../../../../src/core/catalog/canonical/reader.ts';
 import { parseState } from '../../../../src/core/catalog/parse-state.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../../src/core/storage/backends.ts';
 
 const updatedAt = '2026-11-20T00:00:00.000Z';

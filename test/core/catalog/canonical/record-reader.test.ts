@@ -3,8 +3,8 @@ import t from 'tap';
 import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
 import { RecordReader } from '../../../../src/core/catalog/canonical/record-reader.ts';
 import { recordToJson } from '../../../../src/core/catalog/record-json.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../../src/core/storage/backends.ts';
 
 const first = record({});

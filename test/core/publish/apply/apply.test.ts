@@ -1,10 +1,10 @@
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import { WaybillError } from '../../../../src/core/errors.ts';
-import { leaseLost, type Lease } from '../../../../src/core/lease/lease.ts';
-import { silentLog } from '../../../../src/core/log.ts';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
+import { leaseLost, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { apply } from '../../../../src/core/publish/apply/apply.ts';
 import type { Plan, PlannedOutput, Work } from '../../../../src/core/publish/plan.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';

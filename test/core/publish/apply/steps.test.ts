@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf } from '../../../../src/core/digest.ts';
-import { WaybillError } from '../../../../src/core/errors.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { removeEmptyDirectories } from '../../../../src/core/publish/apply/empty-directories.ts';
 import { refuseObstructed } from '../../../../src/core/publish/apply/preflight.ts';
 import { inVisibleOrder } from '../../../../src/core/publish/apply/visible-order.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { decide } from '../../../../src/core/publish/decision/decide.ts';
 import { knownRecords, omittedPaths } from '../../../../src/core/publish/decision/known-records.ts';
 import type { DecisionInput } from '../../../../src/core/publish/plan.ts';

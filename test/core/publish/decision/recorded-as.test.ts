@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import {
   isRecordedAs,
   isSettledByState,

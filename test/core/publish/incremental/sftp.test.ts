@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../../../services/sshd.ts';
 import { incrementalSuite, marksBelow } from './suite.ts';

@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { RelativePath } from '../../../../src/core/paths.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { obstaclesTo } from '../../../../src/core/publish/observation/obstacles.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { put } from '../../../faults/world.ts';

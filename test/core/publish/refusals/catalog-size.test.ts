@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { memoryStorage, type MemoryDisk } from '../../../support/memory-storage.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner, publishTo } from '../../../faults/world.ts';

@@ -3,7 +3,7 @@ import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/ca
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { plannedRemovals, refuseRemovals } from '../../../../src/core/publish/refusals/removal-limit.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
-import { parseAmount, type Amount } from '../../../../src/core/settings/units.ts';
+import { parseAmount, type Amount } from '../../../../src/core/lib/settings/units.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {

@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { lockText } from '../../../../src/core/lease/lock-file.ts';
-import { newHolder, retire } from '../../../../src/core/lease/this-holder.ts';
+import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
+import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../../src/core/maintain/verify.ts';
 import { findOrphans } from '../../../../src/core/publish/orphans/find-orphans.ts';

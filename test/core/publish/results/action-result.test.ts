@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../../src/core/errors.ts';
+import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { allKept, failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../../src/core/errors.ts';
+import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { pruneOccurrence, runFailure } from '../../../../src/core/publish/results/occurrences.ts';
 import { owner } from '../../../faults/world.ts';
 

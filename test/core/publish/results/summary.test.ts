@@ -1,5 +1,5 @@
 import t from 'tap';
-import { WaybillError } from '../../../../src/core/errors.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import type { DestinationResult, PipelineResult } from '../../../../src/core/publish/results/result.ts';
 import { allSucceeded, countActions } from '../../../../src/core/publish/results/summary.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { Instant } from '../../../../src/core/instant.ts';
+import type { Instant } from '../../../../src/core/lib/instant.ts';
 import { mapBundles } from '../../../../src/core/publish/selection/mapping.ts';
 import { instant } from '../../../support/instant.ts';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { BundleCandidate } from '../../../../src/core/bundle/discover.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { errorRecord, WaybillError } from '../../../../src/core/errors.ts';
-import { finding } from '../../../../src/core/finding.ts';
+import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
+import { finding } from '../../../../src/core/lib/finding.ts';
 import {
   BundleLoader,
   selectFromSource,

@@ -12,10 +12,10 @@ watchDisk();
 
 // After the watch is in place, so that they get the watched calls.
 const { processJob } = await import('../../../../src/workers/threads/process-job.ts');
-const { systemClock } = await import('../../../../src/core/clock.ts');
+const { systemClock } = await import('../../../../src/core/lib/clock.ts');
 const { parseConfig } = await import('../../../../src/core/config/judge-config.ts');
-const { loadSecrets } = await import('../../../../src/core/secrets.ts');
-const { silentLog } = await import('../../../../src/core/log.ts');
+const { loadSecrets } = await import('../../../../src/core/lib/secrets.ts');
+const { silentLog } = await import('../../../../src/core/lib/log.ts');
 const { stageUpload } = await import('../../../../src/core/bundle/staging.ts');
 const { storageOpener } = await import('../../../../src/core/storage/open-storage.ts');
 const { bundleTar, inChunks } = await import('../../../fixtures/tar.ts');

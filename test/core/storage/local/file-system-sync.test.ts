@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { syncFileSystem } from '../../../../src/core/storage/local/file-system-sync.ts';
 
 const onLinux = { skip: process.platform === 'linux' ? false : 'syncfs is of Linux' };

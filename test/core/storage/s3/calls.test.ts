@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { s3Calls } from '../../../../src/core/storage/s3/client/calls.ts';
 
 t.test('many calls that one signal stops at once print no warning', async (t) => {

@@ -1,12 +1,12 @@
 import t from 'tap';
 import { discoverBundles, loadBundle } from '../../../../src/core/bundle/discover.ts';
 import { surveyDestination } from '../../../../src/core/catalog/managed-paths.ts';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { S3Location } from '../../../../src/core/storage/s3/location.ts';
-import { digestOf, hexOf } from '../../../../src/core/digest.ts';
-import { WaybillError } from '../../../../src/core/errors.ts';
-import { silentLog } from '../../../../src/core/log.ts';
-import { selectFiles } from '../../../../src/core/pack/select-files.ts';
+import { digestOf, hexOf } from '../../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
+import { selectFiles } from '../../../../src/core/bundle/pack/select-files.ts';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import net from 'node:net';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';
 import type { S3Wire } from '../../../../src/core/storage/s3/wire.ts';
 

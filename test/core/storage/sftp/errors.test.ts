@@ -1,5 +1,5 @@
 import t from 'tap';
-import { WaybillError } from '../../../../src/core/errors.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { connectFailure, ConnectionLost, requestFailure } from '../../../../src/core/storage/sftp/errors.ts';
 
 const answered = (code: number): Error => Object.assign(new Error('Failure'), { code });

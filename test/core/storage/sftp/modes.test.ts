@@ -1,8 +1,8 @@
 import { mkdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';

@@ -1,8 +1,8 @@
 import { existsSync, lstatSync, readdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
 import { takesPathsSwapped, type LinkRequests } from '../../../../src/core/storage/sftp/replace-link.ts';

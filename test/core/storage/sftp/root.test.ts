@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { probeStorage, rightNames } from '../../../../src/core/maintain/probe.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';

@@ -5,11 +5,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
-import type { Secrets } from '../../../../src/core/secrets.ts';
-import { digestOf } from '../../../../src/core/digest.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import type { Secrets } from '../../../../src/core/lib/secrets.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { fingerprint } from '../../../../src/core/storage/sftp/known-hosts.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock, type Clock } from '../../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../../src/core/lib/clock.ts';
 import { watchdogOf, type Watchdog } from '../../../../src/core/storage/sftp/watchdog.ts';
 
 interface World {

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { WaybillError } from '../../../../src/core/errors.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { hasCode } from '../../../../src/core/errors.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { hasCode } from '../../../../src/core/lib/errors.ts';
 import { feedForever } from '../../../../src/core/weather/feed/feed-sources.ts';
 import { openServer } from '../../../../src/core/weather/feed/tables/open-server.ts';
 import { createRequestTable, createTables } from '../../../../src/core/weather/feed/tables/create-tables.ts';

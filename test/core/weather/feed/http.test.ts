@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { systemClock, type Clock } from '../../../../src/core/clock.ts';
+import { systemClock, type Clock } from '../../../../src/core/lib/clock.ts';
 import { createClient, type ClientOptions, type Get } from '../../../../src/core/weather/feed/http/client.ts';
 import { refusing, startNws, type NwsServer } from './nws-server.ts';
 

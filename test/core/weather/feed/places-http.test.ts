@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { NwsConfig } from '../../../../src/core/weather/feed/config.ts';
 import { feedDocument, type Fed } from '../../../../src/core/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../../src/core/weather/feed/feed-sources.ts';

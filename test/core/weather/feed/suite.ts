@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { FeedConfig } from '../../../../src/core/weather/feed/config.ts';
 import { feedDocument, type Fed } from '../../../../src/core/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../../src/core/weather/feed/feed-sources.ts';

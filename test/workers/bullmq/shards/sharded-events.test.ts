@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../../src/core/clock.ts';
-import { silentLog } from '../../../../src/core/log.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import type { Event } from '../../../../src/core/notify/event.ts';
 import { bullmqEvents } from '../../../../src/workers/bullmq/events/open-events.ts';
 import { shardMap } from '../../../../src/workers/bullmq/shards/shard-map.ts';

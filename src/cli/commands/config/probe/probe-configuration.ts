@@ -1,9 +1,9 @@
-import { currentUserName } from '../../../../core/accounts.ts';
+import { currentUserName } from '../../../../core/lib/accounts.ts';
 import type { Loaded } from '../../../../core/config/accepted-config.ts';
-import { systemClock } from '../../../../core/clock.ts';
+import { systemClock } from '../../../../core/lib/clock.ts';
 import type { CoreContext } from '../../../../core/context.ts';
-import { silentLog } from '../../../../core/log.ts';
-import type { Secrets } from '../../../../core/secrets.ts';
+import { silentLog } from '../../../../core/lib/log.ts';
+import type { Secrets } from '../../../../core/lib/secrets.ts';
 import { storageOpener } from '../../../../core/storage/open-storage.ts';
 import { columns, plural, type Output } from '../../../output.ts';
 import { trialsOf } from './trials-of.ts';

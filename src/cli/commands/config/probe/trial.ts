@@ -1,8 +1,8 @@
-import type { Clock } from '../../../../core/clock.ts';
+import type { Clock } from '../../../../core/lib/clock.ts';
 import type { Loaded } from '../../../../core/config/accepted-config.ts';
 import type { KeyPath } from '../../../../core/config/yaml-text.ts';
-import { asWaybillError, errorRecord, WaybillError, type ErrorRecord } from '../../../../core/errors.ts';
-import { inParallel } from '../../../../core/parallel.ts';
+import { asWaybillError, errorRecord, WaybillError, type ErrorRecord } from '../../../../core/lib/errors.ts';
+import { inParallel } from '../../../../core/lib/parallel.ts';
 
 /** One thing that the configuration names, to be tried. */
 export interface Trial {

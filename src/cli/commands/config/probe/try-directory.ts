@@ -1,8 +1,8 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { currentUserName } from '../../../../core/accounts.ts';
-import { WaybillError } from '../../../../core/errors.ts';
-import { formatSize } from '../../../../core/settings/units.ts';
+import { currentUserName } from '../../../../core/lib/accounts.ts';
+import { WaybillError } from '../../../../core/lib/errors.ts';
+import { formatSize } from '../../../../core/lib/settings/units.ts';
 import { requireMakeableRoot } from '../../../../core/storage/local/root.ts';
 import { describeOwner } from './owner.ts';
 

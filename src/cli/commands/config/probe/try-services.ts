@@ -1,8 +1,8 @@
 import type { CoreContext } from '../../../../core/context.ts';
-import { WaybillError } from '../../../../core/errors.ts';
-import { silentLog } from '../../../../core/log.ts';
+import { WaybillError } from '../../../../core/lib/errors.ts';
+import { silentLog } from '../../../../core/lib/log.ts';
 import { sinkKindOf, type NotifierConfig } from '../../../../core/notify/sink-kinds.ts';
-import { reachServer } from '../../../../core/reach-server.ts';
+import { reachServer } from '../../../../core/lib/reach-server.ts';
 import type { DatabaseConfig } from '../../../../core/weather/database/settings.ts';
 import { tryReadableDirectory } from './try-directory.ts';
 

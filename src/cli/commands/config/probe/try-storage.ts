@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import type { CoreContext } from '../../../../core/context.ts';
-import { hasCode, WaybillError, type ErrorRecord } from '../../../../core/errors.ts';
+import { hasCode, WaybillError, type ErrorRecord } from '../../../../core/lib/errors.ts';
 import { firstRefusal, probeStorage, type Probe } from '../../../../core/maintain/probe.ts';
-import { onAbort } from '../../../../core/on-abort.ts';
+import { onAbort } from '../../../../core/lib/on-abort.ts';
 import type { StorageLocation } from '../../../../core/storage/backends.ts';
 import type { OpenOptions } from '../../../../core/storage/backend.ts';
 import type { Storage } from '../../../../core/storage/storage.ts';

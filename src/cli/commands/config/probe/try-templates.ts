@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { WaybillError } from '../../../../core/errors.ts';
+import { WaybillError } from '../../../../core/lib/errors.ts';
 import { weatherFamilies } from '../../../../core/weather/families.ts';
 import { missingTemplates } from '../../../../core/weather/render/text.ts';
 import { tryReadableDirectory } from './try-directory.ts';

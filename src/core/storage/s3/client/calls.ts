@@ -1,6 +1,6 @@
-import type { Clock } from '../../../clock.ts';
-import { WaybillError } from '../../../errors.ts';
-import { onAbort } from '../../../on-abort.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { WaybillError } from '../../../lib/errors.ts';
+import { onAbort } from '../../../lib/on-abort.ts';
 import { answerName, failureOf, hintAt, namedKey, s3Error, type S3Place } from '../errors.ts';
 
 /** The time a call may take besides sending its body. A silent connection is closed earlier, see sdk.ts. */

@@ -6,7 +6,7 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
-import { hasCode } from '../../../errors.ts';
+import { hasCode } from '../../../lib/errors.ts';
 import { answerName, otherServer, type S3Place } from '../errors.ts';
 import type { S3Wire } from '../wire.ts';
 import { ignoring, s3Calls } from './calls.ts';

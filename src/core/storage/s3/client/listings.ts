@@ -1,4 +1,4 @@
-import type { WaybillError } from '../../../errors.ts';
+import type { WaybillError } from '../../../lib/errors.ts';
 import type { S3Calls } from './calls.ts';
 
 /**

@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { S3Client, type PutObjectCommand, type UploadPartCommand } from '@aws-sdk/client-s3';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
-import type { Clock } from '../../../clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { S3Location } from '../location.ts';
 import { sendDirectly, type SendDirectly } from './direct.ts';
 

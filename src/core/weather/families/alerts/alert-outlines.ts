@@ -1,6 +1,6 @@
 import { and, asc, between, eq, gt, sql, type AnyColumn, type SQL } from 'drizzle-orm';
-import type { Clock } from '../../../clock.ts';
-import { WaybillError } from '../../../errors.ts';
+import type { Clock } from '../../../lib/clock.ts';
+import { WaybillError } from '../../../lib/errors.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
 import { placesRequired } from '../../database/errors.ts';
 import type { Geometry } from '../../geometry.ts';

@@ -8,8 +8,8 @@ import {
   wholeNumber,
   type Parameter,
   type ValuesOf,
-} from '../../../parameters.ts';
-import { WaybillError } from '../../../errors.ts';
+} from '../../../lib/parameters.ts';
+import { WaybillError } from '../../../lib/errors.ts';
 import type { Queries } from '../../database/database.ts';
 import {
   newNotes,

@@ -1,6 +1,6 @@
 import { lstat, open, readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { WaybillError } from '../../../errors.ts';
+import { WaybillError } from '../../../lib/errors.ts';
 import { feedDocument, notFed, type Fed } from '../feed-document.ts';
 import type { Target } from '../tables/target.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../clock.ts';
+import type { Clock } from '../../../lib/clock.ts';
 import type { WatchConfig } from '../config.ts';
 import type { Fed } from '../feed-document.ts';
 import type { Target } from '../tables/target.ts';

@@ -1,4 +1,4 @@
-import { WaybillError } from '../../../errors.ts';
+import { WaybillError } from '../../../lib/errors.ts';
 import { databaseError } from '../../database/errors.ts';
 import { BrokenDocument, reasonOf } from '../documents/faults.ts';
 import type { Loadable } from '../documents/rows.ts';

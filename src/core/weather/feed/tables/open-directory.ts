@@ -1,7 +1,7 @@
 import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { WaybillError } from '../../../errors.ts';
+import { WaybillError } from '../../../lib/errors.ts';
 import { lockDirectory } from '../../database/directory-lock.ts';
 import { withSavepoints } from './savepoints.ts';
 import type { Statements, Target, Transaction } from './target.ts';

@@ -1,6 +1,6 @@
 import postgres, { type Sql } from 'postgres';
-import { WaybillError } from '../../../errors.ts';
-import { createSemaphore } from '../../../semaphore.ts';
+import { WaybillError } from '../../../lib/errors.ts';
+import { createSemaphore } from '../../../lib/semaphore.ts';
 import { withSavepoints } from './savepoints.ts';
 import type { Statements, Target, Transaction } from './target.ts';
 

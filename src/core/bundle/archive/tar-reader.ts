@@ -1,0 +1,248 @@
+import { isUtf8 } from 'node:buffer';
+import { Header } from 'tar';
+import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
+import { escapedName, notUtf8, renameIt } from '../../lib/name-bytes.ts';
+import { byteSource, type ByteSource } from './byte-source.ts';
+import { readPaxRecords } from './pax-records.ts';
+
+/** One file or directory of an archive. */
+export interface TarEntry {
+  type: 'file' | 'directory';
+  /** The name in the archive, which is valid UTF-8 but otherwise unchecked. */
+  name: string;
+  /** Bytes. */
+  size: number;
+  /** In whole seconds; null if the archive has none. */
+  modifiedAt: Date | null;
+  /**
+   * Streams the content. Call it at most once, before requesting the next entry. Unread bytes are skipped.
+   */
+  read(): AsyncGenerator<Buffer>;
+}
+
+const blockBytes = 512;
+const maxMetaBytes = 2 ** 20;
+/** The maximum number of consecutive metadata headers: pax, GNU long name, GNU long link target. */
+const maxMetaInARow = 4;
+const maxPaddingBytes = 16 * 2 ** 20;
+const zeros = Buffer.alloc(blockBytes);
+
+/**
+ * Reads the entries of a tar archive (ustar, pax, GNU) in order. It is strict: input that tar programs
+ * tolerate with a warning, or interpret differently, is an error. Only files and directories are allowed.
+ * Other types and names that are not UTF-8 throw `unsafe_archive_entry`. Damaged or truncated archives throw
+ * `malformed_archive`. The two zero blocks at the end are required, and only zeros may follow them.
+ *
+ * The headers are decoded by the tar package. Its parser is not used, because it buffers everything after the
+ * end marker, decodes names across two chunks wrongly, and tolerates malformed pax headers.
+ */
+export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarEntry> {
+  const source = byteSource(chunks);
+  try {
+    let isFirst = true;
+    for (;;) {
+      const next = await nextHeader(source, isFirst);
+      if (next === null) return;
+      isFirst = false;
+      const { header, name, size } = next;
+      let unread = size;
+      const read = async function* (): AsyncGenerator<Buffer> {
+        for await (const piece of source.slices(unread)) {
+          unread -= piece.byteLength;
+          yield piece;
+        }
+      };
+      const type = header.type === 'Directory' ? 'directory' : 'file';
+      yield { type, name, size, modifiedAt: header.mtime ?? null, read };
+      while (unread > 0) unread -= await source.skip(unread);
+      await skipPadding(source, size);
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+interface EntryHeader {
+  header: Header;
+  name: string;
+  size: number;
+}
+
+/**
+ * Reads up to the next file or directory, and applies the metadata headers before it; null at the end of the
+ * archive.
+ */
+async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHeader | null> {
+  let name: string | undefined;
+  let size: number | undefined;
+  for (let metas = 0; ; metas += 1) {
+    const block = await source.take(blockBytes);
+    if (block.byteLength < blockBytes) throw cutShort(isFirst && metas === 0, block.byteLength);
+    if (block.equals(zeros)) {
+      if (metas > 0) throw malformed('the archive ends after a header that describes the next file');
+      await readEnd(source);
+      return null;
+    }
+    const header = decodeHeader(block, isFirst && metas === 0);
+    const claimed = header.path ?? '';
+    if (header.type === 'File' || header.type === 'Directory') {
+      if ((header.linkpath ?? '') !== '') throw unsafe(claimed, 'is a file that names the target of a link');
+      const realSize = header.type === 'Directory' ? 0 : (size ?? header.size ?? NaN);
+      if (!Number.isSafeInteger(realSize)) throw malformed(`the size of ${quoted(claimed)} is not a number`);
+      return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
+    }
+    if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
+    const says = await readMeta(source, header, block);
+    if (says.name !== undefined && name !== undefined) throw malformed('a file is given two names');
+    name ??= says.name;
+    size ??= says.size;
+  }
+}
+
+interface MetaSays {
+  name?: string | undefined;
+  size?: number | undefined;
+}
+
+async function readMeta(source: ByteSource, header: Header, block: Buffer): Promise<MetaSays> {
+  const { type, size = 0, path = '' } = header;
+  const isKnown = [
+    'ExtendedHeader',
+    'GlobalExtendedHeader',
+    'NextFileHasLongPath',
+    'NextFileHasLongLinkpath',
+  ].includes(type);
+  if (!isKnown) throw unsafe(path, `is ${typeName(header, block)}`);
+  if (size > maxMetaBytes) throw malformed(`a header of ${size} bytes describes the next file`);
+  const body = await source.take(size);
+  if (body.byteLength < size) throw cutShort(false, body.byteLength);
+  await skipPadding(source, size);
+  if (type === 'NextFileHasLongLinkpath') return {}; // The link that follows will be refused.
+  if (type === 'NextFileHasLongPath') return { name: decodeName(trimNul(body)) };
+  const records = readPaxRecords(body);
+  if ([...records.keys()].some((key) => key.startsWith('GNU.sparse.')))
+    throw unsafe(path, 'is a sparse file');
+  const [name, length] = [records.get('path'), records.get('size')];
+  if (type === 'GlobalExtendedHeader') {
+    if (name !== undefined || length !== undefined)
+      throw malformed('a global header gives all files one name or size');
+    return {};
+  }
+  if (length !== undefined && !/^\d{1,15}$/.test(length.toString('latin1')))
+    throw malformed('a pax header gives a size that is not a number');
+  return {
+    name: name === undefined || name.byteLength === 0 ? undefined : decodeName(name),
+    size: length === undefined ? undefined : Number(length.toString('latin1')),
+  };
+}
+
+function decodeHeader(block: Buffer, isFirst: boolean): Header {
+  let header: Header;
+  try {
+    header = new Header(block, 0);
+  } catch (cause) {
+    throw malformed('a header holds a number that is out of range', cause);
+  }
+  if (!header.cksumValid) {
+    if (isFirst) throw malformed('the upload is not a tar archive');
+    throw malformed('a header has a wrong checksum: the archive is damaged');
+  }
+  return header;
+}
+
+/** Reads the second zero block and the padding after it. */
+async function readEnd(source: ByteSource): Promise<void> {
+  const second = await source.take(blockBytes);
+  if (second.byteLength < blockBytes) throw cutShort(false, second.byteLength);
+  if (!second.equals(zeros)) throw malformed('a zero block stands in the middle of the archive');
+  let padding = 0;
+  for (let chunk = await source.next(); chunk !== null; chunk = await source.next()) {
+    padding += chunk.byteLength;
+    if (padding > maxPaddingBytes) throw malformed('the archive has endless padding');
+    if (!isZero(chunk)) throw malformed('something follows the end of the archive');
+  }
+}
+
+function isZero(chunk: Buffer): boolean {
+  for (let at = 0; at < chunk.byteLength; at += blockBytes) {
+    const piece = chunk.subarray(at, at + blockBytes);
+    if (!piece.equals(zeros.subarray(0, piece.byteLength))) return false;
+  }
+  return true;
+}
+
+/** An archive that ends within the padding is reported when the next header is read. */
+async function skipPadding(source: ByteSource, size: number): Promise<void> {
+  await source.take((blockBytes - (size % blockBytes)) % blockBytes);
+}
+
+function decodeName(bytes: Buffer): string {
+  if (bytes.includes(0)) throw unsafe(bytes.toString('utf8'), 'holds a NUL in its name');
+  if (isUtf8(bytes)) return bytes.toString('utf8');
+  const name = escapedName(bytes.subarray(0, 200)) + (bytes.byteLength > 200 ? '…' : '');
+  throw archiveError(
+    'unsafe_archive_entry',
+    `the archive entry "${name}" ${notUtf8}`,
+    `${renameIt}, and make the archive again`,
+  );
+}
+
+/** The original bytes of a decoded name. The codec replaces bytes that are not UTF-8. */
+function nameBytes(block: Buffer, decoded: string): Buffer {
+  if (!decoded.includes('\ufffd')) return Buffer.from(decoded);
+  const field = (at: number, length: number): Buffer => {
+    const bytes = block.subarray(at, at + length);
+    const end = bytes.indexOf(0);
+    return end === -1 ? bytes : bytes.subarray(0, end);
+  };
+  const prefix = field(345, 155);
+  const name = field(0, 100);
+  // Only ustar has a prefix. It is present if the name field alone does not give the decoded name.
+  return name.toString('utf8') === decoded ? name : Buffer.concat([prefix, Buffer.from('/'), name]);
+}
+
+function trimNul(bytes: Buffer): Buffer {
+  return bytes.at(-1) === 0 ? bytes.subarray(0, -1) : bytes;
+}
+
+function typeName({ type }: Header, block: Buffer): string {
+  const names: Record<string, string> = {
+    Link: 'a hard link',
+    SymbolicLink: 'a symbolic link',
+    CharacterDevice: 'a character device',
+    BlockDevice: 'a block device',
+    FIFO: 'a named pipe',
+    SparseFile: 'a sparse file',
+  };
+  return names[type] ?? `of the type ${quoted(String.fromCharCode(block[156] ?? 0))}`;
+}
+
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+}
+
+function unsafe(name: string, reason: string): WaybillError {
+  return archiveError(
+    'unsafe_archive_entry',
+    `the archive entry ${quoted(name)} ${reason}`,
+    'send regular files and directories only',
+  );
+}
+
+export function malformed(message: string, cause?: unknown): WaybillError {
+  return archiveError(
+    'malformed_archive',
+    message,
+    'make the archive again with tar and upload it whole',
+    cause,
+  );
+}
+
+function cutShort(isEmpty: boolean, found: number): WaybillError {
+  if (isEmpty && found === 0) return malformed('the upload is empty');
+  return malformed(isEmpty ? 'the upload is not a tar archive' : 'the archive is cut short');
+}
+
+function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
+  return new WaybillError(code, message, { hint, cause });
+}

@@ -1,0 +1,58 @@
+import { Header, Pax } from 'tar';
+import type { Digest } from '../../lib/digest.ts';
+import { finishDigest, startDigest } from '../../lib/digest.ts';
+import { checkBody } from '../../storage/body.ts';
+import type { Body } from '../../storage/storage.ts';
+
+/*
+ * Writes deterministic tar archives.
+ */
+
+export interface TarFile {
+  path: string;
+  digest: Digest;
+  body: Body;
+}
+
+const blockBytes = 512;
+
+/**
+ * Streams a tar archive of regular files in the given order. The bytes are the same each time: all files have
+ * the same time, mode 0644 and owner 0 without a name. Throws `body_mismatch` if a file no longer has its
+ * size or digest.
+ */
+export async function* writeTar(files: readonly TarFile[], modified: Date): AsyncGenerator<Uint8Array> {
+  for (const file of files) {
+    yield headerOf(file, modified);
+    const hash = startDigest();
+    let size = 0;
+    for await (const chunk of file.body.open()) {
+      hash.update(chunk);
+      size += chunk.byteLength;
+      if (size > file.body.size) break;
+      yield chunk;
+    }
+    checkBody(file.path, { size, digest: finishDigest(hash) }, { size: file.body.size, digest: file.digest });
+    yield Buffer.alloc((blockBytes - (size % blockBytes)) % blockBytes);
+  }
+  yield Buffer.alloc(2 * blockBytes);
+}
+
+/** The size of the archive that `writeTar` creates, in bytes. */
+export function tarSize(files: readonly TarFile[], modified: Date): number {
+  const padded = (size: number): number => Math.ceil(size / blockBytes) * blockBytes;
+  return files.reduce(
+    (sum, file) => sum + headerOf(file, modified).byteLength + padded(file.body.size),
+    2 * blockBytes,
+  );
+}
+
+function headerOf({ path, body: { size } }: TarFile, modified: Date): Buffer {
+  // Whole seconds, and not before 1970, which not every tar program supports.
+  const mtime = new Date(Math.max(0, Math.floor(modified.getTime() / 1000)) * 1000);
+  const owner = { mode: 0o644, uid: 0, gid: 0, uname: '', gname: '', mtime };
+  const header = new Header({ path, size, type: 'File', ...owner });
+  const needsPax = header.encode();
+  const block = header.block as Buffer;
+  return needsPax ? Buffer.concat([new Pax({ path, size, ...owner }).encode(), block]) : block;
+}

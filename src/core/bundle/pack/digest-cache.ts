@@ -1,0 +1,118 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseDigest, type Digest } from '../../lib/digest.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Stamp } from '../../storage/storage.ts';
+
+/*
+ * Caches the digests of a source's files, so that publishing an unchanged directory reads no files. There is
+ * one JSON file per source, in a directory that can be deleted at any time.
+ */
+
+/**
+ * A file modified this shortly before the listing may change without a new stamp, so it is not cached (as in
+ * git).
+ */
+const racyMs = 2_000;
+/** The maximum number of cached sources. The least recently changed ones are removed. */
+const maxSources = 64;
+
+export interface DigestCache {
+  /** undefined if the cache does not have the file with this stamp. */
+  digestOf(file: string, stamp: Stamp | null): Digest | undefined;
+  /** Replaces the cached digests. Never throws: without the cache, files are read again. */
+  keep(files: readonly { path: string; stamp: Stamp | null; digest: Digest }[], listedAt: Date): void;
+}
+
+/** Opens the cache of one source. A missing or damaged cache is empty. */
+export function openDigestCache(directory: string, source: string, log: Log): DigestCache {
+  const name = `${createHash('sha256').update(source).digest('hex').slice(0, 32)}.json`;
+  const file = path.join(directory, name);
+  const known = readKnown(file, source);
+  return {
+    digestOf: (each, stamp) => {
+      const found = stamp === null ? undefined : known.get(each);
+      return found !== undefined && found.id === stamp?.id ? found.digest : undefined;
+    },
+    keep(files, listedAt) {
+      const kept = new Map<string, Known>();
+      for (const { path: each, stamp, digest } of files)
+        if (stamp !== null && isSettled(stamp, listedAt)) kept.set(each, { id: stamp.id, digest });
+      if (isSame(known, kept)) return;
+      try {
+        writeKnown(file, source, kept);
+        removeOldest(directory);
+      } catch (error) {
+        log.debug({ err: error, file }, 'writing the digest cache failed');
+      }
+    },
+  };
+}
+
+/** For sources without a cache. */
+export const noDigestCache: DigestCache = { digestOf: () => undefined, keep: () => undefined };
+
+interface Known {
+  /** The id of the stamp. */
+  id: string;
+  digest: Digest;
+}
+
+function isSettled({ isExact, modifiedAt }: Stamp, listedAt: Date): boolean {
+  return isExact || modifiedAt.getTime() < listedAt.getTime() - racyMs;
+}
+
+function isSame(before: ReadonlyMap<string, Known>, now: ReadonlyMap<string, Known>): boolean {
+  if (before.size !== now.size) return false;
+  return [...now].every(([file, { id, digest }]) => {
+    const known = before.get(file);
+    return known?.id === id && known.digest === digest;
+  });
+}
+
+function readKnown(file: string, source: string): Map<string, Known> {
+  const known = new Map<string, Known>();
+  try {
+    const { version, source: of, files } = JSON.parse(readFileSync(file, 'utf8')) as Partial<Document>;
+    if (version !== 1 || of !== source || !Array.isArray(files)) return known;
+    for (const [each, id, text] of files) {
+      const digest = parseDigest(text);
+      if (digest !== undefined) known.set(each, { id, digest });
+    }
+    return known;
+  } catch {
+    return new Map();
+  }
+}
+
+interface Document {
+  version: 1;
+  source: string;
+  files: [path: string, id: string, digest: string][];
+}
+
+function writeKnown(file: string, source: string, known: ReadonlyMap<string, Known>): void {
+  mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
+  const files = [...known].map(([each, { id, digest }]): [string, string, string] => [each, id, digest]);
+  const document: Document = { version: 1, source, files };
+  const written = `${file}.${randomUUID()}`;
+  try {
+    writeFileSync(written, JSON.stringify(document), { mode: 0o600 });
+    renameSync(written, file);
+  } catch (error) {
+    rmSync(written, { force: true });
+    throw error;
+  }
+}
+
+function removeOldest(directory: string): void {
+  const names = readdirSync(directory).filter((name) => name.includes('.json'));
+  if (names.length <= maxSources) return;
+  names
+    .map((name) => path.join(directory, name))
+    .map((file) => ({ file, at: statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0 }))
+    .sort((a, b) => b.at - a.at)
+    .slice(maxSources)
+    .forEach(({ file }) => rmSync(file, { force: true }));
+}

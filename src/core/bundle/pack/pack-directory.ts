@@ -1,0 +1,277 @@
+import path from 'node:path';
+import ignore from 'ignore';
+import {
+  checkSceneMapFile,
+  defaultSceneMapRules,
+  wrongDigest,
+  wrongSize,
+} from '../check-scene-map.ts';
+import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
+import { maxListedFiles } from '../limits.ts';
+import {
+  linkAbove,
+  listBundle,
+  unlistedWarning,
+  unreadableFindings,
+  whatIsWrong,
+} from '../listed-files.ts';
+import {
+  contentDigest,
+  manifestName,
+  maxManifestBytes,
+  parseManifest,
+  type Manifest,
+} from '../manifest.ts';
+import type { BundleFile } from '../source-bundle.ts';
+import { digestOf, type Digest } from '../../lib/digest.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { finding, type Finding } from '../../lib/finding.ts';
+import type { Instant } from '../../lib/instant.ts';
+import { inParallel } from '../../lib/parallel.ts';
+import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
+import { bytesBody, measure, readAll, storedBody } from '../../storage/body.ts';
+import { keyOf, listedKey } from '../../storage/key.ts';
+import { localStorage } from '../../storage/local/driver.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { manifestText, type ManifestFacts, type MeasuredFile } from './make-manifest.ts';
+import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-bundle.ts';
+import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
+
+export interface PackOptions extends Patterns {
+  /**
+   * Default: the time of the newest file that is not in the future, so that equal files make equal bundles.
+   */
+  created?: Instant;
+  /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
+  createdByDefault?: Instant;
+  /** The bundle's relative path. */
+  name?: RelativePath;
+  /** The name if neither the options nor a manifest give one. */
+  nameByDefault?: RelativePath;
+  metadata?: Readonly<Record<string, string>>;
+  /** Which files are session scene maps, in the syntax of `.gitignore`. */
+  sceneMaps?: readonly string[];
+  /** Creates a new manifest even if there is one. */
+  renew?: boolean;
+  /** Called with the size in bytes of each chunk that is read for measuring. */
+  onBytes?: (count: number) => void;
+}
+
+const filesAtOnce = 8;
+
+/**
+ * Makes a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
+ * all listed files, or creates a manifest of the files that the patterns select.
+ *
+ * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one;
+ * `invalid_bundle` with everything that a receiver would reject, with file names below `directory`; and the
+ * error of a file or directory that cannot be read.
+ */
+export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
+  const storage = await openDirectory(directory);
+  const found = await storage.stat(listedKey(manifestName));
+  if (found !== undefined && found.type !== 'file')
+    throw refused(directory, [
+      finding('error', 'file_not_regular', 'is not a regular file', { file: manifestName }),
+    ]);
+  if (found === undefined) return makeManifest(storage, directory, options, null);
+  const bytes = await readAll(storage, listedKey(manifestName), maxManifestBytes);
+  const { manifest, findings } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw refused(directory, findings);
+  if (options.renew === true) return makeManifest(storage, directory, options, manifest);
+  refuseOptions(directory, options);
+  return checkPresent(storage, directory, { manifest, bytes }, options);
+}
+
+async function openDirectory(directory: string): Promise<Storage> {
+  try {
+    return await localStorage(path.resolve(directory), { readOnly: true, mustExist: true });
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    throw new WaybillError('usage', `"${directory}" is not a readable directory`, {
+      hint: 'pass the directory of the bundle',
+      cause: error,
+    });
+  }
+}
+
+function refuseOptions(directory: string, options: PackOptions): void {
+  const { include = [], exclude = [], sceneMaps = [] } = options;
+  const isAnyGiven =
+    [...include, ...exclude, ...sceneMaps].length > 0 ||
+    options.created !== undefined ||
+    options.name !== undefined ||
+    options.metadata !== undefined;
+  if (isAnyGiven)
+    throw new WaybillError(
+      'usage',
+      `"${directory}" has a ${manifestName}, which already describes the bundle`,
+      {
+        hint: 'omit the options that describe the bundle and its files, or create a new manifest with --renew',
+      },
+    );
+}
+
+/** Checks the existing manifest against all listed files. */
+async function checkPresent(
+  storage: Storage,
+  directory: string,
+  { manifest, bytes }: { manifest: Manifest; bytes: Buffer },
+  { onBytes }: PackOptions,
+): Promise<PackedBundle> {
+  const listing = await listBundle(storage, '', manifest.files);
+  const findings: Finding[] = unlistedWarning('.', listing.unlisted);
+  const files: BundleFile[] = [];
+  manifest.files.forEach((file, index) => {
+    const wrong = whatIsWrong(listing.present.get(file.path), file.size, () =>
+      linkAbove(file.path, listing.links),
+    );
+    const entry = listing.present.get(file.path);
+    if (wrong === null && entry !== undefined)
+      files.push({ ...file, size: entry.size, body: storedBody(storage, entry) });
+    else if (wrong !== null)
+      findings.push(
+        finding('error', wrong.code, wrong.message, { file: file.path, pointer: `/files/${index}` }),
+      );
+  });
+  findings.push(...unreadableFindings(listing, findings));
+  const digests = await measured(files, findings, onBytes);
+  if (hasErrors(findings)) throw refused(directory, findings);
+  return packed({ directory, manifest, bytes, isNew: false, files, digests, findings });
+}
+
+async function makeManifest(
+  storage: Storage,
+  directory: string,
+  options: PackOptions,
+  former: Manifest | null,
+): Promise<PackedBundle> {
+  const selected = await selectFiles(storage, options);
+  const findings = [...selected.findings];
+  if (selected.files.length === 0 && findings.length === 0)
+    findings.push(finding('error', 'no_files', 'has no files to publish', { file: '.' }));
+  if (selected.files.length > maxListedFiles)
+    findings.push(
+      finding(
+        'error',
+        'too_many_listed_files',
+        `has ${selected.files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`,
+        { file: '.' },
+      ),
+    );
+  if (hasErrors(findings)) throw refused(directory, findings);
+
+  const kinds = kindsOf(selected.files, options, former);
+  const files = selected.files.map(({ path: name, size }): BundleFile => {
+    const body = storedBody(storage, { key: keyOf(name), size });
+    return { path: name, size, kind: kinds.get(name) ?? 'file', contentType: null, digest: null, body };
+  });
+  const name = options.name ?? (former?.name == null ? options.nameByDefault : undefined);
+  const facts: ManifestFacts = {
+    created: options.created ?? options.createdByDefault ?? (await newestOf(storage, files)),
+    ...(name === undefined ? {} : { name }),
+    ...(options.metadata === undefined ? {} : { metadata: options.metadata }),
+  };
+  const digests = await measured(files, findings, options.onBytes);
+  if (hasErrors(findings)) throw refused(directory, findings);
+  const listed = files.map(({ path: name, size, kind }): MeasuredFile => {
+    const digest = digests.get(name) as Digest;
+    return { path: name, size, digest, ...(kind === 'file' ? {} : { kind }) };
+  });
+  const bytes = Buffer.from(manifestText(listed, facts, former?.document));
+  const { manifest, findings: wrong } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw refused(directory, wrong);
+  return packed({ directory, manifest, bytes, isNew: true, files, digests, findings });
+}
+
+/** The kinds that differ from `file`, from the options or else from the former manifest. */
+function kindsOf(
+  files: readonly SelectedFile[],
+  { sceneMaps = [] }: PackOptions,
+  former: Manifest | null,
+): Map<string, string> {
+  const kinds = new Map<string, string>();
+  for (const { path: name, kind } of former?.files ?? []) kinds.set(name, kind);
+  const isSceneMap = ignore({ ignorecase: false, allowRelativePaths: true }).add([...sceneMaps]);
+  for (const { path: name } of files) if (isSceneMap.ignores(name)) kinds.set(name, 'scene_map');
+  return kinds;
+}
+
+/** Ignores times in the future, because later bundles would count as older and never be published. */
+async function newestOf(storage: Storage, files: readonly BundleFile[]): Promise<Instant> {
+  const now = Date.now();
+  let newest: number | null = null;
+  for (const { path: name } of files) {
+    const modifiedAt = (await storage.stat(keyOf(name)))?.modifiedAt?.getTime() ?? 0;
+    if (modifiedAt <= now) newest = Math.max(newest ?? 0, modifiedAt);
+  }
+  return new Date(newest ?? now).toISOString() as Instant;
+}
+
+/**
+ * Reads every file once. Files that differ from the manifest, or change while being read, become findings.
+ */
+async function measured(
+  files: readonly BundleFile[],
+  findings: Finding[],
+  onBytes: ((count: number) => void) | undefined,
+): Promise<Map<string, Digest>> {
+  const digests = new Map<string, Digest>();
+  await inParallel(files, filesAtOnce, async (file) => {
+    const found = await measure(file.body.open(), onBytes);
+    digests.set(file.path, found.digest);
+    if (found.size !== file.size) findings.push(wrongSize(file, found.size));
+    else if (file.digest !== null && found.digest !== file.digest)
+      findings.push(wrongDigest(file, found.digest));
+    else findings.push(...(await checkSceneMapFile(file, defaultSceneMapRules)));
+  });
+  return digests;
+}
+
+function packed(parts: {
+  directory: string;
+  manifest: Manifest;
+  bytes: Buffer;
+  isNew: boolean;
+  files: readonly BundleFile[];
+  digests: ReadonlyMap<string, Digest>;
+  findings: readonly Finding[];
+}): PackedBundle {
+  const { directory, manifest, bytes, isNew, files, digests, findings } = parts;
+  const declared = new Map(manifest.files.map((file) => [file.path, file.digest]));
+  const listed: MeasuredTarFile[] = files.map(({ path: name, body }) => ({
+    path: name,
+    body,
+    digest: digests.get(name) as Digest,
+    declaredDigest: declared.get(name) ?? null,
+  }));
+  listed.sort((a, b) => compareCodeUnits(a.path, b.path));
+  const manifestDigest = digestOf(bytes);
+  const manifestFile = {
+    path: manifestName,
+    body: bytesBody(bytes),
+    digest: manifestDigest,
+    declaredDigest: manifestDigest,
+  };
+  return packedBundle({
+    manifest: bytes,
+    isNew,
+    name: manifest.name,
+    created: manifest.created,
+    contentDigest: contentDigest(manifest, ({ path: name }) => digests.get(name) as Digest),
+    files: [manifestFile, ...listed],
+    warnings: located(directory, findings),
+  });
+}
+
+function refused(directory: string, findings: readonly Finding[]): WaybillError {
+  return invalidBundle(`"${directory}"`, located(directory, findings));
+}
+
+/** Makes the file names in the findings relative to the caller. */
+function located(directory: string, findings: readonly Finding[]): Finding[] {
+  return findings.map((each) => ({
+    ...each,
+    file: each.file === null || each.file === '.' ? directory : path.join(directory, each.file),
+  }));
+}

@@ -1,0 +1,175 @@
+import ignore, { type Ignore } from 'ignore';
+import { maxPathSegments } from '../limits.ts';
+import { manifestName } from '../manifest.ts';
+import { foldedPath } from '../../lib/case-folding.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { finding, type Finding } from '../../lib/finding.ts';
+import { noPath, notUtf8, renameIt } from '../../lib/name-bytes.ts';
+import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
+import { readAll } from '../../storage/body.ts';
+import { joinKey, listedKey, type Key } from '../../storage/key.ts';
+import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
+
+/*
+ * Selects the files of a directory that become part of a bundle.
+ */
+
+/** The file at the root of a directory that lists excluded files, in the syntax of `.gitignore`. */
+export const ignoreFileName = '.waybillignore';
+const maxIgnoreFileBytes = 1 << 20;
+
+/** Files of version control, of editors and of desktops. `--exclude '!.git'` restores one. */
+export const excludedByDefault: readonly string[] = [
+  ...['.git', '.hg', '.svn'],
+  ...['.DS_Store', '._*', '.Spotlight-V100', '.Trashes', 'Thumbs.db', 'desktop.ini'],
+  ...['*~', '.*.sw[a-p]', '.#*', '\\#*#', '.idea', '.vscode'],
+  ignoreFileName,
+];
+
+/** Usual names of files with secrets. They are published only on request. */
+const secretNames: readonly string[] = [
+  ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
+  ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
+  ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
+];
+
+/** Patterns in the syntax of `.gitignore`. If several match, the last one counts. */
+export interface Patterns {
+  /** Include only these files, even files with secrets. Default or empty: all files without secrets. */
+  include?: readonly string[];
+  exclude?: readonly string[];
+  /** How to treat symbolic links. Default: `refuse`. */
+  links?: LinkPolicy;
+}
+
+/** `refuse`: a link is an error. `skip`: links are left out. Links are never followed. */
+export type LinkPolicy = 'refuse' | 'skip';
+
+export interface SelectedFile {
+  path: RelativePath;
+  /** In bytes. */
+  size: number;
+  /** null unless stamps were requested and the storage has them. */
+  stamp: Stamp | null;
+}
+
+export interface Selection {
+  /** Sorted by path. */
+  files: SelectedFile[];
+  findings: Finding[];
+  /** The excluded paths, sorted. A directory ends with `/` and includes everything below it. */
+  excluded: string[];
+}
+
+/**
+ * Selects files by the patterns and the directory's `.waybillignore`, without `manifest.json`. Does not list
+ * excluded directories. Selected files that a bundle must not have (links, special files, secrets, paths that
+ * the receiver rejects) become findings. Throws `usage` if `.waybillignore` is not a text file, and the
+ * storage's error if a directory cannot be listed.
+ */
+export async function selectFiles(
+  storage: Storage,
+  patterns: Patterns,
+  { stamps = false }: { stamps?: boolean } = {},
+): Promise<Selection> {
+  const rules = rulesOf(patterns, await readIgnoreFile(storage));
+  const files: SelectedFile[] = [];
+  const findings: Finding[] = [];
+  const excluded: string[] = [];
+  const pending: (Key | '')[] = [''];
+  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
+    const onUnreadable = ({ reason, decoded, escaped }: UnreadableName): void => {
+      const file = joinKey(directory, escaped);
+      if (reason === 'no_path')
+        findings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
+      else if (!rules.excluded.ignores(joinKey(directory, decoded)))
+        findings.push(
+          finding('error', 'unsafe_path', `${notUtf8}; ${renameIt}, or exclude it`, {
+            file,
+          }),
+        );
+    };
+    for await (const entry of storage.list(directory, { recursive: false, onUnreadable, stamps })) {
+      const { key, type, size, stamp = null } = entry;
+      if (key === manifestName && type === 'file') continue;
+      const name = type === 'directory' ? `${key}/` : key;
+      if (rules.excluded.ignores(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
+      else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
+      else if (rules.included !== null && !rules.included.ignores(key)) excluded.push(name);
+      else {
+        const problem = whatIsWrong(entry, rules);
+        if (problem === null) files.push({ path: key as string as RelativePath, size, stamp });
+        else findings.push(finding('error', problem.code, problem.message, { file: key }));
+      }
+    }
+  }
+  files.sort((a, b) => compareCodeUnits(a.path, b.path));
+  for (const { index, reason } of findCollisions(files.map(({ path }) => path)))
+    findings.push(finding('error', 'path_collision', reason, { file: files[index]?.path ?? null }));
+  findings.sort((a, b) => compareCodeUnits(a.file ?? '', b.file ?? ''));
+  return { files, findings, excluded: excluded.sort(compareCodeUnits) };
+}
+
+interface Rules {
+  excluded: Ignore;
+  /** null includes everything. */
+  included: Ignore | null;
+  /** Names of secrets, except those that a pattern includes. */
+  secret: Ignore;
+}
+
+function rulesOf({ include = [], exclude = [] }: Patterns, ignored: readonly string[]): Rules {
+  const own = [...ignored, ...exclude];
+  const restored = own.filter((pattern) => pattern.startsWith('!'));
+  return {
+    excluded: matcher([...excludedByDefault, ...own]),
+    included: include.length === 0 ? null : matcher(include),
+    secret: matcher([...secretNames, ...restored]),
+  };
+}
+
+async function readIgnoreFile(storage: Storage): Promise<string[]> {
+  const key = listedKey(ignoreFileName);
+  if ((await storage.stat(key))?.type !== 'file') return [];
+  const bytes = await readAll(storage, key, maxIgnoreFileBytes);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes).split(/\r?\n/);
+  } catch (error) {
+    throw new WaybillError('usage', `"${ignoreFileName}" is not UTF-8 text`, {
+      hint: 'write one pattern per line, in the syntax of .gitignore',
+      cause: error,
+    });
+  }
+}
+
+/** `allowRelativePaths` turns off the package's path check. `parseRelativePath` checks paths instead. */
+function matcher(patterns: readonly string[]): Ignore {
+  return ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
+}
+
+function whatIsWrong(
+  { key, type }: Entry,
+  { included, secret }: Rules,
+): { code: string; message: string } | null {
+  if (foldedPath(key) === manifestName)
+    return { code: 'unsafe_path', message: 'has the name of the manifest; rename or exclude it' };
+  if (type === 'link')
+    return {
+      code: 'file_is_link',
+      message:
+        'is a symbolic link, but a bundle has only regular files; skip links with --links skip (in a source links: skip), or put the file here',
+    };
+  if (type !== 'file')
+    return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
+  if (included === null && secret.ignores(key))
+    return {
+      code: 'secret_file',
+      message: `has the name of a file with secrets; exclude it, or publish it with the exclusion "!${key}"`,
+    };
+  if (key.split('/').length > maxPathSegments)
+    return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };
+  const verdict = parseRelativePath(key);
+  return verdict.ok
+    ? null
+    : { code: 'unsafe_path', message: `has a path that ${verdict.reason}; rename or exclude it` };
+}

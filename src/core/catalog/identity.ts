@@ -1,0 +1,20 @@
+import type { SourceBackend } from '../storage/backends.ts';
+
+/** Who published an output: one pipeline through one destination. */
+export interface Owner {
+  pipelineId: string;
+  destinationId: string;
+}
+
+export function sameOwner(a: Owner, b: Owner): boolean {
+  return a.pipelineId === b.pipelineId && a.destinationId === b.destinationId;
+}
+
+/** Where an output came from. Stable over runs: never a staging path, a run id or a digest. */
+export interface SourceIdentity {
+  backend: SourceBackend;
+  /** The configured location, or the pipeline's id for uploads. */
+  id: string;
+  /** The bundle's path relative to the source root; `.` for a bundle at the root. */
+  path: string;
+}

@@ -1,0 +1,92 @@
+import type { Holder } from '../catalog.ts';
+import { holderToJson, parseHolder } from '../holder-json.ts';
+import { hasCode } from '../../lib/errors.ts';
+import { lockName } from '../../lib/reserved-names.ts';
+import { bytesBody, readAll } from '../../storage/body.ts';
+import { joinKey, type Key } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { leaseLost } from './lease.ts';
+import { stagingOf } from './staging.ts';
+import { isKnownDead } from './this-holder.ts';
+
+/*
+ * Reads and writes `.publisher.lock`: one line of JSON with the holder and its number of renewals.
+ */
+
+export const lockKey = joinKey('', lockName);
+
+const lockLimitBytes = 64 * 1024;
+
+/**
+ * Creates the lock; returns false if there is one already. If the response is lost, reads the lock back.
+ * Throws `storage_not_found` if the unfinished file vanished, usually because another contender took the lock
+ * and swept it.
+ */
+export async function createLock(storage: Storage, holder: Holder): Promise<boolean> {
+  try {
+    await storage.write(lockKey, bytesBody(lockText(holder, 0)), { mode: 'create' });
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'storage_exists')) return false;
+    if (hasCode(error, 'storage_transient') && (await ownsLock(storage, holder))) return true;
+    throw error;
+  }
+}
+
+/** Whether the lock in storage belongs to this holder. */
+export async function ownsLock(storage: Storage, holder: Holder): Promise<boolean> {
+  const text = await readLock(storage);
+  return text !== null && holderIn(text)?.instanceId === holder.instanceId;
+}
+
+/**
+ * Returns a function that renews the lock of `holder`. It throws `lease_lost` if another holder has the lock.
+ * It renames a file from the attempt's staging: if another attempt took over in the meantime, it has swept
+ * that staging, and the rename fails.
+ */
+export function renewLock(storage: Storage, holder: Holder, attemptId: string): () => Promise<void> {
+  const next = joinKey(stagingOf(attemptId), 'renewed.lock');
+  let renewals = 0;
+  return async () => {
+    renewals += 1;
+    await storage.write(next, bytesBody(lockText(holder, renewals)), { mode: 'scratch' });
+    if (!(await ownsLock(storage, holder))) throw leaseLost(storage, 'another publisher holds it');
+    await storage.rename([{ from: next, to: lockKey }]);
+  };
+}
+
+/**
+ * Whether there is a lock whose holder is known to be dead. Taking the lease sweeps the remains of that
+ * holder.
+ */
+export async function isAbandoned(storage: Storage): Promise<boolean> {
+  if ((await storage.stat(lockKey)) === undefined) return false;
+  const text = await readLock(storage);
+  const holder = text === null ? null : holderIn(text);
+  return holder !== null && isKnownDead(holder);
+}
+
+/** The text of the lock, or of a copy under another key; null if absent. */
+export async function readLock(storage: Storage, key: Key = lockKey): Promise<string | null> {
+  try {
+    return (await readAll(storage, key, lockLimitBytes)).toString();
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}
+
+export function lockText(holder: Holder, renewals: number): string {
+  return `${JSON.stringify({ ...holderToJson(holder), renewals })}\n`;
+}
+
+/**
+ * null if the text is not a valid lock, such as a partly written one. Only time can show that it is stale.
+ */
+export function holderIn(text: string): Holder | null {
+  try {
+    return parseHolder(JSON.parse(text), 'lock');
+  } catch {
+    return null;
+  }
+}

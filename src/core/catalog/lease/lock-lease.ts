@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import type { Holder } from '../catalog.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
+import { bytesBody } from '../../storage/body.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
+import { giveBack, holdLock } from './held-lock.ts';
+import { watchLease } from './holder-watch.ts';
+import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
+import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
+import { stolenLockKey, straysInStaging } from './staging.ts';
+import { isKnownDead, newHolder, retire } from './this-holder.ts';
+
+/** How often other contenders may sweep the unfinished lock before the error counts as a real one. */
+const maxSweeps = 20;
+
+/**
+ * Takes the lease on storages that can rename, by creating the file `.publisher.lock` exclusively. Throws
+ * like `acquireLease`.
+ *
+ * free → held: one contender creates the lock and starts to renew it. It sweeps every other staging
+ * directory, and reads the lock again. A former holder that was suspended may have renamed its renewal over
+ * the new lock in between, but the sweep removes its staging and thereby stops its further steps. A contender
+ * is the holder only if it still owns the lock after the sweep.
+ *
+ * held → free: the holder removes the lock.
+ *
+ * held → stolen: the holder is known to be dead, or the lock did not change for `staleAfterMs`. A contender
+ * renames the lock aside, and then contends for a free lock again.
+ *
+ * A contender may itself be suspended at any of these steps and continue while another is the holder.
+ * Therefore each change directly follows a check that this process was not suspended. Staging directories are
+ * listed before the lock is read, and only holders create them. A contender whose lock was stolen thus never
+ * removes the staging of the thief.
+ */
+export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
+  const heartbeat = startHeartbeat(storage, options);
+  const holder = newHolder();
+  const lock = { isCreated: false };
+  try {
+    await takeLock(storage, options, holder, heartbeat, () => (lock.isCreated = true));
+  } catch (error) {
+    if (lock.isCreated) await giveBack(storage, options, holder, heartbeat);
+    await heartbeat.stop();
+    retire(holder);
+    throw error;
+  }
+  return holdLock(storage, options, holder, heartbeat);
+}
+
+/**
+ * Returns once `holder` has the lock and the remains of other attempts are swept. Calls `created` when there
+ * is a lock to remove on failure.
+ */
+async function takeLock(
+  storage: Storage,
+  { clock, attemptId, times, signal }: LeaseOptions,
+  holder: Holder,
+  heartbeat: Heartbeat,
+  created: () => void,
+): Promise<void> {
+  const judge = watchLease(times, clock.monotonic());
+  let sweeps = 0;
+  for (;;) {
+    signal?.throwIfAborted();
+    heartbeat.check();
+    const since = clock.monotonic();
+    try {
+      if (await createLock(storage, holder)) {
+        created();
+        heartbeat.renewBy(renewLock(storage, holder, attemptId), since);
+        if (await swept(storage, attemptId, holder, heartbeat)) return;
+        heartbeat.renewBy(async () => undefined, clock.monotonic());
+        continue;
+      }
+    } catch (error) {
+      sweeps += 1;
+      if (!hasCode(error, 'storage_not_found') || sweeps === maxSweeps) throw error;
+    }
+    const text = await readLock(storage);
+    const other = text === null ? null : holderIn(text);
+    // A lock that vanished between the two calls counts as renewed, hence the random text. A lock that can
+    // never be read then ends the wait, too.
+    const verdict =
+      other !== null && isKnownDead(other) ? 'stale' : judge(text ?? randomUUID(), clock.monotonic());
+    if (verdict === 'busy') throw destinationBusy(storage, other);
+    if (text !== null && verdict === 'stale') await stealLock(storage, attemptId, text, heartbeat);
+    else {
+      if (text === null) await refuseOtherThanFile(storage);
+      await clock.sleep(text === null ? times.pollEveryMs / 50 : times.pollEveryMs, signal);
+    }
+  }
+}
+
+/** Sweeps staging. Returns false if `holder` no longer owns the lock. */
+async function swept(
+  storage: Storage,
+  attemptId: string,
+  holder: Holder,
+  heartbeat: Heartbeat,
+): Promise<boolean> {
+  const strays = await straysInStaging(storage, attemptId);
+  if (!(await ownsLock(storage, holder))) return false;
+  if (strays.length === 0) return true;
+  for (const { key, type } of strays) {
+    heartbeat.check();
+    await (type === 'directory' ? storage.removeTree(key) : storage.remove(key));
+  }
+  return ownsLock(storage, holder);
+}
+
+/**
+ * Renames the stale lock aside. If the renamed lock is not the stale one, it is restored, unless a third
+ * contender has created a new lock. In that case the owner of the renamed lock fails at its next fence.
+ */
+async function stealLock(
+  storage: Storage,
+  attemptId: string,
+  stale: string,
+  heartbeat: Heartbeat,
+): Promise<void> {
+  const aside = stolenLockKey(attemptId);
+  heartbeat.check();
+  try {
+    await storage.rename([{ from: lockKey, to: aside }]);
+    const taken = await readLock(storage, aside);
+    if (taken !== null && taken !== stale) await storage.write(lockKey, bytesBody(taken), { mode: 'create' });
+  } catch (error) {
+    // Another contender was first: the lock is already removed, or already taken again.
+    if (!hasCode(error, 'storage_not_found') && !hasCode(error, 'storage_exists')) throw error;
+  }
+}
+
+/** Rejects a directory or a dangling link at the lock's key: it can never be created or read as a lock. */
+async function refuseOtherThanFile(storage: Storage): Promise<void> {
+  const found = await storage.stat(lockKey);
+  if (found === undefined || found.type === 'file') return;
+  throw new WaybillError('storage_permanent', `${storage.label}: "${lockKey}" is not a file`, {
+    hint: 'remove it; the name is reserved for the lock of publishers',
+  });
+}

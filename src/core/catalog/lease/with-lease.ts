@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto';
+import type { CatalogState } from '../catalog.ts';
+import type { CoreContext } from '../../context.ts';
+import { withReleasers } from '../../lib/lifecycle.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { acquireLease } from './acquire-lease.ts';
+import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseTimes } from './lease.ts';
+import { isAbandoned, lockKey } from './lock-file.ts';
+import { stagingRoot, sweepFinished } from './staging.ts';
+
+/**
+ * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.
+ * Throws like `acquireLease`, or the error of `work`.
+ */
+export async function withLease<T>(
+  { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+  work: (lease: Lease) => Promise<T>,
+  times: LeaseTimes = defaultLeaseTimes,
+): Promise<T> {
+  return withReleasers(async (onRelease) => {
+    const attemptId = randomUUID();
+    const lease = await acquireLease(storage, {
+      clock,
+      log,
+      times,
+      attemptId,
+      ...(signal === undefined ? {} : { signal }),
+    });
+    onRelease(() => lease.release());
+    return work(lease);
+  });
+}
+
+/** How often a decision is made if other publishers keep taking the lease first. */
+const maxDecisions = 10;
+
+/**
+ * Like `withLease`, but runs `work` again on the new state if another attempt took the lease first. `work`
+ * must decide and act. Throws `destination_busy` if that happens ten times.
+ */
+export async function decidingUnderLease<T>(
+  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+  work: (lease: Lease) => Promise<T>,
+  times: LeaseTimes = defaultLeaseTimes,
+): Promise<T> {
+  for (let decision = 1; ; decision += 1) {
+    try {
+      return await withLease(context, storage, work, times);
+    } catch (error) {
+      if (!isContention(error)) throw error;
+      if (decision === maxDecisions) throw destinationBusy(storage, null);
+      context.log.info({ storage: storage.label, decision }, 'another publisher was first; deciding again');
+    }
+  }
+}
+
+/** How long after a commit a run with nothing to do looks for copies that its publisher left behind. */
+const sweptWithinMs = 24 * 3_600_000;
+
+/**
+ * Sweeps the remains of a publisher that was killed between its commit and the release of its lease. Without
+ * this, its lock and staging would remain until the next publication. `state` is the state found.
+ *
+ * On file systems, does nothing unless the holder is known to be dead or there is staging without a lock.
+ * Taking and releasing the lease sweeps both. An object store has no lock, and the staging of an attempt has
+ * copies of replaced files. Once its intent is removed from the state, the attempt is over and the copies are
+ * unused. Finding them costs a listing, so it is done only within a day of a commit, and not after the first
+ * publication, which replaces nothing. The next publication always looks.
+ */
+export async function sweepAbandoned(
+  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+  state: CatalogState,
+): Promise<void> {
+  if (storage.facts.rename !== 'none') {
+    if (await isLeftBehind(storage)) await withLease(context, storage, async () => undefined);
+    return;
+  }
+  if (state.kind !== 'valid' || state.catalog.generation < 2) return;
+  const sinceCommitMs = context.clock.now().getTime() - Date.parse(state.catalog.updatedAt);
+  if (sinceCommitMs < sweptWithinMs) await sweepFinished(storage);
+}
+
+/** A holder always has both a lock and staging, so staging without a lock is abandoned. */
+async function isLeftBehind(storage: Storage): Promise<boolean> {
+  if ((await storage.stat(lockKey)) !== undefined) return isAbandoned(storage);
+  return (await storage.stat(stagingRoot)) !== undefined;
+}

@@ -1,0 +1,72 @@
+import { Cron } from 'croner';
+import type { Verdict } from '../../lib/settings/values.ts';
+
+/*
+ * Cron patterns and time zones: validation, and the instants that a pattern matches. Wraps croner.
+ */
+
+/** The ticks of a schedule are the instants that its pattern matches, in milliseconds since 1970. */
+export interface Ticks {
+  /** The first tick after `at`; null if there is none. */
+  after(at: number): number | null;
+  /** The last tick at or before `at`; null if there is none. */
+  upTo(at: number): number | null;
+}
+
+const nicknames = /^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$/i;
+const fiveFields = /^\S+( \S+){4}$/;
+
+/**
+ * Parses a cron pattern with five fields (minute, hour, day of month, month, day of week), or a nickname such
+ * as `@daily`. A pattern that never matches, such as 30 February, is rejected. Pure.
+ */
+export function parseCron(text: string): Verdict<string> {
+  if (!nicknames.test(text) && !fiveFields.test(text))
+    return { ok: false, reason: 'it does not have five fields separated by single spaces' };
+  try {
+    const first = cronOf(text, 'UTC').nextRun(new Date(0));
+    return first === null ? { ok: false, reason: 'it matches no date' } : { ok: true, value: text };
+  } catch (error) {
+    return { ok: false, reason: reasonOf(error) };
+  }
+}
+
+/** Accepts the IANA names of the time zones that this machine knows. Pure. */
+export function parseTimeZone(text: string): Verdict<string> {
+  // Only newer Node.js releases accept offsets such as +02:00, and offsets have no daylight saving time.
+  if (!/^[A-Za-z]/.test(text)) return { ok: false, reason: 'it is not a name such as Europe/Berlin' };
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: text });
+    return { ok: true, value: text };
+  } catch {
+    return { ok: false, reason: 'there is no such time zone' };
+  }
+}
+
+/**
+ * The ticks of a pattern and a time zone that `parseCron` and `parseTimeZone` accepted.
+ *
+ * When clocks go forward, a pattern with a single hour and minute ticks at the first instant after the gap.
+ * Other patterns skip the ticks in the gap. When clocks go back, a pattern with a single hour and minute
+ * ticks once, in the first of the two hours. Other patterns tick in both. Pure.
+ */
+export function ticksOf(pattern: string, timezone: string): Ticks {
+  const cron = cronOf(pattern, timezone);
+  return {
+    after: (at) => cron.nextRun(new Date(at))?.getTime() ?? null,
+    // croner's previous runs are strictly earlier than the reference time, hence `at + 1`.
+    upTo: (at) => cron.previousRuns(1, new Date(at + 1))[0]?.getTime() ?? null,
+  };
+}
+
+/** Paused and without a callback, so that croner starts no timers. */
+function cronOf(pattern: string, timezone: string): Cron {
+  return new Cron(pattern, { timezone, mode: '5-part', paused: true });
+}
+
+/** croner's message without its class name. */
+function reasonOf(error: unknown): string {
+  const [first = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?: |$)/);
+  const message = first.replace(/^Cron\w*: /, '');
+  return message.charAt(0).toLowerCase() + message.slice(1);
+}

@@ -1,0 +1,115 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import ejs from 'ejs';
+import { compareCodeUnits } from '../lib/paths.ts';
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { instantForPeople } from '../lib/instant-for-people.ts';
+import { formatSize } from '../lib/settings/units.ts';
+import { indexName } from './generated-names.ts';
+import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
+
+const templates = new URL('../../../templates/', import.meta.url);
+let source: Promise<Source> | undefined;
+
+/** The templates and styles of the page. */
+interface Source {
+  template: string;
+  style: string;
+}
+
+async function readSource(): Promise<Source> {
+  const [template, ...styles] = await Promise.all(
+    ['pages/index.ejs', 'styles/tokens.css', 'styles/base.css', 'pages/index.css'].map((name) =>
+      readFile(new URL(name, templates), 'utf8'),
+    ),
+  );
+  return { template: template ?? '', style: styles.join('') };
+}
+
+/**
+ * `index.html`: a page that lists the content of the bundle. It loads nothing but the bundle's pictures. The
+ * template escapes all text, and the content security policy allows only the page's own style and no scripts.
+ */
+export const indexGenerator: Generator = {
+  name: 'index',
+  version: 2,
+  switchedBy: 'index',
+  describe: async (input) => {
+    source ??= readSource();
+    const { template, style } = await source;
+    const page = pageOf(input);
+    const styleHash = createHash('sha256').update(style).digest('base64');
+    return [
+      {
+        path: indexName,
+        kind: 'index',
+        contentType: 'text/html; charset=utf-8',
+        inputs: digestInputs(template, style, page),
+        open: keptBytes(() =>
+          ejs.render(template, { ...page, style, styleHash }, { strict: true, localsName: 'page' }),
+        ),
+      },
+    ];
+  },
+};
+
+interface Page {
+  title: string;
+  created: string;
+  /** `created` in a readable form. */
+  createdText: string;
+  total: string;
+  files: Row[];
+  sceneMaps: Row[];
+  archives: Row[];
+  /** The first pictures that a browser can show and that are not too large for the page. */
+  pictures: Row[];
+}
+
+interface Row {
+  href: string;
+  path: string;
+  /** Empty for a file of no special kind. */
+  kind: string;
+  size: string;
+  digest: string;
+}
+
+const picture = /\.(avif|gif|jpe?g|png|svg|webp)$/i;
+const maxPictureBytes = 8 * 1024 * 1024;
+const maxPictures = 24;
+
+function pageOf({ bundle, siblings }: GeneratorInput): Page {
+  const files = [...bundle.files].sort((a, b) => compareCodeUnits(a.path, b.path));
+  const bytes = files.reduce((sum, { size }) => sum + size, 0);
+  const shown = files.filter(({ path, size }) => picture.test(path) && size <= maxPictureBytes);
+  const made = (kind: string): Row[] => siblings.filter((one) => one.kind === kind).map(row);
+  return {
+    title: titleOf(bundle),
+    created: bundle.created,
+    createdText: instantForPeople(bundle.created),
+    total: `${files.length} ${files.length === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`,
+    files: files.map(row),
+    sceneMaps: made('scene_map_page'),
+    archives: made('archive'),
+    pictures: shown.slice(0, maxPictures).map(row),
+  };
+}
+
+interface Listed {
+  path: string;
+  kind: string;
+  size: number;
+  digest: string;
+}
+
+function row({ path, kind, size, digest }: Listed): Row {
+  // The `./` prevents a path with a colon from being read as a URL scheme.
+  const href = `./${path.split('/').map(encodeURIComponent).join('/')}`;
+  const shownKind = kind === 'file' ? '' : kind.replaceAll('_', ' ');
+  return { href, path, kind: shownKind, size: formatSize(size), digest };
+}
+
+function titleOf({ name, path }: SourceBundle): string {
+  return name ?? (path === '.' ? 'Bundle' : path);
+}

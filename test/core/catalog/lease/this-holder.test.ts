@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import type { Holder } from '../../../../src/core/catalog/catalog.ts';
+import { isKnownDead, newHolder, retire, startTimeIn } from '../../../../src/core/catalog/lease/this-holder.ts';
+
+/** Field 22 of proc_pid_stat(5). */
+function startTimeOf(pid: number): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? '';
+}
+
+const retired = newHolder();
+retire(retired);
+const [namespace = '', startTime = ''] = retired.process?.split(' ') ?? [];
+const [tid = '', threadStart = ''] = retired.thread?.split(' ') ?? [];
+
+t.test('identifies a holder by host, boot, pid namespace, process and thread', async (t) => {
+  t.equal(retired.pid, process.pid);
+  t.equal(retired.bootId, readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
+  t.match(namespace, /^pid:\[\d+\]$/);
+  t.equal(startTime, startTimeOf(process.pid));
+  t.equal(tid, String(process.pid), 'the main thread');
+  t.equal(threadStart, startTime);
+  t.not(newHolder().instanceId, newHolder().instanceId, 'two attempts are two holders');
+});
+
+t.test('a holder of this thread is dead once it is retired', async (t) => {
+  const [one, other] = [newHolder(), newHolder()];
+  t.same([isKnownDead(one), isKnownDead(other)], [false, false]);
+  retire(one);
+  t.same([isKnownDead(one), isKnownDead(other)], [true, false]);
+  retire(other);
+});
+
+t.test('a holder on another host is not known to be dead', async (t) => {
+  const parent = process.ppid;
+  for (const [what, changed] of Object.entries<Partial<Holder>>({
+    'another host': { host: 'another' },
+    'a boot that is not known': { bootId: null },
+    'another boot': { bootId: 'another' },
+    'a process that is not known': { process: null },
+    'another pid namespace': { process: `pid:[1] ${startTime}` },
+    'no start time and another namespace': { process: 'pid:[1]' },
+    'another thread of this process': { instanceId: '4711-theirs' },
+    'a process that lives': {
+      pid: parent,
+      process: `${namespace} ${startTimeOf(parent)}`,
+      thread: `${parent} ${startTimeOf(parent)}`,
+    },
+  })) {
+    const holder = { ...retired, ...changed };
+    t.equal(isKnownDead(holder), false, what);
+    const gone = { pid: 2 ** 30 };
+    const isElsewhere = /host|boot|namespace|is not known/.test(what);
+    if (isElsewhere) t.equal(isKnownDead({ ...holder, ...gone }), false, `${what}, whatever its pid is`);
+  }
+});
+
+t.test('a holder is dead if its process or thread has ended', async (t) => {
+  const active = newHolder();
+  for (const [what, changed] of Object.entries<Partial<Holder>>({
+    'the pid is free': { pid: 2 ** 30 },
+    'the pid belongs to a later process': { process: `${namespace} 1` },
+    'the thread has ended': { thread: `${2 ** 30} ${threadStart}` },
+    'the thread id belongs to a later thread': { thread: `${tid} 1` },
+  }))
+    t.equal(isKnownDead({ ...active, ...changed }), true, what);
+  t.equal(isKnownDead({ ...active, thread: null }), false, 'a thread that is not known says nothing');
+  retire(active);
+  t.equal(isKnownDead({ ...active, thread: null }), true);
+});
+
+t.test('a zombie counts as ended, and program names may contain parentheses', async (t) => {
+  const stat = (name: string, state: string): string =>
+    `7 (${name}) ${[state, ...Array.from({ length: 30 }, (_, at) => 4 + at)].join(' ')}\n`;
+  for (const name of ['node', 'a (b) Z 1', ') Z']) {
+    for (const state of ['R', 'S', 'D', 'T', 't', 'I'])
+      t.equal(startTimeIn(stat(name, state)), '22', `${name} in state ${state}`);
+    for (const state of ['Z', 'X']) t.equal(startTimeIn(stat(name, state)), null, state);
+  }
+  t.equal(startTimeIn('7 (node) R 1'), null, 'nothing that is known of it');
+});

@@ -1,0 +1,127 @@
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { sharedBreath } from '../../../src/core/lib/breath.ts';
+import { stageUpload } from '../../../src/core/bundle/staging.ts';
+import { bundleTar, inChunks } from '../../fixtures/tar.ts';
+
+/** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */
+function countingClock(msEachLook: number): { monotonic: () => number } {
+  let now = 0;
+  return { monotonic: () => (now += msEachLook) };
+}
+
+const endOfTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+t.test(
+  'many do a little of their work in each turn, and the first to ask is the first to go on',
+  async (t) => {
+    const { breathe } = sharedBreath(countingClock(0.3));
+    const done: number[] = [];
+    const workers = Array.from({ length: 20 }, async (_, worker) => {
+      for (let piece = 0; piece < 10; piece += 1) {
+        await breathe();
+        done.push(worker);
+      }
+    });
+    const turns: number[][] = [];
+    while (done.length < 200) {
+      const before = done.length;
+      await endOfTurn();
+      if (done.length > before) turns.push(done.slice(before));
+    }
+    await Promise.all(workers);
+    // Of a millisecond that is 0.3 a look: the piece at its begin, and three looks.
+    t.ok(
+      turns.every((turn) => turn.length <= 4),
+      JSON.stringify(turns.map(({ length }) => length)),
+    );
+    t.same(
+      [...new Set(done)],
+      Array.from({ length: 20 }, (_, worker) => worker),
+    );
+  },
+);
+
+t.test('a turn is used up though each has but one short piece of work to do', async (t) => {
+  let now = 0;
+  const { breathe } = sharedBreath({ monotonic: () => now });
+  let [done, turns] = [0, 0];
+  const workers = Promise.all(
+    Array.from({ length: 40 }, async () => {
+      await breathe();
+      now += 0.1;
+      done += 1;
+    }),
+  );
+  while (done < 40) {
+    await endOfTurn();
+    turns += 1;
+    now += 1;
+  }
+  await workers;
+  // Ten of 0.1 ms each, give or take one that was begun before the time was up.
+  t.ok(turns >= 4 && turns <= 6, `${turns} turns`);
+});
+
+t.test('as long as connections come nothing else is done, for 16 turns at most', async (t) => {
+  const { breathe, onAccepted } = sharedBreath(countingClock(2));
+  const turnsUntilDone = async (connections: number): Promise<number> => {
+    let [isDone, turns] = [false, 0];
+    const work = Promise.resolve(breathe()).then(() => (isDone = true));
+    const isOver = (): boolean => isDone;
+    for (; !isOver(); turns += 1) {
+      if (turns < connections) onAccepted();
+      await endOfTurn();
+    }
+    await work;
+    return turns;
+  };
+  const [none, three, many] = [await turnsUntilDone(0), await turnsUntilDone(3), await turnsUntilDone(999)];
+  t.equal(three - none, 3);
+  t.equal(many - none, 16, 'who floods it with connections does not stop the work');
+});
+
+t.test('whoever has the loop for itself waits once a millisecond', async (t) => {
+  let now = 0;
+  const { breathe } = sharedBreath({ monotonic: () => now });
+  t.type(breathe(), Promise, 'at first');
+  await breathe();
+  t.equal(breathe(), undefined);
+  now += 0.9;
+  t.equal(breathe(), undefined);
+  now += 0.2;
+  t.type(breathe(), Promise);
+});
+
+t.test('uploads at once are staged a few files a turn, however much has arrived', async (t) => {
+  const root = t.testdir();
+  const { breathe } = sharedBreath(countingClock(0.3));
+  const files = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`f${index}`, `${index}`]));
+  const directories = Array.from({ length: 20 }, (_, index) => path.join(root, String(index)));
+  let isDone = false;
+  const staging = Promise.all(
+    directories.map((directory, index) =>
+      stageUpload({
+        input: inChunks(bundleTar(files, { name: `b${index}` })),
+        directory,
+        limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
+        signal: new AbortController().signal,
+        pipelineId: 'maps',
+        breathe,
+      }),
+    ),
+  ).finally(() => (isDone = true));
+  const staged = (): number => readdirSync(root, { recursive: true }).length;
+  let [before, most] = [0, 0];
+  const isOver = (): boolean => isDone;
+  while (!isOver()) {
+    await endOfTurn();
+    const now = staged();
+    most = Math.max(most, now - before);
+    before = now;
+  }
+  await staging;
+  // A millisecond has room for four pieces, and one that begins makes two directories.
+  t.ok(most > 0 && most <= 8, `at most ${most} of ${before} in one turn`);
+});

@@ -1,0 +1,31 @@
+import t from 'tap';
+import { measureJson } from '../../../../src/core/lib/located-json/measure.ts';
+import { escapePointer, pointerSegments, quoted } from '../../../../src/core/lib/located-json/pointer.ts';
+import { positionsIn } from '../../../../src/core/lib/located-json/position.ts';
+
+t.test('offsets become lines and columns from 1, in UTF-16 code units', async (t) => {
+  const positionOf = positionsIn('ab\n\r\n😀x');
+  const places = [0, 2, 3, 5, 7, 8].map((offset) => positionOf(offset));
+  t.same(
+    places.map(({ line, column }) => `${line}:${column}`),
+    ['1:1', '1:3', '2:1', '3:1', '3:3', '3:4'],
+  );
+});
+
+t.test('keys survive the way into a pointer and back', async (t) => {
+  const keys = ['a/b', '~', '~1', '', '0'];
+  t.same(pointerSegments(keys.map((key) => `/${escapePointer(key)}`).join('')), keys);
+  t.same(pointerSegments(''), []);
+  t.equal(quoted('a\u001b"'), '"a\\u001b\\""');
+  t.equal(quoted('x'.repeat(100)).length, 62);
+});
+
+t.test('the shape of a text counts what is outside strings', async (t) => {
+  t.same(measureJson('{"a": [1, {"b,:{": "\\"]"}], "c" : {}}'), {
+    containers: 4,
+    depth: 3,
+    colons: 3,
+    commas: 2,
+  });
+  t.equal(measureJson('['.repeat(1_000_000)).depth, 1_000_000);
+});

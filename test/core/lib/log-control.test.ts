@@ -1,0 +1,25 @@
+import t from 'tap';
+import { logControl, logLevels, type LogLevel } from '../../../src/core/lib/log-control.ts';
+
+t.test('the log shows its level and what is above it, as it is set last', async (t) => {
+  const levels: LogLevel[] = [];
+  const control = logControl({ onLevel: (level) => levels.push(level) });
+  const shown = (): LogLevel[] => logLevels.filter((level) => control.shows(level));
+  t.same(shown(), ['info', 'warn', 'error', 'fatal', 'silent']);
+  t.equal(control.requests, 'all');
+  control.set({ level: 'error', requests: 'none' });
+  t.same(shown(), ['error', 'fatal', 'silent']);
+  t.equal(control.requests, 'none');
+  control.set({ level: 'trace', requests: 'errors' });
+  t.same(shown(), [...logLevels]);
+  t.equal(control.requests, 'errors');
+  t.same(levels, ['info', 'error', 'trace']);
+});
+
+t.test('--verbose means debug at least, whatever the configuration says', async (t) => {
+  const levels: LogLevel[] = [];
+  const control = logControl({ verbose: true, onLevel: (level) => levels.push(level) });
+  for (const level of ['silent', 'info', 'debug', 'trace'] as const) control.set({ level, requests: 'all' });
+  t.same(levels, ['debug', 'debug', 'debug', 'debug', 'trace']);
+  t.ok(control.shows('trace'));
+});

@@ -1,0 +1,107 @@
+import t from 'tap';
+import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { defaultRetryPolicy, retry } from '../../../src/core/lib/retry.ts';
+
+/** A clock that only sleeping advances, and the pauses that were slept. */
+function sleepingClock(): { clock: Clock; pauses: number[] } {
+  let now = 0;
+  const pauses: number[] = [];
+  const sleep = async (ms: number, signal?: AbortSignal): Promise<void> => {
+    signal?.throwIfAborted();
+    pauses.push(ms);
+    now += ms;
+  };
+  return { clock: { ...systemClock, monotonic: () => now, sleep }, pauses };
+}
+
+const away = new WaybillError('storage_transient', 'away');
+const sum = (pauses: readonly number[]): number => pauses.reduce((total, each) => total + each, 0);
+
+t.test('a call is retried for at least a minute and then fails with the last cause', async (t) => {
+  for (const random of [() => 0.01, () => 0.5, () => 0.99]) {
+    const { clock, pauses } = sleepingClock();
+    const attempt = retry({ policy: defaultRetryPolicy, clock, random }, () => Promise.reject(away));
+    await t.rejects(attempt, away);
+    t.ok(sum(pauses) >= 60_000 && sum(pauses) <= 70_000, `${sum(pauses)} ms`);
+  }
+});
+
+t.test('the calls to one server wait for an outage together, and wait again after an answer', async (t) => {
+  const { clock, pauses } = sleepingClock();
+  const outage = {};
+  const call = (work: () => Promise<unknown>): Promise<unknown> =>
+    retry({ policy: defaultRetryPolicy, clock, outage, random: () => 0.5 }, work);
+  const fail = (): Promise<never> => Promise.reject(away);
+  await t.rejects(call(fail), away);
+  t.ok(sum(pauses.splice(0)) >= 60_000, 'the first call waits for a minute');
+  await t.rejects(call(fail), away);
+  t.equal(pauses.splice(0).length, 3, 'a later call is retried briefly');
+  t.equal(await call(async () => 'answer'), 'answer');
+  await t.rejects(call(fail), away);
+  t.ok(sum(pauses) >= 60_000, 'after an answer, the next outage counts from its own beginning');
+});
+
+t.test('an outage of ten seconds is survived', async (t) => {
+  const { clock } = sleepingClock();
+  const result = await retry({ policy: defaultRetryPolicy, clock }, async () => {
+    if (clock.monotonic() < 10_000) throw away;
+    return 'done';
+  });
+  t.equal(result, 'done');
+});
+
+t.test('an attempt that takes longer than a minute is repeated once', async (t) => {
+  let now = 0;
+  const clock: Clock = { ...systemClock, monotonic: () => now, sleep: async () => undefined };
+  let attempts = 0;
+  const work = async (): Promise<never> => {
+    attempts += 1;
+    now += 120_000;
+    throw away;
+  };
+  await t.rejects(retry({ policy: defaultRetryPolicy, clock }, work), away);
+  t.equal(attempts, 2);
+});
+
+t.test(
+  'the pause that a server asks for is kept, and a longer one than a minute is not waited for',
+  async (t) => {
+    const asking = (retryAfterSeconds: number): WaybillError =>
+      new WaybillError('storage_transient', 'slow down', { retryAfterSeconds });
+    const { clock, pauses } = sleepingClock();
+    await retry({ policy: defaultRetryPolicy, clock }, async (attempt) => {
+      if (attempt === 1) throw asking(7);
+    });
+    t.same(pauses, [7_000]);
+    await t.rejects(
+      retry({ policy: defaultRetryPolicy, clock }, () => Promise.reject(asking(61))),
+      { message: 'slow down' },
+    );
+    t.same(pauses, [7_000]);
+  },
+);
+
+t.test('a signal ends the pause, and later calls are retried briefly', async (t) => {
+  const { clock, pauses } = sleepingClock();
+  const stop = new AbortController();
+  const reason = new Error('cancelled');
+  const aborting = async (): Promise<never> => {
+    setImmediate(() => stop.abort(reason));
+    throw away;
+  };
+  const longPauses = { ...defaultRetryPolicy, baseMs: 600_000, capMs: 600_000 };
+  const cancelled = retry(
+    { policy: longPauses, clock: systemClock, signal: stop.signal, random: () => 0.9 },
+    aborting,
+  );
+  await t.rejects(cancelled, reason);
+  const attempts: number[] = [];
+  const undo = retry({ policy: defaultRetryPolicy, clock, signal: stop.signal }, async (attempt) => {
+    attempts.push(attempt);
+    throw away;
+  });
+  await t.rejects(undo, away);
+  t.same(attempts, [1, 2, 3, 4]);
+  t.equal(pauses.length, 3);
+});

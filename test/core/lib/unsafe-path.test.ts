@@ -1,0 +1,140 @@
+import { execFileSync } from 'node:child_process';
+import { chmodSync, chownSync, lchownSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { weaknessesOf } from '../../../src/core/lib/unsafe-path.ts';
+
+/** Owners and modes of real directories, judged for root and for other users. */
+
+const isRoot = process.geteuid?.() === 0;
+const options = { skip: isRoot ? false : 'only root can give files to other users' };
+/** No account has these numbers; groups of accounts that share them would not be private. */
+const [alice, bob] = [54_321, 54_322];
+/** `/etc/passwd` of Debian has a user with this primary group. */
+const webServer = 33;
+
+/** A directory that only root can change, in the sticky `/tmp`. */
+function place(t: Test): string {
+  const made = mkdtempSync(path.join(tmpdir(), 'waybill-unsafe-'));
+  t.teardown(() => rmSync(made, { recursive: true, force: true }));
+  chmodSync(made, 0o755);
+  return made;
+}
+
+function directory(name: string, mode: number, { uid = 0, gid = 0 } = {}): string {
+  mkdirSync(name);
+  chmodSync(name, mode);
+  chownSync(name, uid, gid);
+  return name;
+}
+
+const kinds = (target: string): string[] => weaknessesOf(target).map(({ kind }) => kind);
+
+function as<T>(uid: number, work: () => T): T {
+  process.seteuid?.(uid);
+  try {
+    return work();
+  } finally {
+    process.seteuid?.(0);
+  }
+}
+
+t.test('accepts a directory of this user in a sticky directory, and one that is missing', options, (t) => {
+  const made = place(t);
+  t.same(kinds(made), []);
+  t.same(kinds(path.join(made, 'missing', 'deeper')), []);
+  t.same(kinds(path.join(tmpdir(), 'waybill-is-missing')), []);
+  t.end();
+});
+
+t.test('names the entry that every user may write to, and the command that fixes it', options, (t) => {
+  const made = place(t);
+  const open = directory(path.join(made, "it's open"), 0o777);
+  directory(path.join(open, 'inside'), 0o700);
+  const [found, ...others] = weaknessesOf(path.join(open, 'inside'));
+  t.same(others, []);
+  t.match(found, { path: open, kind: 'everyone', found: 'can be written by every user (mode 0777)' });
+  execFileSync('sh', ['-c', found?.remedy ?? 'false']);
+  t.same(kinds(path.join(open, 'inside')), []);
+  t.end();
+});
+
+t.test('a sticky directory may lead to a path, and cannot be used itself', options, (t) => {
+  const sticky = directory(path.join(place(t), 'sticky'), 0o1777);
+  t.same(kinds(sticky), ['everyone']);
+  const foreign = directory(path.join(sticky, 'foreign'), 0o755, { uid: bob });
+  t.same(kinds(foreign), ['owner']);
+  t.same(kinds(directory(path.join(sticky, 'own'), 0o755)), []);
+  t.end();
+});
+
+t.test('judges what a link leads to, and who could replace the link', options, (t) => {
+  const made = place(t);
+  const open = directory(path.join(made, 'open'), 0o777);
+  directory(path.join(open, 'inside'), 0o755);
+  symlinkSync('open/../open/inside', path.join(made, 'link'));
+  t.match(weaknessesOf(path.join(made, 'link')), [{ path: open, kind: 'everyone' }]);
+  const sticky = directory(path.join(made, 'sticky'), 0o1777);
+  const own = directory(path.join(made, 'own'), 0o755);
+  symlinkSync(own, path.join(sticky, 'link'));
+  t.same(kinds(path.join(sticky, 'link')), []);
+  lchownSync(path.join(sticky, 'link'), bob, bob);
+  t.match(weaknessesOf(path.join(sticky, 'link')), [{ path: path.join(sticky, 'link'), kind: 'owner' }]);
+  symlinkSync('round', path.join(made, 'round'));
+  t.same(kinds(path.join(made, 'round')), [], 'a link that leads to itself');
+  t.end();
+});
+
+t.test('a group of one user may write, any other may not', options, (t) => {
+  const made = place(t);
+  t.same(kinds(directory(path.join(made, 'own'), 0o2775, { gid: alice })), []);
+  const shared = directory(path.join(made, 'shared'), 0o775, { gid: webServer });
+  const [found] = weaknessesOf(shared);
+  t.match(found, { path: shared, kind: 'group', found: 'can be written by the group www-data (mode 0775)' });
+  execFileSync('sh', ['-c', found?.remedy ?? 'false']);
+  t.same(kinds(shared), []);
+  t.end();
+});
+
+t.test('trusts root and the user of the process, and no other user', options, (t) => {
+  const made = place(t);
+  const ofAlice = directory(path.join(made, 'alice'), 0o775, { uid: alice, gid: alice });
+  directory(path.join(ofAlice, 'inside'), 0o755);
+  t.same(
+    as(alice, () => kinds(path.join(ofAlice, 'inside'))),
+    [],
+  );
+  const [found] = as(bob, () => weaknessesOf(path.join(ofAlice, 'inside')));
+  t.match(found, {
+    path: ofAlice,
+    found: `belongs to user ${alice}, and waybill runs as user ${bob}`,
+    remedy: `sudo chown ${bob} ${ofAlice}`,
+  });
+  t.match(weaknessesOf(ofAlice), [{ kind: 'owner', remedy: `chown root ${ofAlice}` }]);
+  t.same(weaknessesOf(ofAlice, String(alice)), [], 'the user who called sudo');
+  t.same(
+    as(bob, () => weaknessesOf(ofAlice, String(alice)).length),
+    1,
+    'only root believes SUDO_UID',
+  );
+  t.end();
+});
+
+t.test('accepts any mode on a file system that is mounted read-only', options, (t) => {
+  const made = place(t);
+  const mounted = directory(path.join(made, 'mounted'), 0o755);
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'ro,mode=1777', 'none', mounted], { stdio: 'ignore' });
+  } catch {
+    t.pass('nothing can be mounted here');
+    t.end();
+    return;
+  }
+  const found = kinds(mounted);
+  execFileSync('mount', ['-o', 'remount,rw', mounted]);
+  const writable = kinds(mounted);
+  execFileSync('umount', [mounted]);
+  t.same([found, writable], [[], ['everyone']]);
+  t.end();
+});
