@@ -13,7 +13,7 @@ import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';
 import { configJsonSchema, type JsonSchema } from '../src/core/config/json-schema.ts';
 import { maxConfigBytes } from '../src/core/config/load.ts';
 import { leastCharacters } from '../src/core/config/weak-tokens.ts';
-import type { ErrorCode } from '../src/core/lib/errors.ts';
+import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 import { mostUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';

@@ -26,13 +26,13 @@ const scope = [
   'src/core/bundle/archive',
   'src/core/bundle/extract-archive.ts',
   'src/core/bundle/listed-files.ts',
-  'src/core/lib/case-folding.ts',
+  'src/core/lib/text.ts',
   'src/core/catalog',
   'src/core/catalog/lease',
   'src/core/maintain',
   'src/core/lib/paths.ts',
   'src/core/publish',
-  'src/core/lib/reserved-names.ts',
+  'src/core/lib/paths.ts',
 ];
 /** Walks and properties of seconds each: run for what all the others let through. */
 const slow = [

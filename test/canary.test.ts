@@ -5,7 +5,7 @@ import path from 'node:path';
 import { createConnection } from 'node:net';
 import * as tar from 'tar';
 import t, { type Test } from 'tap';
-import { newRedaction } from '../src/core/lib/redaction.ts';
+import { newRedaction } from '../src/core/lib/log.ts';
 import { startReceiver, deadPort } from './core/notify/receiver.ts';
 import { manifest, program } from './cli/process.ts';
 

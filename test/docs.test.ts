@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import t, { type Test } from 'tap';
-import { errorTable } from '../src/core/lib/errors.ts';
+import t from 'tap';
+import type { Test } from 'tap';
+import { errorTable } from '../src/core/lib/error-codes.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../core/lib/errors.ts';
+import type { ErrorCode } from '../core/lib/error-codes.ts';
 
 /** 0: done. 1: something failed (a destination, a validation). 2: usage, configuration or secrets. */
 export const exitCodes: Record<ErrorCode, 1 | 2> = {

@@ -1,7 +1,6 @@
 import { Writable } from 'node:stream';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import { logControl, type LogControl } from '../core/lib/log-control.ts';
-import type { Redaction } from '../core/lib/redaction.ts';
+import { logControl, type LogControl, type Redaction } from '../core/lib/log.ts';
 import { logLines, type LogLines } from './log-lines.ts';
 import { isoMicroseconds } from './log-time.ts';
 

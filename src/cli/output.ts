@@ -1,7 +1,6 @@
 import { isatty } from 'node:tty';
 import pc from 'picocolors';
-import type { ErrorRecord, WaybillError } from '../core/lib/errors.ts';
-import { describeFinding, type Finding } from '../core/lib/finding.ts';
+import { type ErrorRecord, type WaybillError, describeFinding, type Finding } from '../core/lib/errors.ts';
 import { jsonDocument } from '../core/lib/json-document.ts';
 import { silentLog, type Log } from '../core/lib/log.ts';
 import { formatDuration } from '../core/lib/settings/units.ts';

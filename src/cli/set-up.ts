@@ -10,8 +10,7 @@ import { nearest } from '../core/config/nearest.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
 import { loadSecrets, type Secrets } from '../core/lib/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
-import { WaybillError } from '../core/lib/errors.ts';
-import type { Finding } from '../core/lib/finding.ts';
+import { WaybillError, type Finding } from '../core/lib/errors.ts';
 import type { Log } from '../core/lib/log.ts';
 import { destinationsWithChannel } from '../core/releases/place.ts';
 import { storageOpener } from '../core/storage/open-storage.ts';
@@ -165,7 +164,7 @@ export function unknownName(what: string, name: string, known: readonly string[]
 async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
   const [{ makeLogger }, { newRedaction }] = await Promise.all([
     import('./logger.ts'),
-    import('../core/lib/redaction.ts'),
+    import('../core/lib/log.ts'),
   ]);
   const redaction = newRedaction();
   redaction.add(secretValues(config, secrets));

@@ -1,6 +1,6 @@
 import { notifiersOf } from '../core/config/secret-references.ts';
 import type { CoreContext } from '../core/context.ts';
-import type { Finding } from '../core/lib/finding.ts';
+import type { Finding } from '../core/lib/errors.ts';
 import type { SetUp } from './set-up.ts';
 
 /** How long a command that has published everything waits for receivers. */

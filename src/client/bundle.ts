@@ -4,7 +4,7 @@ import { parsePackSettings, type PackSettings } from '../core/bundle/pack/pack-s
 import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/bundle/pack/packed-bundle.ts';
 import { packedFile, type PackedFile } from '../core/bundle/pack/packed-file.ts';
 import { digestOf, type Digest } from '../core/lib/digest.ts';
-import type { Finding } from '../core/lib/finding.ts';
+import type { Finding } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';
 import { after, type Pieces, type Upload } from './upload/upload.ts';
 

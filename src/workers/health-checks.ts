@@ -1,4 +1,5 @@
-import type { ErrorCode, WaybillError } from '../core/lib/errors.ts';
+import type { WaybillError } from '../core/lib/errors.ts';
+import type { ErrorCode } from '../core/lib/error-codes.ts';
 import type { JobQueue } from './queue.ts';
 import { proveRoom, proveStaging, provedAtMost } from './staging-check.ts';
 import type { Clock } from '../core/lib/clock.ts';

@@ -1,8 +1,13 @@
-import { errorRecord, type ErrorRecord } from '../core/lib/errors.ts';
+import {
+  errorRecord,
+  type ErrorRecord,
+  describeFinding,
+  type Finding,
+  publicError,
+  withoutPaths,
+} from '../core/lib/errors.ts';
 import type { Progress, RunResult } from '../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
-import { describeFinding, type Finding } from '../core/lib/finding.ts';
-import { publicError, withoutPaths } from '../core/lib/public-error.ts';
 import { traceFields } from '../core/tracing/traceparent.ts';
 import { destinationOfAction, destinationsOfResult } from './records/destination-of.ts';
 import { noFailedDeliveries } from './records/failed-deliveries.ts';

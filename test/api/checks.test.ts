@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { errorTable, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { problemOf, statusOf } from '../../src/api/http/problem.ts';
 import { connect, startApi, tokens, upload, uploadHead, type UploadOptions } from './harness.ts';
 

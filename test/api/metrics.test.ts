@@ -1,11 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tar from 'tar';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import type { Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import { errorTable } from '../../src/core/lib/errors.ts';
+import { errorTable } from '../../src/core/lib/error-codes.ts';
 import { routes } from '../../src/api/routes.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';
 import { startApi, tokens, upload } from './harness.ts';

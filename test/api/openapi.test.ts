@@ -1,13 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Router } from 'express';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
 import { expressPath } from '../../src/api/http/router.ts';
 import { routes } from '../../src/api/routes.ts';
-import { WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import {
   connect,
   startApi,

@@ -1,6 +1,5 @@
 import t from 'tap';
-import type { MapStation } from '../../src/api/weather/pages/map-stations.ts';
-import { apart } from '../../src/api/weather/pages/map-stations.ts';
+import { type MapStation, apart } from '../../src/api/weather/pages/map-stations.ts';
 import { iconOf } from '../../src/api/weather/pages/icons.ts';
 import { paragraphsOf } from '../../src/api/weather/pages/paragraphs.ts';
 import { outlinePath } from '../../src/api/weather/pages/projection.ts';

@@ -39,7 +39,7 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
     file,
     `import { daemonProcess } from ${at('cli/daemon-process.ts')};
      import { makeLogger } from ${at('cli/logger.ts')};
-     import { newRedaction } from ${at('core/lib/redaction.ts')};
+     import { newRedaction } from ${at('core/lib/log.ts')};
      const log = await makeLogger({ verbose: false, color: false, pretty: false, redaction: newRedaction() });
      const daemon = daemonProcess(log);
      ${source}

@@ -20,7 +20,7 @@ t.test('no log line has characters that a terminal obeys, as JSON or for people'
   const at = (file: string): string => JSON.stringify(pathToFileURL(path.resolve('src', file)).href);
   const program = `
     import { makeLogger } from ${at('cli/logger.ts')};
-    import { newRedaction } from ${at('core/lib/redaction.ts')};
+    import { newRedaction } from ${at('core/lib/log.ts')};
     const log = await makeLogger({ verbose: false, color: false, pretty: true, redaction: newRedaction() });
     log.info({ reason: process.env.HOSTILE }, process.env.HOSTILE);
   `;

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import type { DestinationResult, PipelineResult } from '../../src/core/publish/results/result.ts';
 import { retryForOf, untilSettled } from '../../src/cli/commands/run/retries.ts';
 import { manualClock } from '../workers/manual-clock.ts';

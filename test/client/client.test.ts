@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import type net from 'node:net';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import type { Test } from 'tap';
 import {
   connect,
   push,
@@ -11,7 +12,8 @@ import {
 } from '../../src/client/client.ts';
 import type { PipelineList, Problem } from '../../src/client/generated/api-types.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { asWaybillError, type ErrorCode, type WaybillError } from '../../src/core/lib/errors.ts';
+import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import type { PipelineSummary } from '../../src/api/runs/pipelines-route.ts';
 import { runResult } from '../contract/queue.ts';
 import type { RunRecord as ServedRecord } from '../../src/workers/run-record.ts';

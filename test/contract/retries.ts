@@ -1,6 +1,7 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
-import { WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import type { PublishJob } from '../../src/workers/job.ts';
 import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
 import type { RunRecord } from '../../src/workers/run-record.ts';

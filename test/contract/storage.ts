@@ -1,7 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate as breathe, setTimeout as passing } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { hasCode, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { hasCode } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey as key, type Key } from '../../src/core/storage/key.ts';

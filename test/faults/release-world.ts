@@ -2,7 +2,7 @@ import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
 import type { Clock } from '../../src/core/lib/clock.ts';
 import type { ChannelConfig, DestinationConfig } from '../../src/core/config/config.ts';
 import { hasCode } from '../../src/core/lib/errors.ts';
-import type { Owner } from '../../src/core/catalog/identity.ts';
+import type { Owner } from '../../src/core/storage/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { publishRelease } from '../../src/core/publish/release/publish-release.ts';

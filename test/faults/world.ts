@@ -16,7 +16,7 @@ import type { RelativePath } from '../../src/core/lib/paths.ts';
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
 import { acquireLease } from '../../src/core/catalog/lease/acquire-lease.ts';
 import type { CatalogState } from '../../src/core/catalog/catalog.ts';
-import type { Owner } from '../../src/core/catalog/identity.ts';
+import type { Owner } from '../../src/core/storage/identity.ts';
 import { defaultLeaseTimes } from '../../src/core/catalog/lease/lease.ts';
 import { readState } from '../../src/core/catalog/store.ts';
 import { systemClock, type Clock } from '../../src/core/lib/clock.ts';

@@ -1,13 +1,22 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
+import type { Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import type { Event } from '../../src/core/notify/event.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 import { startRedis } from '../services/redis.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
-import { acceptedId, bundle, follow, launchApi, launchWorker, layOut, upload } from './processes.ts';
-import type { Place } from './processes.ts';
+import {
+  acceptedId,
+  bundle,
+  follow,
+  launchApi,
+  launchWorker,
+  layOut,
+  upload,
+  type Place,
+} from './processes.ts';
 
 t.setTimeout(0);
 

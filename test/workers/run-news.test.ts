@@ -1,5 +1,6 @@
 import t from 'tap';
-import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { destinationFailure } from '../../src/core/publish/results/occurrences.ts';
 import { eventIdOf } from '../../src/core/notify/event-id.ts';
 import type { Occurrence } from '../../src/core/notify/event.ts';

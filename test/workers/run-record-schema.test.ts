@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
-import { finding, type Finding } from '../../src/core/lib/finding.ts';
+import { errorRecord, WaybillError, finding, type Finding } from '../../src/core/lib/errors.ts';
 import { withDestinationFailure } from '../../src/core/publish/results/action-result.ts';
 import type { RunResult } from '../../src/core/publish/results/result.ts';
 import {

@@ -1,5 +1,6 @@
 import t from 'tap';
-import { errorRecord, WaybillError, type ErrorCode } from '../../src/core/lib/errors.ts';
+import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import type { PublishJob } from '../../src/workers/job.ts';
 import { acceptedRun, failedRun, finishedRun, startedRun } from '../../src/workers/run-transitions.ts';
 import {

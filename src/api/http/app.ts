@@ -2,8 +2,7 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ServerConfig } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
-import type { LogControl } from '../../core/lib/log-control.ts';
+import type { Log, LogControl } from '../../core/lib/log.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
 import { sendProblem, type ProblemPage, type ProblemPorts } from './problem.ts';

@@ -1,7 +1,7 @@
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
-import { asWaybillError, errorTable, type ErrorCode, type WaybillError } from '../../core/lib/errors.ts';
+import { asWaybillError, type WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Clock } from '../../core/lib/clock.ts';
-import { withoutPaths } from '../../core/lib/public-error.ts';
 import { prefersPage } from './answer/negotiate.ts';
 import { problemBody, problemMediaTypes, type Problem } from './answer/problem-document.ts';
 import { endAfterDrain, hasPendingBody } from './request/drain-request.ts';

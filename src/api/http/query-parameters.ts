@@ -1,5 +1,5 @@
-import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
-import { finding, type Finding } from '../../core/lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './openapi-types.ts';
 

@@ -8,8 +8,7 @@ import http, {
 import { Socket } from 'node:net';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Log } from '../../core/lib/log.ts';
-import type { LogControl } from '../../core/lib/log-control.ts';
+import type { Log, LogControl } from '../../core/lib/log.ts';
 import { problemOf, sendProblem } from './problem.ts';
 import { malformed, unsupportedCoding } from './request/refused-head.ts';
 

@@ -2,8 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
-import type { Log } from '../../core/lib/log.ts';
-import type { LogControl, RequestLogging } from '../../core/lib/log-control.ts';
+import type { Log, LogControl, RequestLogging } from '../../core/lib/log.ts';
 import { requestContext, type RequestContext } from './request/request-context.ts';
 
 export interface RequestLogPorts {

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ProblemForm } from './request/request-context.ts';
 import type { Parameter, RequestBody, ResponseObject } from './openapi-types.ts';
 

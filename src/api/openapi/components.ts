@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { errorTable, type ErrorCode } from '../../core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
 import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/problem.ts';
 import { schemaRef } from '../http/json-content.ts';

@@ -1,5 +1,4 @@
-import type { ErrorCode } from '../../core/lib/errors.ts';
-import { errorTable } from '../../core/lib/errors.ts';
+import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { retryAfterSeconds, statusOf } from '../http/problem.ts';
 import { problemsOf, type Route, type RouteTag } from '../http/route.ts';
 import { productVersion } from '../version.ts';

@@ -1,4 +1,4 @@
-import { describeFinding } from '../../core/lib/finding.ts';
+import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/problem.ts';
 import { pageHeaders } from './page-policy.ts';
 import { renderPage } from './render-page.ts';

@@ -1,9 +1,9 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import type { Scope } from '../../core/config/scopes.ts';
-import { asWaybillError, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { bundlePath, flag } from '../../core/lib/parameters.ts';
-import { withoutPaths } from '../../core/lib/public-error.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/releases-request.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';

@@ -1,5 +1,5 @@
 import type { Request } from 'express';
-import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Hold } from '../../workers/partial/holds.ts';
 import { offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { unknownUpload, type PartialUploads } from '../../workers/partial/partial-uploads.ts';

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Server, type Lock } from '@tus/server';
-import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { TusStore } from './tus-store.ts';
 
 /** A request of the tus protocol, after everything that concerns token, pipeline and limits. */

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { DataStore, Upload } from '@tus/server';
-import type { NewPartialUpload } from '../../workers/partial/partial-upload.ts';
-import { offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
+import { type NewPartialUpload, offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
 import { unknownUpload, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { NewPartialUpload } from '../../workers/partial/partial-upload.ts';
 import { stagingFailure } from '../../workers/staging-check.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';

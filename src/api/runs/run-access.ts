@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
-import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { runUnknown } from '../../workers/refusals.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent } from '../http/json-content.ts';

@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Digest } from '../../core/lib/digest.ts';
-import { hasCode, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { flag } from '../../core/lib/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { Admission } from '../../workers/queue.ts';

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ParameterMap } from '../../core/lib/parameters.ts';
 import { familyNames, weatherFamilies, type FamilyName } from '../../core/weather/families.ts';
 import type { WeatherFamily } from '../../core/weather/family.ts';

@@ -1,8 +1,8 @@
 import type { Config } from '../../core/config/config.ts';
 import { adoptable, changesBetween, type ReloadReport } from '../../core/config/reload.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
-import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
-import { describeFinding, type Finding } from '../../core/lib/finding.ts';
+import { WaybillError, describeFinding, type Finding } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ReloadMetrics } from '../../api/metrics/reload-metrics.ts';
 import { logWarnings, type Foundation, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { connect, type Client } from '../../client/client.ts';
-import { WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import type { Output } from '../output.ts';
 import type { RemoteFlags } from './remote-options.ts';

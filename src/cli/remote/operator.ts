@@ -4,8 +4,8 @@ import { systemClock } from '../../core/lib/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { errorTable, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
-import type { Finding } from '../../core/lib/finding.ts';
+import { WaybillError, type Finding } from '../../core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
 /** A daemon as whoever runs it sees it: with its admin token. */

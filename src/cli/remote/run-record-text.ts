@@ -1,5 +1,5 @@
 import type { RunRecord } from '../../client/client.ts';
-import { describeFinding, type Finding } from '../../core/lib/finding.ts';
+import { describeFinding, type Finding } from '../../core/lib/errors.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
 import { reasonText, signOf } from '../action-text.ts';
 import { localTime } from '../local-time.ts';

@@ -1,5 +1,6 @@
-import { errorTable, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
-import { parseRetryAfter } from '../../core/lib/retry-after.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
+import { parseRetryAfter } from '../../core/lib/retry.ts';
 import type { Problem } from '../generated/api-types.ts';
 import type { Answer } from './exchange.ts';
 

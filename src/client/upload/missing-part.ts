@@ -1,4 +1,5 @@
-import { hasCode, type ErrorCode } from '../../core/lib/errors.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { MissingFiles } from '../generated/api-types.ts';
 import type { Connection } from '../http/connection.ts';
 import type { Parts, Upload } from './upload.ts';

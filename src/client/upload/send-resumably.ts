@@ -1,4 +1,5 @@
-import { hasCode, WaybillError, type ErrorCode } from '../../core/lib/errors.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Connection, Requests } from '../http/connection.ts';
 import { BodyTooLong } from '../http/failures.ts';
 import type { AcceptedRun } from './accepted-run.ts';

@@ -1,5 +1,5 @@
 import { digestOf } from '../lib/digest.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import type { BundleFile } from './source-bundle.ts';
 

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
 import { digestOf, type Digest } from '../lib/digest.ts';
-import { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import type { RelativePath } from '../lib/paths.ts';
 import type { BundleContent } from './bundle-content.ts';
 import { tooLarge, type Extraction } from './extract-archive.ts';

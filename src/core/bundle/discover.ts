@@ -1,7 +1,6 @@
-import type { SourceIdentity } from '../catalog/identity.ts';
+import type { SourceIdentity } from '../storage/identity.ts';
 import { digestOf, type Digest } from '../lib/digest.ts';
-import { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
@@ -12,10 +11,9 @@ import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './c
 import { hasErrors, invalidBundle } from './invalid-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { noPath, notUtf8, renameIt } from '../lib/name-bytes.ts';
-import { compareCodeUnits, parseRelativePath } from '../lib/paths.ts';
+import { noPath, notUtf8, renameIt } from '../lib/text.ts';
+import { compareCodeUnits, parseRelativePath, isReservedSegment } from '../lib/paths.ts';
 import { revisionOf, type Revision } from './revision.ts';
-import { isReservedSegment } from '../lib/reserved-names.ts';
 import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */

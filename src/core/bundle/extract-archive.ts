@@ -3,14 +3,13 @@ import { breathless, type Breathe } from '../lib/breath.ts';
 import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
 import { waitingDisk, type Disk } from '../disk/disk.ts';
 import { writeBehind, type WriteBehind } from '../disk/write-behind.ts';
-import { WaybillError } from '../lib/errors.ts';
-import { finding } from '../lib/finding.ts';
+import { WaybillError, finding } from '../lib/errors.ts';
 import { invalidBundle } from './invalid-bundle.ts';
 import { decompress } from './archive/decompress.ts';
 import { maxPathSegments } from './limits.ts';
 import { manifestName } from './manifest.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
-import { foldedPath } from '../lib/case-folding.ts';
+import { foldedPath } from '../lib/text.ts';
 import { quoted, readTar, type TarEntry } from './archive/tar-reader.ts';
 
 export interface ArchiveLimits {

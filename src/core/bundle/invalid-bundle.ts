@@ -1,5 +1,4 @@
-import { WaybillError } from '../lib/errors.ts';
-import { describeFinding, type Finding } from '../lib/finding.ts';
+import { WaybillError, describeFinding, type Finding } from '../lib/errors.ts';
 
 const fixTheBundle = 'mend the bundle where the findings say; docs/manifest.md has the rules';
 

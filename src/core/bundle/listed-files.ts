@@ -1,10 +1,9 @@
-import { finding, type Finding } from '../lib/finding.ts';
-import { noPath, notUtf8, renameIt } from '../lib/name-bytes.ts';
+import { finding, type Finding } from '../lib/errors.ts';
+import { noPath, notUtf8, renameIt } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { manifestName, type ManifestFile } from './manifest.ts';
-import { ancestorsOf, compareCodeUnits } from '../lib/paths.ts';
-import { isReservedPath } from '../lib/reserved-names.ts';
+import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
 
 const namesInWarning = 5;
 

@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 import { decodeUtf8 } from '../lib/located-json/decode.ts';
 import { examineJson, type JsonExamination, type JsonLimits } from '../lib/located-json/examine.ts';
 import { measureJson, type JsonShape } from '../lib/located-json/measure.ts';

@@ -1,12 +1,12 @@
 import canonicalize from 'canonicalize';
 import { digestOf, hexOf, parseDigest, type Digest } from '../lib/digest.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 import { parseInstant, type Instant } from '../lib/instant.ts';
 import { compactTimestamp, parseKind, parseMediaType, type FieldVerdict } from './manifest-fields.ts';
 import { maxListedFiles, maxPathSegments } from './limits.ts';
 import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../lib/paths.ts';
-import { foldedPath } from '../lib/case-folding.ts';
+import { foldedPath } from '../lib/text.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;

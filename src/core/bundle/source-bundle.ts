@@ -1,7 +1,7 @@
 import type { Revision } from './revision.ts';
-import type { SourceIdentity } from '../catalog/identity.ts';
+import type { SourceIdentity } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { Body } from '../storage/storage.ts';
 import type { RelativePath } from '../lib/paths.ts';

@@ -1,6 +1,5 @@
 import type { Digest } from '../lib/digest.ts';
-import { hasCode } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { hasCode, finding, type Finding } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { checkBody, measure } from '../storage/body.ts';
 import {

@@ -1,5 +1,5 @@
 import type { RelativePath } from '../lib/paths.ts';
-import type { Owner, SourceIdentity } from './identity.ts';
+import type { Owner, SourceIdentity } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { Key } from '../storage/key.ts';

@@ -1,4 +1,4 @@
-import type { Owner } from './identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import { ancestorsOf } from '../lib/paths.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,5 +1,5 @@
-import { sameOwner, type Owner } from './identity.ts';
-import { stateName } from '../lib/reserved-names.ts';
+import { sameOwner, type Owner } from '../storage/identity.ts';
+import { stateName } from '../lib/paths.ts';
 import { nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';

@@ -1,6 +1,5 @@
-import { isReservedPath, stateName } from '../lib/reserved-names.ts';
+import { isReservedPath, stateName, compareCodeUnits } from '../lib/paths.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { compareCodeUnits } from '../lib/paths.ts';
 import { hasSegmentsOnly, nameOf, parentOf, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 

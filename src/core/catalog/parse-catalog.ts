@@ -1,4 +1,4 @@
-import { sameOwner } from './identity.ts';
+import { sameOwner } from '../storage/identity.ts';
 import { findCollisions } from '../lib/paths.ts';
 import type { AttemptAction, Catalog, OutputRecord, Pending, PublishedBundle } from './catalog.ts';
 import { parseHolder } from './holder-json.ts';

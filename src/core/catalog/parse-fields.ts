@@ -1,9 +1,8 @@
-import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { parseRelativePath, type RelativePath, isReservedPath } from '../lib/paths.ts';
 import { parseInstant, type Instant } from '../lib/instant.ts';
-import { isReservedPath } from '../lib/reserved-names.ts';
 import { parseDigest, type Digest } from '../lib/digest.ts';
 import { listedKey, type Key } from '../storage/key.ts';
-import type { Owner } from './identity.ts';
+import type { Owner } from '../storage/identity.ts';
 
 /** A field of a state that has the wrong type or value. `at` is its place, such as `outputs[3].path`. */
 export class Malformed extends Error {

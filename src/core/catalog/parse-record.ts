@@ -1,4 +1,4 @@
-import { sameOwner, type SourceIdentity } from './identity.ts';
+import { sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import type { GeneratedMetadata, OutputRecord } from './catalog.ts';
 import {
   asDigest,

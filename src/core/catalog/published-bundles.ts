@@ -1,4 +1,4 @@
-import { sameOwner, type Owner } from './identity.ts';
+import { sameOwner, type Owner } from '../storage/identity.ts';
 import type { CatalogState, OutputRecord, PublishedBundle } from './catalog.ts';
 
 /*

@@ -1,4 +1,4 @@
-import type { Owner, SourceIdentity } from './identity.ts';
+import type { Owner, SourceIdentity } from '../storage/identity.ts';
 import type { GeneratedMetadata, OutputRecord } from './catalog.ts';
 
 /*

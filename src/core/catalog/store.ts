@@ -1,6 +1,6 @@
 import { digestOf, finishDigest, startDigest, type Digest } from '../lib/digest.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
-import { stateName } from '../lib/reserved-names.ts';
+import { stateName } from '../lib/paths.ts';
 import { bytesBody, measure, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';

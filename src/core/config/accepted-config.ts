@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path';
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 import { accept } from '../lib/settings/accept.ts';
 import type { Config } from './config.ts';
 import { relationFaults } from './relations.ts';

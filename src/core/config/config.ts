@@ -1,6 +1,6 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { Scope } from './scopes.ts';
-import type { LogSettings } from '../lib/log-control.ts';
+import type { LogSettings } from '../lib/log.ts';
 import type { ScheduleConfig } from './schedule/timetable.ts';
 import type { TracingSettings } from '../tracing/settings.ts';
 import type { Amount } from '../lib/settings/units.ts';

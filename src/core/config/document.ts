@@ -1,4 +1,4 @@
-import type { LogSettings } from '../lib/log-control.ts';
+import type { LogSettings } from '../lib/log.ts';
 import type { Scope } from './scopes.ts';
 import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { WeatherDocument } from '../weather/settings.ts';

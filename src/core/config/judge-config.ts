@@ -1,7 +1,6 @@
 import type joi from 'joi';
 import { dirname, resolve } from 'node:path';
-import { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { joiSchema } from '../lib/settings/joi-schema.ts';
 import {
   acceptedConfig,

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
 /** What came of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */

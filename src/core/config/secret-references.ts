@@ -1,5 +1,4 @@
-import { WaybillError } from '../lib/errors.ts';
-import { finding } from '../lib/finding.ts';
+import { WaybillError, finding } from '../lib/errors.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import type { Config, SourceConfig } from './config.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';

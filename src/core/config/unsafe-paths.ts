@@ -1,7 +1,6 @@
 import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { weaknessesOf, type Weakness } from '../lib/unsafe-path.ts';

@@ -1,5 +1,4 @@
-import { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { UploadTokenConfig } from './config.ts';
 

@@ -6,7 +6,7 @@ declare const instantBrand: unique symbol;
  */
 export type Instant = string & { readonly [instantBrand]: true };
 
-export type InstantVerdict = { ok: true; value: Instant } | { ok: false; reason: string };
+type InstantVerdict = { ok: true; value: Instant } | { ok: false; reason: string };
 
 const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 
@@ -64,4 +64,15 @@ function refuse(reason: string): { ok: false; reason: string } {
 function daysIn(year: number, month: number): number {
   const isLeap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
   return month === 2 ? (isLeap ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31;
+}
+
+const months = 'January February March April May June July August September October November December'.split(
+  ' ',
+);
+
+/** `20 November 2026, 01:02 UTC`: the same on every machine, whatever its language and time zone. Pure. */
+export function instantForPeople(instant: Instant): string {
+  const [date = '', time = ''] = instant.split('T');
+  const [year, month, day] = date.split('-');
+  return `${Number(day)} ${months[Number(month) - 1] ?? ''} ${year ?? ''}, ${time.slice(0, 5)} UTC`;
 }

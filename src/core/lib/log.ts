@@ -1,3 +1,5 @@
+import { escapeRegExp } from './text.ts';
+
 /** The levels of lines that the core writes. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -13,3 +15,102 @@ export interface Log {
 
 const nothing = (): void => undefined;
 export const silentLog: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
+
+/** Levels of the log, the most talkative first; their names are pino's. */
+export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** Which requests have a line in the log. */
+export const requestLoggings = ['all', 'errors', 'none'] as const;
+export type RequestLogging = (typeof requestLoggings)[number];
+
+export interface LogSettings {
+  level: LogLevel;
+  requests: RequestLogging;
+}
+
+/**
+ * What the log of a long-running program shows. It may change while the program runs, so whoever depends on
+ * it asks each time.
+ */
+export interface LogControl {
+  /** Which requests have a line. */
+  readonly requests: RequestLogging;
+  /** Whether lines of the level are shown. */
+  shows(level: LogLevel): boolean;
+  /** From now on these settings hold. */
+  set(settings: LogSettings): void;
+}
+
+/**
+ * Begins with level info and all requests. With `verbose` the level is debug at least, whatever is set later:
+ * whoever started the program by hand asked for it. `onLevel` is called whenever the level may have changed.
+ */
+export function logControl({
+  verbose = false,
+  onLevel = () => undefined,
+}: { verbose?: boolean; onLevel?: (level: LogLevel) => void } = {}): LogControl {
+  let current: LogSettings = { level: 'info', requests: 'all' };
+  const set = ({ level, requests }: LogSettings): void => {
+    current = { level: verbose && rank(level) > rank('debug') ? 'debug' : level, requests };
+    onLevel(current.level);
+  };
+  set(current);
+  return {
+    get requests() {
+      return current.requests;
+    },
+    shows: (level) => rank(level) >= rank(current.level),
+    set,
+  };
+}
+
+const rank = (level: LogLevel): number => logLevels.indexOf(level);
+
+/** Keeps known secrets out of text that is logged or shown, whatever error or library put them there. */
+export interface Redaction {
+  /** Values shorter than six characters are ignored. */
+  add(values: Iterable<string>): void;
+  /** The text with every known secret replaced by `[secret]`. */
+  clean(text: string): string;
+}
+
+// Shorter values would blank out ordinary words, and no useful secret is that short.
+const shortestSecret = 6;
+
+/**
+ * Recognises each value as it is, as it is escaped in JSON and in a URL, and the password of a value that is
+ * a URL.
+ */
+export function newRedaction(): Redaction {
+  const known = new Set<string>();
+  let pattern: RegExp | null = null;
+  return {
+    add(values) {
+      for (const value of values)
+        for (const form of formsOf(value)) if (form.length >= shortestSecret) known.add(form);
+      // Longest first: one may contain another.
+      const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
+      pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
+    },
+    clean: (text) => (pattern === null ? text : text.replace(pattern, '[secret]')),
+  };
+}
+
+function formsOf(value: string): string[] {
+  const plain = URL.canParse(value) ? [value, new URL(value).password] : [value];
+  const decoded = plain.map((one) => decodeOrKeep(one));
+  return [...plain, ...decoded].flatMap((one) => [
+    one,
+    JSON.stringify(one).slice(1, -1),
+    encodeURIComponent(one.toWellFormed()),
+  ]);
+}
+
+function decodeOrKeep(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

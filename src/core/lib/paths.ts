@@ -1,5 +1,4 @@
-import { foldedPath, printableAscii } from './case-folding.ts';
-import { isReservedSegment, reservedPrefix } from './reserved-names.ts';
+import { foldedPath, printableAscii } from './text.ts';
 
 /**
  * Which relative paths a bundle may name. One policy for manifests, archives and bundle names, so that a path
@@ -14,7 +13,7 @@ export const maxPathBytes = 1024;
 // C0, DEL and C1 controls, and the line and paragraph separators that terminals and logs would break at.
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/u;
 
-export type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
+type PathVerdict = { ok: true; path: RelativePath } | { ok: false; reason: string };
 
 /** Printable ASCII without quotation marks and backslashes, in segments that do not begin with a dot. */
 const plainPath =
@@ -55,7 +54,7 @@ function refuse(reason: string): PathVerdict {
   return { ok: false, reason };
 }
 
-export interface PathCollision {
+interface PathCollision {
   index: number;
   reason: string;
 }
@@ -126,4 +125,56 @@ export function* ancestorsOf(path: string): Generator<string, void, undefined> {
  */
 export function compareCodeUnits(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Names that begin with this belong to the publisher: state, lock, staging. They are never outputs and never
+ * "content".
+ */
+export const reservedPrefix = '.publisher';
+
+/** The catalog at a destination bundle path. */
+export const stateName = '.publisher.json';
+/** The lock that guards the catalog where the storage can create a file only if it is absent. */
+export const lockName = '.publisher.lock';
+/** The directory, beside the catalog, where an attempt stages its outputs. */
+export const stagingName = '.publisher.tmp';
+
+/**
+ * Whether a segment of a path is reserved. Case is ignored: `.PUBLISHER.json` is the state where the file
+ * system folds case.
+ */
+export function isReservedSegment(segment: string): boolean {
+  return foldedPath(segment).startsWith(reservedPrefix);
+}
+
+/** Whether any segment of the path is reserved. */
+export function isReservedPath(path: string): boolean {
+  return path.split('/').some(isReservedSegment);
+}
+
+/*
+ * Bundle paths as people and configurations give them: relative to the destination root, `.` for the root
+ * itself. Pure.
+ */
+
+/** How a bundle path is named in a message. */
+export function describeBundlePath(destinationPath: string): string {
+  return destinationPath === '.' ? 'the destination root' : `"${destinationPath}"`;
+}
+
+/** A path within a bundle path, relative to the destination root. */
+export function pathWithin(destinationPath: string, within: string): string {
+  return destinationPath === '.' ? within : `${destinationPath}/${within}`;
+}
+
+/**
+ * How a channel of releases may be named: like a label of a host name (RFC 1123), since servers make one of
+ * it, and unlike what else lies beside the releases.
+ */
+export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+/** Pure. */
+export function isChannelName(text: string): boolean {
+  return channelForm.test(text);
 }

@@ -25,7 +25,7 @@ export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000
 export const maxRetryAfterMs = 60_000;
 
 /** An outage of one server, as all calls to it see it together. */
-export interface Outage {
+interface Outage {
   /** Monotonic time of the first failure since the last answer; undefined while the server answers. */
   since?: number | undefined;
 }
@@ -90,4 +90,12 @@ export function fullJitterMs(
 
 function hintOf(failure: unknown): number {
   return failure instanceof WaybillError ? 1000 * (failure.retryAfterSeconds ?? 0) : 0;
+}
+
+/** Milliseconds of a Retry-After header, in seconds or as a date (RFC 9110, 10.2.3). Pure. */
+export function parseRetryAfter(value: string | undefined, now: Date): number | undefined {
+  if (value === undefined) return undefined;
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
 }

@@ -1,8 +1,7 @@
 import { open, readdir } from 'node:fs/promises';
 import { constants } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
-import { WaybillError } from './errors.ts';
-import { finding, type Finding } from './finding.ts';
+import { WaybillError, finding, type Finding } from './errors.ts';
 
 /**
  * Values by the names of environment variables: the real environment first, then files of

@@ -1,5 +1,5 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
-import type { Owner } from '../catalog/identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import { intentOf, type Lease } from '../catalog/lease/lease.ts';
 import { bundlesOf } from '../catalog/published-bundles.ts';
 import { isOfRootIndex } from '../catalog/root-index-records.ts';

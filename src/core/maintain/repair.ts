@@ -4,7 +4,7 @@ import { readState, requireCatalog } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../lib/errors.ts';
-import { sameOwner, type Owner } from '../catalog/identity.ts';
+import { sameOwner, type Owner } from '../storage/identity.ts';
 import { whileHeld } from '../catalog/lease/while-held.ts';
 import { decidingUnderLease } from '../catalog/lease/with-lease.ts';
 import { withReleasers } from '../lib/lifecycle.ts';

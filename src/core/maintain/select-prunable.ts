@@ -1,6 +1,6 @@
 import { compareCodeUnits } from '../lib/paths.ts';
 import type { OutputRecord } from '../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../catalog/identity.ts';
+import { sameOwner, type Owner } from '../storage/identity.ts';
 import type { PrunePolicy } from '../config/config.ts';
 
 export interface PruneCandidate {

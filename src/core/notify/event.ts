@@ -1,5 +1,5 @@
 import type { Revision } from '../bundle/revision.ts';
-import type { ErrorCode } from '../lib/errors.ts';
+import type { ErrorCode } from '../lib/error-codes.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 
 /*

@@ -1,6 +1,6 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Secrets } from '../lib/secrets.ts';
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Tracer } from '../tracing/span.ts';
 import { traceFields } from '../tracing/traceparent.ts';

@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 import type { Outcome } from './lane.ts';
 
 /** The warning for a failed delivery; null if it succeeded. Pure. */

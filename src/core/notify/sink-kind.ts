@@ -1,5 +1,5 @@
 import type { Clock } from '../lib/clock.ts';
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';

@@ -1,9 +1,8 @@
 import { invalidBundle } from '../bundle/invalid-bundle.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { foldedPath } from '../lib/case-folding.ts';
+import { foldedPath } from '../lib/text.ts';
 import type { DestinationConfig, GeneratedOutputs } from '../config/config.ts';
-import type { WaybillError } from '../lib/errors.ts';
-import { finding, type Finding } from '../lib/finding.ts';
+import { type WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
 import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { instantForPeople } from '../lib/instant-for-people.ts';
+import { instantForPeople } from '../lib/instant.ts';
 import { formatSize } from '../lib/settings/units.ts';
 import { indexName } from './generated-names.ts';
 import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';

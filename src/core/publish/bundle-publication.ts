@@ -1,8 +1,7 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import { WaybillError } from '../lib/errors.ts';
-import type { Finding } from '../lib/finding.ts';
-import type { Owner } from '../catalog/identity.ts';
+import { WaybillError, type Finding } from '../lib/errors.ts';
+import type { Owner } from '../storage/identity.ts';
 
 /** One bundle and the place that it is published to. */
 export interface BundlePublication {

@@ -1,5 +1,5 @@
 import type { CoreContext } from '../context.ts';
-import type { Owner } from '../catalog/identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { Span } from '../tracing/span.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { DestinationResult } from './results/result.ts';

@@ -3,7 +3,7 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { withDigests, type DigestedFile, type Reading } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
-import type { Owner } from '../catalog/identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { measure } from '../storage/body.ts';
 import { chooseOutputs, namesTaken, type ChosenOutputs } from '../outputs/generated-names.ts';

@@ -2,8 +2,7 @@ import { loadBundle, type BundleSource, type Discovery } from '../bundle/discove
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
-import { finding } from '../lib/finding.ts';
+import { errorRecord, type ErrorRecord, finding } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { findBundles } from './selection/find-bundles.ts';
 import { destinationsWithChannel } from '../releases/place.ts';

@@ -1,7 +1,6 @@
-import { isChannelName } from '../lib/channel-name.ts';
+import { isChannelName, compareCodeUnits } from '../lib/paths.ts';
 import { asArrayOf, asInstant, asInteger, asObject, asString, Malformed } from '../catalog/parse-fields.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { compareCodeUnits } from '../lib/paths.ts';
 import { emptyLedger, type Channel, type Ledger, type Releases } from './ledger.ts';
 import { parseReleaseId, releaseAt, releaseKey, type ReleaseId } from './release.ts';
 

@@ -1,4 +1,4 @@
-import type { Owner } from '../catalog/identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { Occurrence } from '../notify/event.ts';
 import type { ReleaseId } from './release.ts';
 

@@ -4,7 +4,7 @@ import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../c
 import { settleWrite } from '../catalog/lease/settle-write.ts';
 import { whileHeld } from '../catalog/lease/while-held.ts';
 import { withLease } from '../catalog/lease/with-lease.ts';
-import { reservedPrefix } from '../lib/reserved-names.ts';
+import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,6 +1,6 @@
-import { describeBundlePath } from '../lib/bundle-path.ts';
+import { describeBundlePath } from '../lib/paths.ts';
 import type { CoreContext } from '../context.ts';
-import type { Owner } from '../catalog/identity.ts';
+import type { Owner } from '../storage/identity.ts';
 import { removeChannel } from './channels.ts';
 import { switchOccurrence } from './occurrence.ts';
 import { releaseNamed, unknownName, type Place } from './place.ts';

@@ -1,4 +1,4 @@
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 
 /** The kind under which a manifest lists scene maps. */
 export const sceneMapKind = 'scene_map';

@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/finding.ts';
+import { finding, type Finding } from '../lib/errors.ts';
 
 /**
  * The codes of findings about scene maps, with their rules. `error` findings make the document invalid.

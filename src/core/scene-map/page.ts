@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import ejs from 'ejs';
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { confidences, modes, sceneMapStats, segmentsOf } from './stats.ts';
 import { timelineOf } from './timeline.ts';

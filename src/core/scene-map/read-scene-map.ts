@@ -1,4 +1,4 @@
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import { decodeUtf8 } from '../lib/located-json/decode.ts';
 import { examineJson, type JsonLimits } from '../lib/located-json/examine.ts';
 import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';

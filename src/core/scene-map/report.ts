@@ -1,4 +1,4 @@
-import type { Finding } from '../lib/finding.ts';
+import type { Finding } from '../lib/errors.ts';
 import { findingCodes } from './finding-codes.ts';
 
 /*

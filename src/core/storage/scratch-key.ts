@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { stagingName } from '../lib/reserved-names.ts';
+import { stagingName } from '../lib/paths.ts';
 import { joinKey, parentOf, type Key } from './key.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../lib/clock.ts';
-import type { ErrorCode } from '../lib/errors.ts';
+import type { ErrorCode } from '../lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../lib/parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
 import type { Geometry } from './geometry.ts';

@@ -4,7 +4,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './store.ts';
-import { publicError } from '../../core/lib/public-error.ts';
+import { publicError } from '../../core/lib/errors.ts';
 import type { RunRecord } from '../run-record.ts';
 
 /** What BullMQ knows of a run: enough to find it in Redis. The run itself is in the store. */

@@ -1,5 +1,5 @@
 import type { DestinationResult } from '../../core/publish/results/result.ts';
-import { publicError, withoutPaths } from '../../core/lib/public-error.ts';
+import { publicError, withoutPaths } from '../../core/lib/errors.ts';
 import type { RunDestination } from '../run-record.ts';
 
 /*

@@ -1,5 +1,5 @@
 import type { Outcome, Postponed } from '../../core/notify/lane.ts';
-import { withoutPaths } from '../../core/lib/public-error.ts';
+import { withoutPaths } from '../../core/lib/errors.ts';
 import type { FailedDelivery, RunRecord } from '../run-record.ts';
 
 /*

@@ -1,4 +1,4 @@
-import { createSemaphore, type Semaphore } from '../../core/lib/semaphore.ts';
+import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 /** Bounds how many places of a pool each pipeline has at once. A pipeline at its bound waits in order. */
 export class PipelineShares {

@@ -1,7 +1,8 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { errorRecord, WaybillError, type ErrorCode, type ErrorRecord } from '../../core/lib/errors.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';

@@ -8,7 +8,7 @@ import {
   type Listing,
 } from '../../../src/core/bundle/listed-files.ts';
 import type { ManifestFile } from '../../../src/core/bundle/manifest.ts';
-import { finding } from '../../../src/core/lib/finding.ts';
+import { finding } from '../../../src/core/lib/errors.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Entry, Storage } from '../../../src/core/storage/storage.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';

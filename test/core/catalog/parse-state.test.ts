@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
-import type { RelativePath } from '../../../src/core/lib/paths.ts';
-import { compareCodeUnits, parseRelativePath } from '../../../src/core/lib/paths.ts';
+import { type RelativePath, compareCodeUnits, parseRelativePath } from '../../../src/core/lib/paths.ts';
 import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
 import { parseState, parseWhole } from '../../../src/core/catalog/parse-state.ts';
 import { CanonicalReader, readCanonical } from '../../../src/core/catalog/canonical/reader.ts';
 import { catalogBody, serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
-import type { SourceIdentity } from '../../../src/core/catalog/identity.ts';
+import type { SourceIdentity } from '../../../src/core/storage/identity.ts';
 import { instant as exactly } from '../../support/instant.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';

@@ -6,7 +6,7 @@ import {
   publishedBy,
   withPublished,
 } from '../../../src/core/catalog/published-bundles.ts';
-import type { Owner } from '../../../src/core/catalog/identity.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import { instant } from '../../support/instant.ts';
 
 const ours: Owner = { pipelineId: 'maps', destinationId: 'web' };

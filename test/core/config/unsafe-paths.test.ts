@@ -4,8 +4,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { acceptedConfig } from '../../../src/core/config/accepted-config.ts';
 import { requireSafePaths, type PathScope } from '../../../src/core/config/unsafe-paths.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
-import type { Finding } from '../../../src/core/lib/finding.ts';
+import { WaybillError, type Finding } from '../../../src/core/lib/errors.ts';
 
 /** Which paths of a configuration are refused, by real owners and modes. */
 

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import t from 'tap';
-import { escapedName } from '../../../src/core/lib/name-bytes.ts';
+import { escapedName } from '../../../src/core/lib/text.ts';
 import { generator } from '../../support/sampling.ts';
 
 t.test('what is no character is shown as its bytes, the rest as it is', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { foldedPath, printableAscii } from '../../../src/core/lib/case-folding.ts';
+import { foldedPath, printableAscii } from '../../../src/core/lib/text.ts';
 import {
   ancestorsOf,
   areApart,
@@ -8,8 +8,9 @@ import {
   isPlainPath,
   parseRelativePath,
   type RelativePath,
+  isReservedPath,
+  isReservedSegment,
 } from '../../../src/core/lib/paths.ts';
-import { isReservedPath, isReservedSegment } from '../../../src/core/lib/reserved-names.ts';
 
 t.test('the ancestors of a path come outermost first, without the root and the path itself', async (t) => {
   t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);

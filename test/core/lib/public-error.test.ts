@@ -1,7 +1,11 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
-import { finding } from '../../../src/core/lib/finding.ts';
-import { publicError, withoutPaths } from '../../../src/core/lib/public-error.ts';
+import {
+  errorRecord,
+  WaybillError,
+  finding,
+  publicError,
+  withoutPaths,
+} from '../../../src/core/lib/errors.ts';
 
 t.test('paths of the machine are taken out, all else stays', async (t) => {
   const cases: [string, string][] = [

@@ -1,6 +1,6 @@
 import { setImmediate as settled } from 'node:timers/promises';
 import t from 'tap';
-import { createSemaphore } from '../../../src/core/lib/semaphore.ts';
+import { createSemaphore } from '../../../src/core/lib/parallel.ts';
 
 t.test('grants as much as there are permits, in the order of asking', async (t) => {
   const semaphore = createSemaphore(3);

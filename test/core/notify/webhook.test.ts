@@ -11,7 +11,7 @@ import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
 import { webhookSink, type WebhookOptions } from '../../../src/core/notify/sinks/webhook-sender.ts';
-import { parseRetryAfter } from '../../../src/core/lib/retry-after.ts';
+import { parseRetryAfter } from '../../../src/core/lib/retry.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import { findClaimAbove } from '../../../src/core/catalog/claim-above.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Owner } from '../../../src/core/catalog/identity.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';

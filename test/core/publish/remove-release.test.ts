@@ -6,7 +6,7 @@ import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Owner } from '../../../src/core/catalog/identity.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { finding } from '../../../src/core/lib/finding.ts';
+import { finding } from '../../../src/core/lib/errors.ts';
 import { publishToDestination } from '../../../src/core/publish/publish-to-destination.ts';
 import type { DestinationResult } from '../../../src/core/publish/results/result.ts';
 import { selectLoaded } from '../../../src/core/publish/selection/select-bundles.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Owner } from '../../../src/core/catalog/identity.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { isFromSource } from '../../../src/core/publish/orphans/orphan.ts';
 import { unpublication } from '../../../src/core/publish/unpublish/unpublication.ts';

@@ -174,7 +174,8 @@ t.test('it passes the contract suite as the program opens it', async (t) => {
   const { backendOf } = await fromCopy<typeof import('../../../src/core/storage/backends.ts')>(
     'src/core/storage/backends.ts',
   );
-  const { systemClock } = await fromCopy<typeof import('../../../src/core/lib/clock.ts')>('src/core/lib/clock.ts');
+  const { systemClock } =
+    await fromCopy<typeof import('../../../src/core/lib/clock.ts')>('src/core/lib/clock.ts');
   const { silentLog } = await fromCopy<typeof import('../../../src/core/lib/log.ts')>('src/core/lib/log.ts');
   const secrets = { get: () => 'k', require: () => 'k', warnings: [] };
   const context = { clock: systemClock, log: silentLog, secrets };

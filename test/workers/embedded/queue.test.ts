@@ -20,8 +20,7 @@ import {
 } from '../../../src/workers/embedded/queue-store.ts';
 import type { LeftEvent } from '../../../src/core/notify/outbox.ts';
 import type { PublishJob, Trigger } from '../../../src/workers/job.ts';
-import { noJournal, type KeptRun } from '../../../src/workers/memory/journal.ts';
-import type { Journal } from '../../../src/workers/memory/journal.ts';
+import { noJournal, type KeptRun, type Journal } from '../../../src/workers/memory/journal.ts';
 import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/queue.ts';
 import type { RunRecord } from '../../../src/workers/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';

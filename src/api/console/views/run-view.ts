@@ -1,6 +1,5 @@
 import type { Revision } from '../../../core/bundle/revision.ts';
-import type { ErrorRecord } from '../../../core/lib/errors.ts';
-import { describeFinding } from '../../../core/lib/finding.ts';
+import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
 import type { FailedDelivery, RunDestination, RunRecord, RunWarning } from '../../../workers/run-record.ts';
 import { runTimeline, type RunTimeline } from '../plots/run-timeline.ts';
 import {

@@ -1,7 +1,6 @@
-import type { ErrorCode } from '../../../core/lib/errors.ts';
-import { describeFinding, type Finding } from '../../../core/lib/finding.ts';
-import { xmlText } from '../../../core/lib/xml-text.ts';
-import { writeXml, type XmlNode } from '../../../core/lib/xml.ts';
+import type { ErrorCode } from '../../../core/lib/error-codes.ts';
+import { describeFinding, type Finding } from '../../../core/lib/errors.ts';
+import { xmlText, writeXml, type XmlNode } from '../../../core/lib/xml.ts';
 import type { ProblemForm } from '../request/request-context.ts';
 
 /**

@@ -4,8 +4,7 @@ import path from 'node:path';
 import { acceptedConfig } from '../../../core/config/accepted-config.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
-import { WaybillError } from '../../../core/lib/errors.ts';
-import type { Finding } from '../../../core/lib/finding.ts';
+import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput } from '../../output.ts';
 import {

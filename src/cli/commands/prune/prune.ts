@@ -1,5 +1,4 @@
-import { WaybillError } from '../../../core/lib/errors.ts';
-import type { Finding } from '../../../core/lib/finding.ts';
+import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { systemClock } from '../../../core/lib/clock.ts';
-import { currentUserName } from '../../../core/lib/accounts.ts';
+import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';

@@ -1,5 +1,5 @@
 import type { Plan } from '../../../client/client.ts';
-import { describeFinding } from '../../../core/lib/finding.ts';
+import { describeFinding } from '../../../core/lib/errors.ts';
 import { columns, plural, type Output } from '../../output.ts';
 import { reasonText, signOf } from '../../action-text.ts';
 

@@ -1,5 +1,4 @@
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
-import type { Finding } from '../../../core/lib/finding.ts';
+import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../../core/lib/errors.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
 import { atDestination, placeOf } from '../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';

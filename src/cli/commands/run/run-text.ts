@@ -1,6 +1,5 @@
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import type { ErrorRecord } from '../../../core/lib/errors.ts';
-import { describeFinding } from '../../../core/lib/finding.ts';
+import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
 import type { Fate, Why } from '../../../core/publish/plan.ts';
 import type {
   ActionResult,

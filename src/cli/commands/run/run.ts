@@ -1,6 +1,11 @@
 import { systemClock } from '../../../core/lib/clock.ts';
-import { finding, type Finding } from '../../../core/lib/finding.ts';
-import { decisionRecord, Decisions, orphanRecord, placeOf } from '../../../core/publish/plan-file/decision-record.ts';
+import { finding, type Finding } from '../../../core/lib/errors.ts';
+import {
+  decisionRecord,
+  Decisions,
+  orphanRecord,
+  placeOf,
+} from '../../../core/publish/plan-file/decision-record.ts';
 import type { PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
 import { refuseOtherDecision, refuseStalePlan } from '../../../core/publish/plan-file/stale.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';

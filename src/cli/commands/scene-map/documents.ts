@@ -1,4 +1,4 @@
-import { describeFinding } from '../../../core/lib/finding.ts';
+import { describeFinding } from '../../../core/lib/errors.ts';
 import type { CheckedFile } from '../../../core/scene-map/report.ts';
 import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';

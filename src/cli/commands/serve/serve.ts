@@ -1,5 +1,5 @@
 import { serve } from '../../daemon/serve.ts';
-import { newRedaction } from '../../../core/lib/redaction.ts';
+import { newRedaction } from '../../../core/lib/log.ts';
 import { controlOf, makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
 import { daemonProcess } from '../../daemon-process.ts';

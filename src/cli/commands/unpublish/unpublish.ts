@@ -1,6 +1,5 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
-import type { Finding } from '../../../core/lib/finding.ts';
+import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { unpublishListed } from '../../../core/publish/root-index/unpublish-listed.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';

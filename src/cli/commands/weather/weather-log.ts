@@ -1,6 +1,4 @@
-import type { Log } from '../../../core/lib/log.ts';
-import type { LogControl } from '../../../core/lib/log-control.ts';
-import type { Redaction } from '../../../core/lib/redaction.ts';
+import type { Log, LogControl, Redaction } from '../../../core/lib/log.ts';
 import { logLines } from '../../log-lines.ts';
 import { isoMicroseconds } from '../../log-time.ts';
 

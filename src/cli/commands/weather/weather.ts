@@ -1,8 +1,6 @@
 import { serveWeather } from '../../daemon/weather.ts';
-import { asWaybillError } from '../../../core/lib/errors.ts';
-import { describeFinding } from '../../../core/lib/finding.ts';
-import { logControl } from '../../../core/lib/log-control.ts';
-import { newRedaction } from '../../../core/lib/redaction.ts';
+import { asWaybillError, describeFinding } from '../../../core/lib/errors.ts';
+import { logControl, newRedaction } from '../../../core/lib/log.ts';
 import { outliveOtherSignals } from '../../daemon-process.ts';
 import { listenForStop } from '../../stop-signal.ts';
 import { configFileOf } from './config-file.ts';

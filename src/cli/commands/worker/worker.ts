@@ -1,7 +1,7 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { parseListen } from '../../../core/lib/settings/values.ts';
 import { work } from '../../daemon/worker.ts';
-import { newRedaction } from '../../../core/lib/redaction.ts';
+import { newRedaction } from '../../../core/lib/log.ts';
 import { controlOf, makeLogger } from '../../logger.ts';
 import type { DaemonOptions } from '../../options.ts';
 import { daemonProcess } from '../../daemon-process.ts';

@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
-import { escapedName, notUtf8, renameIt } from '../../lib/name-bytes.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { ErrorCode } from '../../lib/error-codes.ts';
+import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
 import { byteSource, type ByteSource } from './byte-source.ts';
 import { readPaxRecords } from './pax-records.ts';
 

@@ -1,6 +1,5 @@
 import { Header, Pax } from 'tar';
-import type { Digest } from '../../lib/digest.ts';
-import { finishDigest, startDigest } from '../../lib/digest.ts';
+import { type Digest, finishDigest, startDigest } from '../../lib/digest.ts';
 import { checkBody } from '../../storage/body.ts';
 import type { Body } from '../../storage/storage.ts';
 

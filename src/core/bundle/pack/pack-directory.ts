@@ -1,31 +1,13 @@
 import path from 'node:path';
 import ignore from 'ignore';
-import {
-  checkSceneMapFile,
-  defaultSceneMapRules,
-  wrongDigest,
-  wrongSize,
-} from '../check-scene-map.ts';
+import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../check-scene-map.ts';
 import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
 import { maxListedFiles } from '../limits.ts';
-import {
-  linkAbove,
-  listBundle,
-  unlistedWarning,
-  unreadableFindings,
-  whatIsWrong,
-} from '../listed-files.ts';
-import {
-  contentDigest,
-  manifestName,
-  maxManifestBytes,
-  parseManifest,
-  type Manifest,
-} from '../manifest.ts';
+import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
+import { contentDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from '../manifest.ts';
 import type { BundleFile } from '../source-bundle.ts';
 import { digestOf, type Digest } from '../../lib/digest.ts';
-import { WaybillError } from '../../lib/errors.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';

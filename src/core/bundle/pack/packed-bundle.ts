@@ -2,7 +2,7 @@ import { gzip } from '../archive/gzip.ts';
 import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
 import { mustBeSent } from '../bundle-content.ts';
 import { digestOf, hexOf, type Digest } from '../../lib/digest.ts';
-import type { Finding } from '../../lib/finding.ts';
+import type { Finding } from '../../lib/errors.ts';
 import { dateOf, type Instant } from '../../lib/instant.ts';
 
 /*

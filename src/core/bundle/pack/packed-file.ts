@@ -3,16 +3,9 @@ import { open } from 'node:fs/promises';
 import { decompress } from '../archive/decompress.ts';
 import { readTar } from '../archive/tar-reader.ts';
 import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
-import {
-  contentDigest,
-  manifestName,
-  maxManifestBytes,
-  parseManifest,
-  type Manifest,
-} from '../manifest.ts';
+import { contentDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from '../manifest.ts';
 import type { Digest } from '../../lib/digest.ts';
-import { WaybillError } from '../../lib/errors.ts';
-import { finding } from '../../lib/finding.ts';
+import { WaybillError, finding } from '../../lib/errors.ts';
 import { measure } from '../../storage/body.ts';
 
 /** An existing archive file. */

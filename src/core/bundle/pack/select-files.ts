@@ -1,10 +1,8 @@
 import ignore, { type Ignore } from 'ignore';
 import { maxPathSegments } from '../limits.ts';
 import { manifestName } from '../manifest.ts';
-import { foldedPath } from '../../lib/case-folding.ts';
-import { WaybillError } from '../../lib/errors.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
-import { noPath, notUtf8, renameIt } from '../../lib/name-bytes.ts';
+import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
+import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
 import { readAll } from '../../storage/body.ts';
 import { joinKey, listedKey, type Key } from '../../storage/key.ts';

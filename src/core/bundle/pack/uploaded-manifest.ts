@@ -1,7 +1,7 @@
 import type { Extraction } from '../extract-archive.ts';
 import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
-import { finding } from '../../lib/finding.ts';
+import { finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { localStorage } from '../../storage/local/driver.ts';
 import { manifestText } from './make-manifest.ts';

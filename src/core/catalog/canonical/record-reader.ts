@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import type { Digest } from '../../lib/digest.ts';
-import { escapeRegExp } from '../../lib/escape-reg-exp.ts';
+import { escapeRegExp } from '../../lib/text.ts';
 import { isPlainPath } from '../../lib/paths.ts';
 import type { OutputRecord } from '../catalog.ts';
 import { Malformed } from '../parse-fields.ts';

@@ -1,7 +1,7 @@
 import type { Holder } from '../catalog.ts';
 import { holderToJson, parseHolder } from '../holder-json.ts';
 import { hasCode } from '../../lib/errors.ts';
-import { lockName } from '../../lib/reserved-names.ts';
+import { lockName } from '../../lib/paths.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,5 +1,5 @@
 import { readState } from '../store.ts';
-import { stagingName } from '../../lib/reserved-names.ts';
+import { stagingName } from '../../lib/paths.ts';
 import { joinKey, nameOf, type Key } from '../../storage/key.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
 

@@ -1,6 +1,4 @@
 import * as kinds from '../../lib/settings/kinds.ts';
-import { maxListedFiles } from '../../bundle/limits.ts';
-import type { Setting, Settings } from '../../lib/settings/setting.ts';
 import {
   amount,
   baseUrl,
@@ -18,8 +16,10 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
+import { maxListedFiles } from '../../bundle/limits.ts';
+import type { Setting, Settings } from '../../lib/settings/setting.ts';
 import { allBackends, type AnyBackend } from '../../storage/backends.ts';
-import { channelForm } from '../../lib/channel-name.ts';
+import { channelForm } from '../../lib/paths.ts';
 import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */

@@ -1,4 +1,4 @@
-import { logLevels, requestLoggings } from '../../lib/log-control.ts';
+import { logLevels, requestLoggings } from '../../lib/log.ts';
 import { choice, map } from '../../lib/settings/kinds.ts';
 
 /** `log`. */

@@ -1,6 +1,6 @@
 import * as kinds from '../../lib/settings/kinds.ts';
-import type { Setting } from '../../lib/settings/setting.ts';
 import { choice, id, list, map, variants } from '../../lib/settings/kinds.ts';
+import type { Setting } from '../../lib/settings/setting.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
 import type { NotifierDocument } from '../document.ts';

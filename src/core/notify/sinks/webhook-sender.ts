@@ -5,7 +5,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
-import { parseRetryAfter } from '../../lib/retry-after.ts';
+import { parseRetryAfter } from '../../lib/retry.ts';
 import { refusedAddress } from '../address-policy.ts';
 import { signedHeaders, type SigningKey } from '../signature.ts';
 import type { Attempted, Refused, Sink } from '../sink.ts';

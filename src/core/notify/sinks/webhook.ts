@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { finding } from '../../lib/finding.ts';
+import { finding } from '../../lib/errors.ts';
 import type { Kinds, Settings } from '../../lib/settings/declare.ts';
 import { accepted, parseWebhookUrl, resolveDuration } from '../../lib/settings/values.ts';
 import { isAddressRange, refusedAddress } from '../address-policy.ts';

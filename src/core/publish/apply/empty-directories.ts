@@ -1,4 +1,4 @@
-import { isReservedPath } from '../../lib/reserved-names.ts';
+import { isReservedPath } from '../../lib/paths.ts';
 import { nameOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 

@@ -1,4 +1,4 @@
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
 import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Reason } from '../plan.ts';

@@ -1,5 +1,5 @@
 import type { CatalogState, LegacyRecord, OutputRecord, Pending } from '../../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
 import { listedKey, type Key } from '../../storage/key.ts';
 import type { DecisionInput } from '../plan.ts';

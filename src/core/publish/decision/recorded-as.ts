@@ -1,6 +1,6 @@
 import type { Catalog, CatalogState, GeneratedMetadata, OutputRecord } from '../../catalog/catalog.ts';
 import { announcedPaths, recordedPaths } from '../../catalog/recorded-paths.ts';
-import { sameOwner, type SourceIdentity } from '../../catalog/identity.ts';
+import { sameOwner, type SourceIdentity } from '../../storage/identity.ts';
 import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';
 

@@ -1,4 +1,4 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { PublishedBundle } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';

@@ -1,7 +1,13 @@
 import pMap from 'p-map';
-import { ancestorsOf, compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
+import {
+  ancestorsOf,
+  compareCodeUnits,
+  type RelativePath,
+  isReservedPath,
+  lockName,
+  stateName,
+} from '../../lib/paths.ts';
 import { isInBundlePath } from '../../catalog/managed-paths.ts';
-import { isReservedPath, lockName, stateName } from '../../lib/reserved-names.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { joinKey, keyOf, nameOf, parentOf, type Key } from '../../storage/key.ts';
 import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';

@@ -1,7 +1,7 @@
 import type { PublishedBundle } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
 import type { Layout } from '../../releases/release.ts';
 import { parseBundlePath } from '../../storage/key.ts';

@@ -1,6 +1,6 @@
 import type { Discovery } from '../../bundle/discover.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import { sameOwner, type Owner, type SourceIdentity } from '../../catalog/identity.ts';
+import { sameOwner, type Owner, type SourceIdentity } from '../../storage/identity.ts';
 
 /*
  * Decides which published bundles a source no longer has. Pure.

@@ -1,7 +1,6 @@
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
-import { errorRecord, hasCode, WaybillError } from '../../lib/errors.ts';
-import { finding } from '../../lib/finding.ts';
+import { errorRecord, hasCode, WaybillError, finding } from '../../lib/errors.ts';
 import { withReleasers } from '../../lib/lifecycle.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PublishRequest } from '../publish-request.ts';

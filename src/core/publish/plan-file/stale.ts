@@ -1,5 +1,4 @@
-import { WaybillError } from '../../lib/errors.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
+import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import { differenceOf, placeOf, type DecisionRecord, type Decisions } from './decision-record.ts';
 
 const maxFindings = 20;

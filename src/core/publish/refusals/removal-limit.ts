@@ -1,7 +1,7 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';
 import type { Plan } from '../plan.ts';
 

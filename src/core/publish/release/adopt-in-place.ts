@@ -1,5 +1,5 @@
 import type { BundlePublication } from '../bundle-publication.ts';
-import { pathWithin } from '../../lib/bundle-path.ts';
+import { pathWithin } from '../../lib/paths.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';

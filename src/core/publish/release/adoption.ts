@@ -1,9 +1,8 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner, type Owner } from '../../catalog/identity.ts';
-import { compareCodeUnits } from '../../lib/paths.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { storedBody } from '../../storage/body.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,5 +1,5 @@
-import { describeBundlePath, pathWithin } from '../../lib/bundle-path.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
+import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
+import { finding, type Finding } from '../../lib/errors.ts';
 import type { Layout } from '../../releases/release.ts';
 import type { Reason } from '../plan.ts';
 import type { ActionResult } from '../results/result.ts';

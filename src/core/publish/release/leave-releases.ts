@@ -1,12 +1,11 @@
 import type { BundlePublication } from '../bundle-publication.ts';
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
-import { isContention } from '../../catalog/lease/lease.ts';
+import { isContention, type Lease } from '../../catalog/lease/lease.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
-import type { Lease } from '../../catalog/lease/lease.ts';
 import {
   currentLinkKey,
   currentObjectKey,

@@ -4,7 +4,7 @@ import { readState } from '../../catalog/store.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
 import { rolledBack } from '../../releases/ledger.ts';

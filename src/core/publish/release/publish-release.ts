@@ -1,5 +1,5 @@
 import { abortedIfStopped } from '../bundle-publication.ts';
-import { pathWithin } from '../../lib/bundle-path.ts';
+import { pathWithin } from '../../lib/paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { CoreContext } from '../../context.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';

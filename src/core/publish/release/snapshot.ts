@@ -1,4 +1,4 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../lib/errors.ts';

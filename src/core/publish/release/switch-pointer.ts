@@ -5,7 +5,7 @@ import type { ReleaseId } from '../../releases/release.ts';
 import { switchRefused } from '../../releases/refusal.ts';
 import { activate, type SwitchRefusal } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { ReleasePublication } from './release-publication.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -1,4 +1,4 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../lib/errors.ts';
 import { describeLocation } from '../../storage/location.ts';

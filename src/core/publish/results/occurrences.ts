@@ -1,8 +1,7 @@
 import type { PublishedBundle } from '../../catalog/catalog.ts';
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
-import type { Owner } from '../../catalog/identity.ts';
-import type { ErrorRecord } from '../../lib/errors.ts';
-import { publicError } from '../../lib/public-error.ts';
+import type { Owner } from '../../storage/identity.ts';
+import { type ErrorRecord, publicError } from '../../lib/errors.ts';
 import type { ActionResult, PipelineResult } from './result.ts';
 import type { BundleFacts, EventData, EventError, Occurrence, OutputFacts } from '../../notify/event.ts';
 

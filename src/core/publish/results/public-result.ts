@@ -1,6 +1,10 @@
-import type { ErrorRecord } from '../../lib/errors.ts';
-import type { Finding } from '../../lib/finding.ts';
-import { publicError, publicFinding, withoutPaths } from '../../lib/public-error.ts';
+import {
+  type ErrorRecord,
+  type Finding,
+  publicError,
+  publicFinding,
+  withoutPaths,
+} from '../../lib/errors.ts';
 import type { DestinationResult, OrphanResult, PipelineResult, RunResult } from './result.ts';
 
 /**

@@ -1,5 +1,4 @@
-import type { ErrorRecord } from '../../lib/errors.ts';
-import type { Finding } from '../../lib/finding.ts';
+import type { ErrorRecord, Finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 

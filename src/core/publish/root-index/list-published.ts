@@ -1,6 +1,6 @@
 import type { CatalogState } from '../../catalog/catalog.ts';
 import type { CoreContext } from '../../context.ts';
-import type { Finding } from '../../lib/finding.ts';
+import type { Finding } from '../../lib/errors.ts';
 import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { Storage } from '../../storage/storage.ts';

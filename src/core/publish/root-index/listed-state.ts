@@ -1,10 +1,10 @@
-import { pathWithin } from '../../lib/bundle-path.ts';
+import { pathWithin } from '../../lib/paths.ts';
 import type { CatalogState } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { newestOf, type ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
-import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
 import { parseBundlePath } from '../../storage/key.ts';

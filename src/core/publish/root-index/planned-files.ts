@@ -4,7 +4,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { linkTo } from '../../outputs/root-index/links.ts';
 import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
-import type { Owner } from '../../catalog/identity.ts';
+import type { Owner } from '../../storage/identity.ts';
 import { bytesBody } from '../../storage/body.ts';
 import { describeLocation } from '../../storage/location.ts';
 import type { PlannedOutput } from '../plan.ts';

@@ -1,15 +1,14 @@
 import { isOfRootIndex } from '../../catalog/root-index-records.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import { errorRecord } from '../../lib/errors.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
+import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
 import {
   isSameBundle,
   maxListed,
   newestOf,
   type ListedBundle,
 } from '../../outputs/root-index/listed-bundle.ts';
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';

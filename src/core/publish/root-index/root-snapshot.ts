@@ -6,7 +6,7 @@ import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { bundlesInFeed } from '../../outputs/root-index/json-feed.ts';
 import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
-import { sameOwner } from '../../catalog/identity.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { readAll } from '../../storage/body.ts';
 import { keyOf } from '../../storage/key.ts';

@@ -1,6 +1,6 @@
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
-import type { Finding } from '../../lib/finding.ts';
+import type { Finding } from '../../lib/errors.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { unpublish } from '../unpublish/unpublish.ts';
 import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublish-request.ts';

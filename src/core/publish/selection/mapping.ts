@@ -1,6 +1,6 @@
 import { compareCodeUnits } from '../../lib/paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { finding, type Finding } from '../../lib/finding.ts';
+import { finding, type Finding } from '../../lib/errors.ts';
 import { compareInstants, type Instant } from '../../lib/instant.ts';
 
 export interface MappedBundle<T> {

@@ -1,8 +1,7 @@
 import type { BundleCandidate } from '../../bundle/discover.ts';
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../lib/errors.ts';
-import type { Finding } from '../../lib/finding.ts';
+import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../lib/errors.ts';
 import { mapBundles, type MappedBundle } from './mapping.ts';
 import type { PipelineResult } from '../results/result.ts';
 

@@ -1,7 +1,7 @@
 import type { Catalog } from '../../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import type { Owner } from '../../catalog/identity.ts';
+import type { Owner } from '../../storage/identity.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';

@@ -1,9 +1,8 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/store.ts';
-import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Work } from '../plan.ts';
 

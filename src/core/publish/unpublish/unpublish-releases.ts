@@ -1,10 +1,10 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner, type Owner } from '../../catalog/identity.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';

@@ -1,5 +1,5 @@
 import type { Catalog, PublishedBundle } from '../../catalog/catalog.ts';
-import type { Owner } from '../../catalog/identity.ts';
+import type { Owner } from '../../storage/identity.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { Layout, ReleaseId } from '../../releases/release.ts';
 import type { Amount } from '../../lib/settings/units.ts';

@@ -1,4 +1,4 @@
-import { describeBundlePath } from '../../lib/bundle-path.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import type { OutputRecord } from '../../catalog/catalog.ts';
 import { findClaimAbove } from '../../catalog/claim-above.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';

@@ -1,4 +1,4 @@
-import { createSemaphore } from '../../lib/semaphore.ts';
+import { createSemaphore } from '../../lib/parallel.ts';
 
 /** The size of each buffer lent, in bytes. */
 export const bufferBytes = 1 << 20;

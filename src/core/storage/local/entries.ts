@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { lstatSync, readdirSync, type BigIntStats, type Stats } from 'node:fs';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { escapedName } from '../../lib/name-bytes.ts';
+import { escapedName } from '../../lib/text.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
 import type { DirectoryHandles } from './handles.ts';
 import type { Entry, EntryType, FileStat, Stamp, UnreadableName } from '../storage.ts';

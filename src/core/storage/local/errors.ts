@@ -1,4 +1,5 @@
-import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { ErrorCode } from '../../lib/error-codes.ts';
 import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
 

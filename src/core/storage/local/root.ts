@@ -10,7 +10,8 @@ import {
   type Stats,
 } from 'node:fs';
 import path from 'node:path';
-import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { ErrorCode } from '../../lib/error-codes.ts';
 import type { Storage } from '../storage.ts';
 import { applyMode } from './apply-mode.ts';
 import { errnoOf, isAbsent, localFailure } from './errors.ts';

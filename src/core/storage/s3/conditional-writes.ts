@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/clock.ts';
 import { digestOf, hexOf } from '../../lib/digest.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
-import { stagingName } from '../../lib/reserved-names.ts';
+import { stagingName } from '../../lib/paths.ts';
 import { readOnly as refuseReadOnly } from '../errors.ts';
 import type { Key } from '../key.ts';
 import type { WriteOptions } from '../storage.ts';

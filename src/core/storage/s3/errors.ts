@@ -1,5 +1,6 @@
-import { WaybillError, type ErrorCode } from '../../lib/errors.ts';
-import { parseRetryAfter } from '../../lib/retry-after.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { ErrorCode } from '../../lib/error-codes.ts';
+import { parseRetryAfter } from '../../lib/retry.ts';
 
 /**
  * A failed call: the error code of S3 or Node.js, and the status and headers of the answer if there was one.

@@ -1,7 +1,7 @@
 import { digestOf, finishDigest, hexOf, startDigest } from '../../lib/digest.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody } from '../body.ts';
-import type { Semaphore } from '../../lib/semaphore.ts';
+import type { Semaphore } from '../../lib/parallel.ts';
 import type { S3Wire, Upload } from './wire.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 

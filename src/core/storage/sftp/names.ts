@@ -1,6 +1,6 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
-import { reservedPrefix } from '../../lib/reserved-names.ts';
+import { reservedPrefix } from '../../lib/paths.ts';
 import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
 import { stagingBeside } from '../scratch-key.ts';
 import type { SftpDirectories } from './directories.ts';

@@ -7,7 +7,7 @@ import type { Secrets } from '../../lib/secrets.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { onAbort } from '../../lib/on-abort.ts';
-import { createSemaphore } from '../../lib/semaphore.ts';
+import { createSemaphore } from '../../lib/parallel.ts';
 import { authMethods } from './auth-methods.ts';
 import { ConnectionLost, connectFailure, isUnanswered, isUnsupported } from './errors.ts';
 import { hostKeyCheck } from './host-key.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../lib/clock.ts';
-import { createSemaphore, type Semaphore } from '../../lib/semaphore.ts';
+import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 
 /**
  * Lets reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or POOL_FULL without any, where

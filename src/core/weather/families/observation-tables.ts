@@ -1,7 +1,6 @@
 import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { WaybillError } from '../../lib/errors.ts';
-import { finding } from '../../lib/finding.ts';
+import { WaybillError, finding } from '../../lib/errors.ts';
 import type { Queries } from '../database/database.ts';
 import { usable } from '../current-conditions.ts';
 import {

@@ -1,5 +1,4 @@
-import { xmlText } from '../../lib/xml-text.ts';
-import { writeXml, type XmlNode } from '../../lib/xml.ts';
+import { xmlText, writeXml, type XmlNode } from '../../lib/xml.ts';
 import type { AnswerMeta } from './meta.ts';
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';

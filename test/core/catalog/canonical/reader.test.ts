@@ -1,7 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
-import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
-import { maxPieceBytes } from '../../../../src/core/catalog/catalog.ts';
+import {
+  type Catalog,
+  type OutputRecord,
+  type Pending,
+  maxPieceBytes,
+} from '../../../../src/core/catalog/catalog.ts';
 import { CanonicalReader, readCanonical } from '../../../../src/core/catalog/canonical/reader.ts';
 import { parseState } from '../../../../src/core/catalog/parse-state.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';

@@ -4,7 +4,12 @@ import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog
 import { readState } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import { defaultLeaseTimes, intentOf, isContention, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
+import {
+  defaultLeaseTimes,
+  intentOf,
+  isContention,
+  type Lease,
+} from '../../../../src/core/catalog/lease/lease.ts';
 import { acquireStateLease } from '../../../../src/core/catalog/lease/state-lease.ts';
 import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { silentLog, type Log } from '../../../../src/core/lib/log.ts';

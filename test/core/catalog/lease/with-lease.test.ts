@@ -6,8 +6,13 @@ import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { sweepFinished } from '../../../../src/core/catalog/lease/staging.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
-import { decidingUnderLease, sweepAbandoned, withLease } from '../../../../src/core/catalog/lease/with-lease.ts';
-import { WaybillError, type ErrorCode } from '../../../../src/core/lib/errors.ts';
+import {
+  decidingUnderLease,
+  sweepAbandoned,
+  withLease,
+} from '../../../../src/core/catalog/lease/with-lease.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
+import type { ErrorCode } from '../../../../src/core/lib/error-codes.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot, testClock } from '../../../faults/world.ts';

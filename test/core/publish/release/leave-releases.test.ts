@@ -3,9 +3,8 @@ import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts'
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import type { Finding } from '../../../../src/core/lib/finding.ts';
-import type { Owner } from '../../../../src/core/catalog/identity.ts';
+import { WaybillError, type Finding } from '../../../../src/core/lib/errors.ts';
+import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';

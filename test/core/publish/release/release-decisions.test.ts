@@ -2,7 +2,7 @@ import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import type { CoreContext } from '../../../../src/core/context.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import type { Owner } from '../../../../src/core/catalog/identity.ts';
+import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';

@@ -1,6 +1,5 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
-import { finding } from '../../../../src/core/lib/finding.ts';
+import { errorRecord, WaybillError, finding } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import { publicResult } from '../../../../src/core/publish/results/public-result.ts';
 import type {

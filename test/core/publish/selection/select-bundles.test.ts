@@ -1,8 +1,7 @@
 import t from 'tap';
 import type { BundleCandidate } from '../../../../src/core/bundle/discover.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
-import { finding } from '../../../../src/core/lib/finding.ts';
+import { errorRecord, WaybillError, finding } from '../../../../src/core/lib/errors.ts';
 import {
   BundleLoader,
   selectFromSource,

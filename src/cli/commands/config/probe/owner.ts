@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs';
-import { userName } from '../../../../core/lib/accounts.ts';
+import { userName } from '../../../../core/lib/unsafe-path.ts';
 
 /** `belongs to www-data (mode 0755)`, of a file or directory that exists. Throws the system's error. */
 export function describeOwner(place: string): string {

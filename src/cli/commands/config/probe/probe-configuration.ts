@@ -1,4 +1,4 @@
-import { currentUserName } from '../../../../core/lib/accounts.ts';
+import { currentUserName } from '../../../../core/lib/unsafe-path.ts';
 import type { Loaded } from '../../../../core/config/accepted-config.ts';
 import { systemClock } from '../../../../core/lib/clock.ts';
 import type { CoreContext } from '../../../../core/context.ts';

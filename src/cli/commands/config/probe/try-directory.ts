@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { currentUserName } from '../../../../core/lib/accounts.ts';
+import { currentUserName } from '../../../../core/lib/unsafe-path.ts';
 import { WaybillError } from '../../../../core/lib/errors.ts';
 import { formatSize } from '../../../../core/lib/settings/units.ts';
 import { requireMakeableRoot } from '../../../../core/storage/local/root.ts';

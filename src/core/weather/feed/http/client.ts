@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts';
-import { createSemaphore } from '../../../lib/semaphore.ts';
+import { createSemaphore } from '../../../lib/parallel.ts';
 import type { Validators } from '../tables/requests.ts';
 import { request, RequestFailed, type Answer, type RequestOptions } from './request.ts';
 

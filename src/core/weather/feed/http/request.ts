@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts';
-import { parseRetryAfter } from '../../../lib/retry-after.ts';
+import { parseRetryAfter } from '../../../lib/retry.ts';
 import type { Validators } from '../tables/requests.ts';
 
 export interface RequestOptions {

@@ -1,6 +1,6 @@
 import postgres, { type Sql } from 'postgres';
 import { WaybillError } from '../../../lib/errors.ts';
-import { createSemaphore } from '../../../lib/semaphore.ts';
+import { createSemaphore } from '../../../lib/parallel.ts';
 import { withSavepoints } from './savepoints.ts';
 import type { Statements, Target, Transaction } from './target.ts';
 

@@ -1,4 +1,4 @@
-import type { SourceBackend } from '../storage/backends.ts';
+import type { SourceBackend } from './backends.ts';
 
 /** Who published an output: one pipeline through one destination. */
 export interface Owner {
