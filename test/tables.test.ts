@@ -6,12 +6,13 @@ import {
   matrixTable,
   withMatrices,
   type MatrixName,
+  type MatrixRow,
 } from '../scripts/matrices/matrices.ts';
 
 const names = Object.keys(matrices) as MatrixName[];
 
 t.test('a table has a column for all that any of its rows found', async (t) => {
-  const rows = [
+  const rows: MatrixRow[] = [
     { subject: 'a', version: '1.0', found: { reads: 'yes', 'a|b': 'no' } },
     { subject: 'long', version: '2', found: { writes: 'über' } },
   ];

@@ -172,7 +172,7 @@ t.test('the composite action installs the package and publishes', async (t) => {
     } = settings;
     const { WAYBILL_DIRECTORY: directory = '', WAYBILL_NAME: name = '', ...unnamed } = others;
     const { WAYBILL_DRY_RUN: dryRun, ...more } = unnamed;
-    const given = dryRun === undefined ? {} : { 'dry-run': dryRun };
+    const given: Record<string, string> = dryRun === undefined ? {} : { 'dry-run': dryRun };
     return step(publishing, { url, token: value, pipeline, directory, name, ...given }, more);
   });
 });

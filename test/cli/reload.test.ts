@@ -255,7 +255,7 @@ for (const driver of ['memory', 'embedded', 'bullmq'])
       embedded: '{driver: embedded, directory: ./queue}',
       bullmq: '{driver: bullmq, redis_url_env: REDIS_URL}',
     }[driver] as string;
-    const env = redis === null ? {} : { REDIS_URL: redis.url };
+    const env: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
     const { served, root, write } = await start(t, { queue, pipelines: { maps: 'public' } }, env);
     t.equal((await post(served, 'pipelines/maps/pause')).status, 200);
     const left = await acceptedId(await upload(served, 'maps', 'one'));

@@ -240,7 +240,8 @@ t.test(
   async (t) => {
     const { config } = await layOut(t);
     proxy.seen.length = 0;
-    for (const env of [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }]) {
+    const incomplete: Record<string, string>[] = [{ MAPS_KEY: 'k' }, { MAPS_KEY: 'k', MAPS_SECRET: '' }];
+    for (const env of incomplete) {
       const ended = await waybill(['run', '--config', config, '--format', 'json'], env);
       t.match(ended, { status: 2, stderr: /MAPS_SECRET/ });
       t.match(errorDocument(t, ended), { kind: 'error', error: { code: 'secrets_invalid' } });

@@ -120,11 +120,9 @@ for (const mode of modes)
     const place = placeFor(t, { ...(await queueOf(t, mode)), collector: collector.url }, hook);
     const api = await launchApi(t, place, ['serve']);
     const zero = `00-${'0'.repeat(32)}-b7ad6b7169203331-01`;
-    for (const [index, headers] of [{}, { traceparent: 'nonsense' }, { traceparent: zero }].entries())
-      await follow(
-        api.url,
-        await acceptedId(await upload(api.url, 'p1', bundle(`b${index}`), { ...headers })),
-      );
+    const traced: Record<string, string>[] = [{}, { traceparent: 'nonsense' }, { traceparent: zero }];
+    for (const [index, headers] of traced.entries())
+      await follow(api.url, await acceptedId(await upload(api.url, 'p1', bundle(`b${index}`), headers)));
     const found = await collector.until('notify', 'notify', 'notify');
     const accepts = found.filter(({ name }) => name === uploadSpan);
     t.same(

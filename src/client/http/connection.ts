@@ -80,7 +80,8 @@ export function openConnection(options: ConnectionOptions): Connection {
 
   const once = async (ask: Ask): Promise<Answer> => {
     const url = urlOf(base, ask);
-    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const authorization: Record<string, string> =
+      token === undefined ? {} : { authorization: `Bearer ${token}` };
     const body = ask.body === undefined ? null : ownBody(ask.body());
     const answer = await failing(url, body, () =>
       exchange({

@@ -1,6 +1,6 @@
 import type { CoreContext } from '../context.ts';
 import type { Owner } from '../storage/identity.ts';
-import type { Span } from '../tracing/span.ts';
+import type { Span, SpanAttributes } from '../tracing/span.ts';
 import type { PublishRequest } from './publish-request.ts';
 import type { DestinationResult } from './results/result.ts';
 
@@ -11,7 +11,7 @@ export function destinationSpan(
   { dryRun, runId, trace }: Pick<PublishRequest, 'dryRun' | 'runId' | 'trace'>,
 ): Span | null {
   if (tracer?.isOn !== true || dryRun) return null;
-  const run = runId === undefined ? {} : { 'waybill.run_id': runId };
+  const run: SpanAttributes = runId === undefined ? {} : { 'waybill.run_id': runId };
   return tracer.start('destination', {
     ...(trace === undefined ? {} : { parent: trace }),
     kind: 'client',

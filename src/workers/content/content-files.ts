@@ -2,7 +2,14 @@ import { lstatSync, readFileSync } from 'node:fs';
 import { open, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { digestOf, finishDigest, hexOf, parseDigest, startDigest, type Digest } from '../../core/lib/digest.ts';
+import {
+  digestOf,
+  finishDigest,
+  hexOf,
+  parseDigest,
+  startDigest,
+  type Digest,
+} from '../../core/lib/digest.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { errnoOf } from '../../core/storage/local/errors.ts';
 

@@ -1,4 +1,5 @@
 import t from 'tap';
+import type { JsonValue } from '../../../src/core/bundle/manifest-json.ts';
 import { maxMessageChars, revisionOf } from '../../../src/core/bundle/revision.ts';
 
 const nothing = { message: null, commit: null, branch: null, author: null };
@@ -7,8 +8,16 @@ t.test('a revision has the four keys of the metadata, and only texts count', asy
   const metadata = { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada', build: '7' };
   t.same(revisionOf(metadata), { message: 'Fix the title', commit: '1a2b', branch: 'main', author: 'Ada' });
   t.same(revisionOf({ commit: '1a2b', branch: 7, author: ['Ada'] }), { ...nothing, commit: '1a2b' });
-  for (const none of [undefined, null, 'text', [], {}, { message: 5 }, { message: ' \n' }])
-    t.equal(revisionOf(none), null, JSON.stringify(none));
+  const nothings: (JsonValue | undefined)[] = [
+    undefined,
+    null,
+    'text',
+    [],
+    {},
+    { message: 5 },
+    { message: ' \n' },
+  ];
+  for (const none of nothings) t.equal(revisionOf(none), null, JSON.stringify(none));
 });
 
 t.test('texts are cut, on one line, and without a user or password in a URL', async (t) => {

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { formatDuration, formatSize, parseDuration, parseSize } from '../../../src/core/lib/settings/units.ts';
+import {
+  formatDuration,
+  formatSize,
+  parseDuration,
+  parseSize,
+} from '../../../src/core/lib/settings/units.ts';
 
 t.test('durations are a whole number and a unit', async (t) => {
   for (const [text, ms] of [

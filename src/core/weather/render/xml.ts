@@ -13,7 +13,7 @@ const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIss
  * not allow are dropped.
  */
 export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
-  const about = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
+  const about: Record<string, XmlNode> = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
   const response = { '@xmlns:xsi': schemaInstance, data: nodeOf('data', data, itemNames), ...about };
   return writeXml({ response });
 }

@@ -1,7 +1,12 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import type { Holder } from '../../../../src/core/catalog/catalog.ts';
-import { isKnownDead, newHolder, retire, startTimeIn } from '../../../../src/core/catalog/lease/this-holder.ts';
+import {
+  isKnownDead,
+  newHolder,
+  retire,
+  startTimeIn,
+} from '../../../../src/core/catalog/lease/this-holder.ts';
 
 /** Field 22 of proc_pid_stat(5). */
 function startTimeOf(pid: number): string {

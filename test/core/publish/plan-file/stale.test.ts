@@ -1,5 +1,9 @@
 import t from 'tap';
-import { decisionRecord, Decisions, placeOf } from '../../../../src/core/publish/plan-file/decision-record.ts';
+import {
+  decisionRecord,
+  Decisions,
+  placeOf,
+} from '../../../../src/core/publish/plan-file/decision-record.ts';
 import { refuseOtherDecision } from '../../../../src/core/publish/plan-file/stale.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
