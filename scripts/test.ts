@@ -1,7 +1,8 @@
 /**
  * The test runner. Its last line is `N passed, N failed[, N flaky][, N skipped]`, which any CI can read.
  *
- *     npm test [NAME…]                         all tests but the matrix, or these
+ *     npm test [NAME…]                         all tests but the slow ones and the matrix, or these
+ *     npm test -- --all                        the slow ones, too
  *     npm run test:matrix [NAME…]              a Debian root, other releases of Node.js, foreign servers
  *     npm run test:exhaustive [NAME…]          every case of every walk, one suite at a time
  *
@@ -14,8 +15,8 @@
  * A file that fails next to others runs once more, alone. If it passes then, its failures are reported as
  * flaky and the run does not fail; docs/decisions/001-flaky-tests.md says why.
  *
- * With `CI` set, a skipped test fails the run, the output is verbose, and `npm test` adds one matrix suite:
- * the commit chooses it.
+ * With `CI` set, a skipped test fails the run, the output is verbose, and `npm test` adds the slow tests and
+ * one matrix suite: the commit chooses it.
  */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -38,7 +39,7 @@ const timesFile = '.tap/times.json';
 const isCi = process.env['CI'] !== undefined && process.env['CI'] !== 'false';
 /** If more files fail, a change is the likely cause, and no file runs again. */
 const maxRetriedFiles = 3;
-const { mode, names, isVerbose, isResumed, isStrict } = readArguments();
+const { mode, names, isVerbose, isResumed, isStrict, isWhole } = readArguments();
 const version = sourceVersion();
 const seed = Number(process.env['WAYBILL_TEST_SEED'] ?? seedOf(version.commit));
 const jobs =
@@ -66,13 +67,17 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
 const env = {
   WAYBILL_TEST_SEED: String(seed),
   // One case of each stratum runs in any case. CI spends time on more of them.
-  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isCi ? '20' : '4'),
+  WAYBILL_TEST_BUDGET: process.env['WAYBILL_TEST_BUDGET'] ?? (isWhole ? '20' : '2'),
   ...(mode === 'exhaustive' ? { WAYBILL_TEST_EXHAUSTIVE: '1' } : {}),
   // The user chose this version of Node.js. The warning of the SDK does not belong in the output of a test.
   AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED: 'true',
 };
 Object.assign(process.env, env);
 console.log(`${files.length} test files, ${jobs} at a time, seed ${seed}`);
+if (mode === 'tests' && names.length === 0 && !isWhole)
+  console.log(
+    'left out: slow tests and long samples (npm test -- --all) and the matrix (npm run test:matrix)',
+  );
 const bundleOfFile = await bundle(files, bundles);
 const radosgw = shareRadosgw(
   files.filter((file) => needsOfFile.get(file)?.includes('radosgw')),
@@ -92,20 +97,27 @@ interface Arguments {
   isVerbose: boolean;
   isResumed: boolean;
   isStrict: boolean;
+  isWhole: boolean;
 }
 
 function readArguments(): Arguments {
   const flag = { type: 'boolean', default: false } as const;
   try {
     const { values, positionals } = parseArgs({
-      options: { matrix: flag, exhaustive: flag, verbose: flag, resume: flag, strict: flag },
+      options: { matrix: flag, exhaustive: flag, verbose: flag, resume: flag, strict: flag, all: flag },
       allowPositionals: true,
     });
     const mode = values.exhaustive ? 'exhaustive' : values.matrix ? 'matrix' : 'tests';
     if (values.resume && mode !== 'exhaustive')
       fail('--resume belongs to npm run test:exhaustive: npm run test:exhaustive -- --resume');
-    const [isVerbose, isResumed, isStrict] = [values.verbose || isCi, values.resume, values.strict];
-    return { mode, names: positionals, isVerbose, isResumed, isStrict };
+    return {
+      mode,
+      names: positionals,
+      isVerbose: values.verbose || isCi,
+      isResumed: values.resume,
+      isStrict: values.strict,
+      isWhole: values.all || isCi,
+    };
   } catch (error) {
     if (error instanceof TypeError) return fail(error.message);
     throw error;
@@ -114,7 +126,7 @@ function readArguments(): Arguments {
 
 function select(): string[] {
   try {
-    const selected = selectFiles({ mode, names, matrixTurn: isCi ? seed : undefined });
+    const selected = selectFiles({ mode, names, isWhole, matrixTurn: isCi ? seed : undefined });
     const remaining = isResumed ? selected.filter((file) => !results.hasPassed(file)) : selected;
     if (remaining.length > 0) return remaining;
     console.log(results.table());

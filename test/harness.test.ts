@@ -8,7 +8,7 @@ import { bundle } from '../scripts/test/bundle.ts';
 import { exhaustiveResults } from '../scripts/test/exhaustive.ts';
 import { endLeftovers, leftDirectories } from '../scripts/test/leftovers.ts';
 import { quietDomains, runFile, type FileResult } from '../scripts/test/run-file.ts';
-import { SelectionError, selectFiles } from '../scripts/test/selection.ts';
+import { SelectionError, selectFiles, slow, type Mode } from '../scripts/test/selection.ts';
 import { watchSilence } from '../scripts/test/silence.ts';
 import { seedOf } from '../scripts/test/source-version.ts';
 import { ensureInstalled } from './services/debian.ts';
@@ -163,28 +163,35 @@ t.test('a failed file runs again alone, and is reported as flaky if it passes th
 });
 
 t.test(
-  'a run has all tests but the matrix, and CI adds the matrix suite that the commit chooses',
+  'a run leaves out slow tests, a whole run has them, and CI adds the matrix suite that the commit chooses',
   async (t) => {
-    const all = selectFiles({ mode: 'tests', names: [], matrixTurn: undefined });
-    const matrix = selectFiles({ mode: 'matrix', names: [], matrixTurn: undefined });
+    const select = (mode: Mode, isWhole: boolean, matrixTurn?: number): string[] =>
+      selectFiles({ mode, names: [], isWhole, matrixTurn });
+    const all = select('tests', true);
+    const quick = select('tests', false);
+    const matrix = select('matrix', false);
     t.ok(all.length > 100 && matrix.length > 3);
+    const left = all.filter((file) => !quick.includes(file));
+    t.same(
+      slow.filter((start) => !left.some((file) => file.startsWith(start))),
+      [],
+      'each entry of the list leaves out a file',
+    );
+    t.ok(left.length < all.length / 8, 'and the list is short');
     t.ok(all.every((file) => !file.startsWith('test/matrix/')));
     const chosen = matrix.map((_, turn) =>
-      selectFiles({ mode: 'tests', names: [], matrixTurn: matrix.length * 7 + turn }).filter(
-        (file) => !all.includes(file),
-      ),
+      select('tests', true, matrix.length * 7 + turn).filter((file) => !all.includes(file)),
     );
     t.same(chosen.flat(), matrix, 'each suite has its turn');
-    const exhaustive = selectFiles({ mode: 'exhaustive', names: [], matrixTurn: undefined });
+    const exhaustive = select('exhaustive', false);
     t.ok(exhaustive.includes('test/faults/s3-walk.test.ts') && exhaustive.length < all.length / 3);
   },
 );
 
 t.test('a test is selected by its file, its directory or its short name', async (t) => {
-  const named = (name: string): string[] =>
-    selectFiles({ mode: 'tests', names: [name], matrixTurn: undefined });
+  const named = (name: string): string[] => selectFiles({ mode: 'tests', names: [name], isWhole: false });
   t.same(named('test/core/lib/paths.test.ts'), ['test/core/lib/paths.test.ts']);
-  t.same(named('core/paths'), ['test/core/lib/paths.test.ts']);
+  t.same(named('core/lib/paths'), ['test/core/lib/paths.test.ts']);
   t.same(named('core/catalog/lease'), named('test/core/catalog/lease'));
   t.ok(named('core/catalog/lease').length > 1);
   t.same(named('cli/mistakes'), ['test/cli/mistakes.test.ts'], 'and not the directory of that name');

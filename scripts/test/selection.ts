@@ -9,21 +9,41 @@ export class SelectionError extends Error {}
 
 const matrix = 'test/matrix/';
 const sampling = 'test/support/sampling.ts';
+/** Beginnings of the files that only a whole run has: together they take a third of its time. */
+export const slow = [
+  'test/hosts/',
+  'test/workers/bullmq/shards/',
+  'test/pages/every-',
+  'test/cli/ci-examples',
+  'test/cli/pairs',
+  'test/cli/producer',
+  'test/cli/terminal',
+  'test/api/weather-corpus-postgres',
+  'test/core/weather/reader-postgres',
+  'test/core/storage/added-backend',
+  'test/demo',
+  'test/harness',
+  'test/install',
+  'test/release',
+] as const;
 
 /**
  * Returns the test files of a run, sorted.
  *
  * @param names files and directories; `test/` and `.test.ts` may be omitted. Empty: all files of the mode.
+ * @param isWhole with `tests` and no names: includes the slow files
  * @param matrixTurn with `tests` and no names: adds the matrix suite that this number chooses
  */
 export function selectFiles({
   mode,
   names,
+  isWhole,
   matrixTurn,
 }: {
   mode: Mode;
   names: readonly string[];
-  matrixTurn: number | undefined;
+  isWhole: boolean;
+  matrixTurn?: number | undefined;
 }): string[] {
   if (names.length > 0) return [...new Set(names.flatMap(filesNamed))].sort();
   const all = filesBelow('test');
@@ -31,8 +51,9 @@ export function selectFiles({
   const others = all.filter((file) => !file.startsWith(matrix));
   if (mode === 'matrix') return suites;
   if (mode === 'exhaustive') return others.filter((file) => closureOf(file).includes(sampling));
+  const tests = isWhole ? others : others.filter((file) => !slow.some((start) => file.startsWith(start)));
   const turn = matrixTurn === undefined ? undefined : suites[matrixTurn % suites.length];
-  return turn === undefined ? others : [...others, turn].sort();
+  return turn === undefined ? tests : [...tests, turn].sort();
 }
 
 function filesNamed(name: string): string[] {
