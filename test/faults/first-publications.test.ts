@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { otherOwner, publishTo, newWorld, snapshot, stateOf, testClock, untruths, litter } from './world.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { generator, howMany } from '../support/sampling.ts';
@@ -57,8 +58,7 @@ function unsteady(storage: Storage, random: () => number): Storage {
     await turns();
     return work();
   };
-  return {
-    ...storage,
+  return delegate(storage, {
     stat: (key) => soon(() => storage.stat(key)),
     async *list(directory, how) {
       await turns();
@@ -72,5 +72,5 @@ function unsteady(storage: Storage, random: () => number): Storage {
     rename: (moves) => soon(() => storage.rename(moves)),
     remove: (key) => soon(() => storage.remove(key)),
     removeTree: (directory) => soon(() => storage.removeTree(directory)),
-  };
+  });
 }

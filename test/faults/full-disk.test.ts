@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
@@ -30,11 +31,10 @@ t.test(
 /** A disk of so many bytes. */
 function limited(storage: Storage, disk: MemoryDisk, capacity: () => number): Storage {
   const used = (): number => [...disk.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
-  return {
-    ...storage,
+  return delegate(storage, {
     async write(key, body, options) {
       if (used() + body.size > capacity()) throw new WaybillError('storage_full', 'no space left');
       return storage.write(key, body, options);
     },
-  };
+  });
 }

@@ -1,4 +1,5 @@
 import type fc from 'fast-check';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 
 /** A storage on which every operation waits for its turn, which the scheduler draws. */
@@ -19,8 +20,7 @@ export function aroundOperations(
     await after();
     return result;
   };
-  return {
-    ...storage,
+  return delegate(storage, {
     stat: (key) => step(`stat ${key}`, () => storage.stat(key)),
     async *list(directory, how) {
       await step(`list ${directory}`, async () => undefined);
@@ -44,5 +44,5 @@ export function aroundOperations(
     sync: () => step('sync', () => storage.sync()),
     removeTree: (directory) => step(`removeTree ${directory}`, () => storage.removeTree(directory)),
     close: () => storage.close(),
-  };
+  });
 }

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
@@ -14,15 +15,14 @@ t.test('of two that write the state at once, one goes on and the other comes aft
   const open = (): Storage => {
     const storage = memoryStorage({ disk, flavour: 'objects', conditionalWrites: 'none' });
     let isFirst = true;
-    return {
-      ...storage,
+    return delegate(storage, {
       async write(key, body, how) {
         // Both have looked and found nobody; now both write.
         if (isFirst) await both();
         isFirst = false;
         return storage.write(key, body, how);
       },
-    };
+    });
   };
   const after = meeting(2);
   const clock = (): ReturnType<typeof testClock> => {

@@ -11,6 +11,7 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../src/core/lib/paths.ts';
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
@@ -300,14 +301,13 @@ const nothing = memoryStorage({ flavour: 'files' });
 
 /** A storage that these files are read from. */
 function holding(files: ReadonlyMap<string, string>): Storage {
-  return {
-    ...nothing,
+  return delegate(nothing, {
     async *read(name) {
       const text = files.get(name);
       if (text === undefined) yield* nothing.read(name);
       else yield Buffer.from(text);
     },
-  };
+  });
 }
 
 /**

@@ -1,6 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
@@ -99,13 +100,12 @@ t.test('links and special entries are not followed', async (t) => {
 
 t.test('a listing that fails fails the discovery', async (t) => {
   const storage = await memory({ 'a/manifest.json': manifestOf(['x']), 'b/c/x': '' });
-  const failing: Storage = {
-    ...storage,
+  const failing: Storage = delegate(storage, {
     async *list(directory, options) {
       if (directory === 'b/c') throw new WaybillError('storage_transient', 'connection lost');
       yield* storage.list(directory, options);
     },
-  };
+  });
   await t.rejects(discoverBundles(failing), { code: 'storage_transient' });
 });
 
@@ -116,7 +116,7 @@ t.test('a complete bundle is loaded without reading its files', async (t) => {
     'm/d/b': 'abc',
   });
   const candidate = await only(storage);
-  const unread: Storage = { ...storage, read: () => t.fail('read') as never };
+  const unread: Storage = delegate(storage, { read: () => t.fail('read') as never });
   const bundle = await loadBundle(unread, candidate, source);
   t.match(bundle, {
     identity: { ...source, path: 'm' },
@@ -262,7 +262,7 @@ t.test('missing digests are computed once, however many ask', async (t) => {
     b: '',
   });
   let reads = 0;
-  const counted: Storage = { ...storage, read: (key) => ((reads += 1), storage.read(key)) };
+  const counted: Storage = delegate(storage, { read: (key) => ((reads += 1), storage.read(key)) });
   const bundle = await loadBundle(counted, await only(storage), source);
   const [one, other] = await Promise.all([withDigests(bundle), withDigests(bundle)]);
   t.equal(one, other);

@@ -1,6 +1,7 @@
 import { readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
@@ -59,21 +60,19 @@ t.test(
   'a storage that creates twice under one name has no exclusive creation, whatever it says',
   async (t) => {
     const honest = memoryStorage({ flavour: 'files' });
-    const liar: Storage = {
-      ...honest,
+    const liar: Storage = delegate(honest, {
       write: (key, body, options) => honest.write(key, body, { ...options, mode: 'replace' }),
-    };
+    });
     t.equal((await probeStorage(liar, testClock(), { write: true })).conditionalWrites, 'none');
   },
 );
 
 t.test('a storage that answers nothing has no latency, and the listing tells why', async (t) => {
   const gone = new WaybillError('storage_transient', 'connection lost');
-  const storage: Storage = {
-    ...memoryStorage({ flavour: 'objects' }),
+  const storage: Storage = delegate(memoryStorage({ flavour: 'objects' }), {
     stat: async () => Promise.reject(gone),
     list: () => ({ [Symbol.asyncIterator]: () => ({ next: async () => Promise.reject(gone) }) }),
-  };
+  });
   const probe = await probeStorage(storage, testClock(), { write: false });
   t.equal(probe.latencyMs, null);
   t.match(firstRefusal(probe), { code: 'storage_transient', message: 'connection lost' });
@@ -95,7 +94,7 @@ t.test('what a killed probe left is removed by the next one, and what one in use
 t.test('a storage whose directories cannot be removed has no right to remove', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   const refused = new WaybillError('storage_permanent', 'status 19');
-  const storage: Storage = { ...inner, removeTree: async () => Promise.reject(refused) };
+  const storage: Storage = delegate(inner, { removeTree: async () => Promise.reject(refused) });
   const probe = await probeStorage(storage, testClock(), { write: true });
   t.match(probe.rights.remove, { answer: 'no', error: { message: 'status 19' } });
 });
@@ -104,8 +103,7 @@ t.test('a storage whose directories cannot be removed has no right to remove', a
 function telling(inner: Storage): { storage: Storage; calls: string[] } {
   const calls: string[] = [];
   const tell = (call: string): void => void calls.push(call.replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, 'UUID'));
-  const storage: Storage = {
-    ...inner,
+  const storage: Storage = delegate(inner, {
     stat: async (key) => (tell(`stat ${key}`), inner.stat(key)),
     list(directory, options) {
       tell(`list "${directory}" ${options.recursive ? 'deep' : 'flat'}`);
@@ -126,7 +124,7 @@ function telling(inner: Storage): { storage: Storage; calls: string[] } {
     sync: async () => (tell('sync'), inner.sync()),
     remove: async (key, options) => (tell(`remove ${key}`), inner.remove(key, options)),
     removeTree: async (directory) => (tell(`removeTree ${directory}`), inner.removeTree(directory)),
-  };
+  });
   return { storage, calls };
 }
 
@@ -176,7 +174,7 @@ t.test('a file that cannot be read, replaced or renamed is told as that', async 
     ['rename', { rename: no }],
   ];
   for (const [right, members] of failing) {
-    const probe = await probeStorage({ ...inner, ...members }, testClock(), { write: true });
+    const probe = await probeStorage(delegate(inner, members), testClock(), { write: true });
     t.same(
       answers(probe).filter((answer) => !answer.endsWith('yes')),
       [`${right} no`],
@@ -189,7 +187,9 @@ t.test('the clock of a server is the time of a file that was just written, minus
   const clock = { ...testClock(), now: () => new Date('2026-11-20T12:00:00Z') };
   const offset = async (found: Awaited<ReturnType<Storage['stat']>>, told: number | null = null) => {
     const facts = { ...inner.facts, clockOffsetMs: told };
-    const probe = await probeStorage({ ...inner, facts, stat: async () => found }, clock, { write: true });
+    const probe = await probeStorage(delegate(inner, { facts, stat: async () => found }), clock, {
+      write: true,
+    });
     return probe.clockOffsetMs;
   };
   const file = { type: 'file', size: 1, version: null } as const;
@@ -204,13 +204,12 @@ t.test('latency: the median and the slowest of five looks', async (t) => {
   const takes = [30, 10, 50, 20, 40];
   let now = 0;
   const clock = { ...testClock(), monotonic: () => now };
-  const storage: Storage = {
-    ...inner,
+  const storage: Storage = delegate(inner, {
     async stat(key) {
       now += takes.shift() ?? 0;
       return inner.stat(key);
     },
-  };
+  });
   const { latencyMs } = await probeStorage(storage, clock, { write: false });
   t.same(latencyMs, { median: 30, slowest: 50 });
 });
@@ -234,8 +233,7 @@ t.test(
     };
     for (const name of Object.keys(ages))
       await inner.write(listedKey(name), bytesBody(''), { mode: 'replace' });
-    const storage: Storage = {
-      ...inner,
+    const storage: Storage = delegate(inner, {
       async stat(key) {
         const found = await inner.stat(key);
         const age = ages[key];
@@ -243,7 +241,7 @@ t.test(
           ? found
           : { ...found, modifiedAt: age === null ? null : new Date(now - age) };
       },
-    };
+    });
     await probeStorage(storage, { ...testClock(), now: () => new Date(now) }, { write: true });
     const left: string[] = [];
     for await (const { key } of inner.list('', { recursive: true })) left.push(key);
@@ -269,15 +267,14 @@ t.test('how old that is goes by the clock of the storage, and needs a time', asy
     const inner = memoryStorage({ flavour: 'files' });
     const name = listedKey('.publisher-probe-other/a');
     await inner.write(name, bytesBody(''), { mode: 'replace' });
-    const storage: Storage = {
-      ...inner,
+    const storage: Storage = delegate(inner, {
       facts: { ...inner.facts, clockOffsetMs: offset },
       async stat(key) {
         const found = await inner.stat(key);
         if (key !== name || found === undefined) return found;
         return modifiedAt === 'gone' ? undefined : { ...found, modifiedAt };
       },
-    };
+    });
     const probe = await probeStorage(storage, { ...testClock(), now: () => new Date(now) }, { write: true });
     t.equal(probe.rights.remove.answer, 'yes');
     t.equal((await inner.stat(name)) !== undefined, isLeft, `${offset / hour} h, ${String(modifiedAt)}`);
@@ -287,8 +284,7 @@ t.test('how old that is goes by the clock of the storage, and needs a time', asy
 t.test('a listing is left once it has answered', async (t) => {
   let isLeft = false;
   const asked: unknown[] = [];
-  const storage: Storage = {
-    ...memoryStorage({ flavour: 'objects' }),
+  const storage: Storage = delegate(memoryStorage({ flavour: 'objects' }), {
     list: (...question) => ({
       [Symbol.asyncIterator]: () => ({
         next: async () => {
@@ -301,7 +297,7 @@ t.test('a listing is left once it has answered', async (t) => {
         },
       }),
     }),
-  };
+  });
   await probeStorage(storage, testClock(), { write: false });
   t.ok(isLeft);
   t.same(asked, [['', { recursive: false }]], 'and looks into no directory');

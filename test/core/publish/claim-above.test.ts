@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { findClaimAbove } from '../../../src/core/catalog/claim-above.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -101,13 +102,12 @@ t.test('the first parent catalog with files there claims them for their owner', 
 /** The storage, and the states that are read from it. */
 function countingStates(storage: Storage): { storage: Storage; reads: string[] } {
   const reads: string[] = [];
-  const counting: Storage = {
-    ...storage,
+  const counting: Storage = delegate(storage, {
     read(key) {
       if (key.endsWith('.publisher.json')) reads.push(key);
       return storage.read(key);
     },
-  };
+  });
   return { storage: counting, reads };
 }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -90,10 +91,11 @@ t.test(
       { path: 'b', digest: digestOf('B') },
     ];
     let reads = 0;
-    const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) => ({
-      ...storage,
-      read: (key) => ((reads += 1), storage.read(key)),
-    }));
+    const bundle = await bundleOf({ a: 'A', b: 'B' }, { files }, (storage) =>
+      delegate(storage, {
+        read: (key) => ((reads += 1), storage.read(key)),
+      }),
+    );
     const first = await planOutputs(bundle, options(everything));
     t.ok(reads > 0, 'the archive is made once to know its digest');
     reads = 0;

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
@@ -11,8 +12,7 @@ import { newer, oldest, Stand, type Settings } from './stand.ts';
 /** A storage in which something happens before a file is read for the first time. */
 function beforeReading(storage: Storage, name: string, happens: () => Promise<void>): Storage {
   let isDone = false;
-  return {
-    ...storage,
+  return delegate(storage, {
     async *read(key) {
       if (!isDone && key === name) {
         isDone = true;
@@ -20,7 +20,7 @@ function beforeReading(storage: Storage, name: string, happens: () => Promise<vo
       }
       yield* storage.read(key);
     },
-  };
+  });
 }
 
 /** Another run, of the same pipeline, that publishes a bundle which has just come to the source. */
@@ -129,7 +129,7 @@ t.test('a state that cannot be read fails the bundle with nothing planned', asyn
     yield Buffer.alloc(0);
     throw new Error('a defect');
   };
-  stand.web = { ...stand.web, read };
+  stand.web = delegate(stand.web, { read });
   const { destinations } = await stand.run();
   t.match(destinations, [{ actions: [{ action: 'error', error: { code: 'internal_error' } }] }]);
   t.same(destinations[0]?.actions[0]?.outputs, []);
@@ -207,13 +207,12 @@ t.test('a dry run reports obstacles', async (t) => {
   const obstacle = new WaybillError('storage_denied', 'in the way');
   const asked: { bytes: number | null }[] = [];
   const { web } = stand;
-  stand.web = {
-    ...web,
+  stand.web = delegate(web, {
     obstacleTo: async (change) => {
       asked.push(change);
       return obstacle;
     },
-  };
+  });
   for (const dryRun of [true, false]) {
     const { destinations } = await stand.run({ request: { dryRun } });
     t.match(destinations, [
@@ -275,8 +274,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
   await stand.add('b', { 'which.txt': 'B' });
   const inner = stand.web;
   let overtaken = 0;
-  stand.web = {
-    ...inner,
+  stand.web = delegate(inner, {
     async write(key, body, options) {
       // Whoever takes the lease next finds a newer bundle published.
       if (key === '.publisher.lock' && overtaken < 100) {
@@ -289,7 +287,7 @@ t.test('fixed: overtaken again and again, a run gives up after ten selections', 
       }
       return inner.write(key, body, options);
     },
-  };
+  });
   const { destinations } = await stand.run({ mapping: 'fixed' });
   t.match(destinations, [{ actions: [{ action: 'error', error: { code: 'destination_busy' } }] }]);
   t.equal(overtaken, 10);
@@ -454,24 +452,22 @@ t.test('what fails a stopped publication for another reason keeps that reason', 
   const stand = new Stand();
   await stand.add('a', { 'a.txt': 'a' });
   const stop = new AbortController();
-  stand.web = {
-    ...stand.web,
+  stand.web = delegate(stand.web, {
     write: async () => {
       stop.abort(new Error('SIGTERM'));
       throw new WaybillError('storage_denied', 'no');
     },
-  };
+  });
   const { destinations } = await stand.run({ signal: stop.signal });
   t.match(destinations[0]?.actions, [{ error: { code: 'storage_denied' } }]);
   for (const isStopped of [false, true]) {
     const stopping = new AbortController();
-    stand.web = {
-      ...stand.web,
+    stand.web = delegate(stand.web, {
       write: async () => {
         if (isStopped) stopping.abort(new Error('SIGTERM'));
         throw new Error('a defect');
       },
-    };
+    });
     const { destinations } = await stand.run({ signal: stopping.signal });
     t.match(destinations[0]?.actions, [{ error: { code: 'internal_error' } }]);
   }

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { json } from 'node:stream/consumers';
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
@@ -61,8 +62,7 @@ interface Seen {
 
 function watched(inner: Storage): { storage: Storage; seen: Seen } {
   const seen: Seen = { removed: [], states: [], changes: [] };
-  const storage: Storage = {
-    ...inner,
+  const storage: Storage = delegate(inner, {
     async write(key, body, options) {
       if (key === '.publisher.json')
         seen.states.push((await json(Readable.from(body.open()))) as Seen['states'][0]);
@@ -76,7 +76,7 @@ function watched(inner: Storage): { storage: Storage; seen: Seen } {
       seen.changes.push(change);
       return inner.obstacleTo(change);
     },
-  };
+  });
   return { storage, seen };
 }
 
@@ -132,7 +132,7 @@ t.test('a state that is no catalog is refused before anything is written', async
   const inner = memoryStorage({ flavour: 'files' });
   await put(inner, '.publisher.json', '{');
   await put(inner, 'a', 'a');
-  const storage: Storage = { ...inner, write: async () => Promise.reject(new Error('written')) };
+  const storage: Storage = delegate(inner, { write: async () => Promise.reject(new Error('written')) });
   await t.rejects(removeRelease(context, storage, request), { code: 'state_conflict' });
   t.equal((await snapshot(inner)).get('a'), 'a');
 });
@@ -140,13 +140,12 @@ t.test('a state that is no catalog is refused before anything is written', async
 t.test('accepts a release that was removed while the lease was taken', async (t) => {
   const inner = memoryStorage({ flavour: 'files' });
   await putRelease(inner, catalogOf({ outputs: [record('a')] }));
-  const storage: Storage = {
-    ...inner,
+  const storage: Storage = delegate(inner, {
     async write(key, body, options) {
       if (key === '.publisher.lock') await inner.remove(listedKey('.publisher.json'));
       return inner.write(key, body, options);
     },
-  };
+  });
   const isStill = async (): Promise<boolean> => Promise.reject(new Error('asked for nothing'));
   await removeRelease(context, storage, { ...request, isStill });
   t.same([...(await snapshot(inner)).keys()], ['a'], 'it has left the file to whoever removed the state');
@@ -170,13 +169,12 @@ t.test('a stop puts everything back', async (t) => {
   const before = await snapshot(inner);
   const stop = new AbortController();
   const reason = new Error('stopped');
-  const storage: Storage = {
-    ...inner,
+  const storage: Storage = delegate(inner, {
     async keep(key, aside) {
       stop.abort(reason);
       return inner.keep(key, aside);
     },
-  };
+  });
   await t.rejects(removeRelease({ ...context, signal: stop.signal }, storage, request), reason);
   t.same(await snapshot(inner), before);
 });

@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { lstatSync, readFileSync, readlinkSync, symlinkSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
@@ -78,12 +79,11 @@ for (const [name, open] of Object.entries(worlds)) {
     const storage = siteOf(root);
     const ids = await withReleases(root, 3);
     const [first] = ids as [ReleaseId];
-    const killed: Storage = {
-      ...root,
+    const killed: Storage = delegate(root, {
       // The first change of a removal after its announcement.
       removeTree: async () => Promise.reject(new Error('killed')),
       keep: async () => Promise.reject(new Error('killed')),
-    };
+    });
     await t.rejects(retire(killed, 0));
     t.same((await readReleases(storage)).ledger.removing, [first]);
     t.match(await promote(context, storage, first, how), { refusal: { why: 'being_removed', id: first } });
@@ -96,11 +96,10 @@ for (const [name, open] of Object.entries(worlds)) {
     const root = await open();
     const storage = siteOf(root);
     const [first, second] = (await withReleases(root, 2)) as [ReleaseId, ReleaseId];
-    const locked: Storage = {
-      ...storage,
+    const locked: Storage = delegate(storage, {
       write: async () => Promise.reject(new Error('written')),
       replaceLink: async () => Promise.reject(new Error('switched')),
-    };
+    });
     const dry = { dryRun: true };
     t.same(await rollBack(context, locked, null, dry), { outcome: 'switched', from: second, to: first });
     t.same(await promote(context, locked, first, dry), { outcome: 'switched', from: second, to: first });
@@ -117,13 +116,12 @@ t.test('local: current is a relative link, and a rollback moves no data', async 
   t.equal(readlinkSync(at('current')), releaseKey(second));
   t.equal(readFileSync(at('current/index.html'), 'utf8'), 'page 1');
   const before = lstatSync(at(`${releaseKey(first)}/index.html`));
-  const noBytes: Storage = {
-    ...opened,
+  const noBytes: Storage = delegate(opened, {
     write: async (name, body, options) => {
       t.match(name, /\.publisher\.(lock|releases\.json)$/, 'only lock and ledger are written');
       return opened.write(name, body, options);
     },
-  };
+  });
   t.match(await rollBack(context, siteOf(noBytes), null, how), { outcome: 'switched', to: first });
   t.equal(readFileSync(at('current/index.html'), 'utf8'), 'page 0');
   t.same(lstatSync(at('current/index.html')).ino, before.ino);
@@ -159,7 +157,7 @@ t.test('refuses releases on storages that cannot switch safely', async (t) => {
       hint: /in_place/,
     });
   const files = memoryStorage({ flavour: 'files' });
-  const withoutLinks = { ...files, facts: { ...files.facts, replacesLinks: false } };
+  const withoutLinks = delegate(files, { facts: { ...files.facts, replacesLinks: false } });
   await t.rejects(requireReleases(withoutLinks), { message: /posix-rename@openssh\.com/ });
 });
 
@@ -168,8 +166,7 @@ t.test('removes an abandoned release but not one that is being written', async (
   const ids = await withReleases(root, 2);
   const steps = new EventEmitter();
   const [onward, isStaging] = [once(steps, 'onward'), once(steps, 'staging')];
-  const slow: Storage = {
-    ...root,
+  const slow: Storage = delegate(root, {
     write: async (name, body, options) => {
       if (name.includes('/output-')) {
         steps.emit('staging');
@@ -177,7 +174,7 @@ t.test('removes an abandoned release but not one that is being written', async (
       }
       return root.write(name, body, options);
     },
-  };
+  });
   const publication = writeRelease(slow, 5);
   await isStaging;
   const written = (await surveyReleases(siteOf(root))).stored.filter(({ state }) => state === 'writing');

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/driver.ts';
@@ -38,7 +39,7 @@ t.test('files, and nothing else, with their sizes', async (t) => {
   const here = within(await localStorage(root), listedKey('site'));
   t.same(Object.fromEntries(await sizesOf(here, wanted)), expected);
 
-  const elsewhere = { ...here, facts: { ...here.facts, localFiles: null } };
+  const elsewhere = delegate(here, { facts: { ...here.facts, localFiles: null } });
   const listed = await sizesOf(elsewhere, wanted);
   t.same(Object.fromEntries(wanted.map((name) => [name, listed.get(name)])), {
     ...Object.fromEntries(wanted.map((name) => [name, undefined])),

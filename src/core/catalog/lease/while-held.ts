@@ -1,3 +1,4 @@
+import { delegate } from '../../storage/wrappers/delegate.ts';
 import type { Body, Storage } from '../../storage/storage.ts';
 import type { Lease } from './lease.ts';
 
@@ -15,8 +16,7 @@ export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storag
     return change();
   };
   const bodyOf = (body: Body): Body => (storage.facts.rename === 'none' ? checked(body, lease) : body);
-  return {
-    ...storage,
+  return delegate(storage, {
     write: (key, body, options) => changes(() => storage.write(key, bodyOf(body), options)),
     rename: (moves) => changes(() => storage.rename(moves)),
     keep: (key, aside) => changes(() => storage.keep(key, aside)),
@@ -25,7 +25,7 @@ export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storag
     replaceLink: (key, target) => changes(() => storage.replaceLink(key, target)),
     remove: (key, options) => changes(() => storage.remove(key, options)),
     removeTree: (directory) => changes(() => storage.removeTree(directory)),
-  };
+  });
 }
 
 function checked(body: Body, lease: Pick<Lease, 'check'>): Body {

@@ -1,3 +1,4 @@
+import { delegate } from '../../storage/wrappers/delegate.ts';
 import type { BundlePublication } from '../bundle-publication.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
@@ -184,13 +185,12 @@ export function isUnpublished({ state }: StoredState): boolean {
 
 /** A view of a bundle path without its releases. */
 function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
-  return {
-    ...storage,
+  return delegate(storage, {
     async *list(directory, options) {
       for await (const entry of storage.list(directory, options))
         if (!isOfReleases(entry.key, channels)) yield entry;
     },
-  };
+  });
 }
 
 function refusePointerPaths(

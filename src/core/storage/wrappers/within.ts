@@ -1,3 +1,4 @@
+import { delegate } from './delegate.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
 import type { Entry, LocalFiles, Move, Storage, UnreadableName } from '../storage.ts';
 
@@ -7,7 +8,7 @@ import type { Entry, LocalFiles, Move, Storage, UnreadableName } from '../storag
  * open. Throws what the storage throws.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
-  if (directory === '') return { ...whole, close: async () => undefined };
+  if (directory === '') return delegate(whole, { close: async () => undefined });
   const outer = (key: Key): Key => joinKey(directory, key);
   const inner = (entry: Entry): Entry => ({
     ...entry,

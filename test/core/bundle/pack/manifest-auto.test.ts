@@ -12,6 +12,7 @@ import {
 import path from 'node:path';
 import { PutObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { CoreContext } from '../../../../src/core/context.ts';
 import type { AutoManifestConfig, PipelineConfig } from '../../../../src/core/config/config.ts';
@@ -84,7 +85,7 @@ class Publisher {
           this.onRead(key);
           return storage.read(key);
         };
-        return { ...storage, read };
+        return delegate(storage, { read });
       },
     };
   }

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { removeEmptyDirectories } from '../../../../src/core/publish/apply/empty-directories.ts';
@@ -36,14 +37,13 @@ t.test('without force, empty directories stay', async (t) => {
 t.test('the bundle path itself stays, even if nothing at all is in it', async (t) => {
   const removed: string[] = [];
   for (const flavour of ['files', 'objects'] as const) {
-    const storage: Storage = {
-      ...memoryStorage({ flavour }),
+    const storage: Storage = delegate(memoryStorage({ flavour }), {
       async *list(directory) {
         if (flavour === 'objects') t.fail('object stores have no directories');
         if (directory === '') yield { key: listedKey('a'), type: 'directory', size: 0 };
       },
       removeTree: async (directory) => void removed.push(directory),
-    };
+    });
     await removeEmptyDirectories(storage);
   }
   t.same(removed, ['a']);
@@ -58,13 +58,12 @@ t.test(
     const obstacle = new WaybillError('storage_denied', 'for the test');
     for (const flavour of ['files', 'objects'] as const) {
       const inner = memoryStorage({ flavour });
-      const storage: Storage = {
-        ...inner,
+      const storage: Storage = delegate(inner, {
         async obstacleTo(change) {
           asked.push(change);
           return null;
         },
-      };
+      });
       const plan = {
         writes: [sized('a', 10), sized('gone/b', 20), sized('other/c', 30)],
         removes: [listedKey('gone'), listedKey('x')],
@@ -85,7 +84,7 @@ t.test(
         flavour === 'files' ? null : 65,
         'what a dead attempt left is swept first',
       );
-      const blocked = { ...storage, obstacleTo: async () => obstacle };
+      const blocked = delegate(storage, { obstacleTo: async () => obstacle });
       await t.rejects(refuseObstructed(blocked, plan, { stateBytes: 0, isUnderLease: true }), obstacle);
     }
   },

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { bundleOf, contextWith, destinationOf, newWorld, owner, testClock } from '../../../faults/world.ts';
@@ -28,7 +29,7 @@ function counting(storage: Storage): { storage: Storage; looks: Map<string, numb
         return localFiles.sizeOf(key);
       },
     };
-  return { storage: { ...storage, facts, stat, list }, looks };
+  return { storage: delegate(storage, { facts, stat, list }), looks };
 }
 
 for (const kind of ['memory files', 'memory objects', 'local'] as const)

@@ -1,6 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
@@ -294,15 +295,14 @@ t.test('two concurrent publications: the second decides again on the release of 
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 0, { workflow: 'additive' });
   let isFirst = true;
-  const slow: Storage = {
-    ...root,
+  const slow: Storage = delegate(root, {
     async rename(moves) {
       await root.rename(moves);
       if (!isFirst || !moves.some(({ to }) => to.endsWith('index.html'))) return;
       isFirst = false;
       await publishAsRelease(root, 2, { workflow: 'additive' });
     },
-  };
+  });
   const done = await publishAsRelease(slow, 1, { workflow: 'additive' });
   t.match(done, { action: 'upsert_additive', error: null });
   t.same(

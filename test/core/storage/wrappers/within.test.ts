@@ -1,5 +1,6 @@
 import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/driver.ts';
@@ -51,7 +52,9 @@ t.test('names that no key stands for are told with their directory in the view',
 
 t.test('closing a view leaves the storage open', async (t) => {
   let closed = 0;
-  const whole = { ...memoryStorage({ flavour: 'files' as const }), close: async () => void (closed += 1) };
+  const whole = delegate(memoryStorage({ flavour: 'files' as const }), {
+    close: async () => void (closed += 1),
+  });
   await within(whole, key('a')).close();
   await within(whole, '').close();
   t.equal(closed, 0);
