@@ -1,5 +1,5 @@
 import http from 'node:http';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 
 export interface SentEvent {
   event: string;

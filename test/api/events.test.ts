@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as tar from 'tar';
 import t, { type Test } from 'tap';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 import { program } from '../cli/process.ts';
 

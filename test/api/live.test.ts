@@ -6,7 +6,7 @@ import type { Token } from '../../src/api/http/auth.ts';
 import { frameOf, openEventStream } from '../../src/api/live/event-stream.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
-import { startRun } from '../../src/workers/start-run.ts';
+import { startRun } from '../../src/workers/queue/start-run.ts';
 import { runResult } from '../contract/queue.ts';
 import { generator, howMany } from '../support/sampling.ts';
 import { manualClock } from '../workers/manual-clock.ts';

@@ -4,7 +4,7 @@ import * as tar from 'tar';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { runResult } from '../contract/queue.ts';
 import { startApi, tokens, upload, type Api } from './harness.ts';
 import { stagedIn } from '../support/staged.ts';

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { manifest } from '../cli/process.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';

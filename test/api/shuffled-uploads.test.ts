@@ -4,7 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { tar } from '../fixtures/tar.ts';
 import { instant } from '../support/instant.ts';
 import { generator } from '../support/sampling.ts';

@@ -12,7 +12,7 @@ import { work } from '../../src/cli/daemon/worker.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { urlOf } from '../../src/cli/remote/operator.ts';
 import { logControl, type LogControl, silentLog, type Log } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { acceptedId, adminToken, bundle, follow, launchApi, layOut, token } from '../hosts/processes.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';

@@ -3,8 +3,8 @@ import type { RunRecord } from '../../src/client/client.ts';
 import { makeOutput, type Output } from '../../src/cli/output.ts';
 import { printRun, retryNotes, runLines } from '../../src/cli/remote/run-record-text.ts';
 import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
-import { afterFailure } from '../../src/workers/run-retry.ts';
-import { acceptedRun, failedRun, startedRun } from '../../src/workers/run-transitions.ts';
+import { afterFailure } from '../../src/workers/queue/run-retry.ts';
+import { acceptedRun, failedRun, startedRun } from '../../src/workers/queue/run-transitions.ts';
 
 const at = new Date('2026-11-20T02:00:00.000Z');
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: 'session-1' };

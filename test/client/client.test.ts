@@ -16,7 +16,7 @@ import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts'
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import type { PipelineSummary } from '../../src/api/runs/pipelines-route.ts';
 import { runResult } from '../contract/queue.ts';
-import type { RunRecord as ServedRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-record.ts';
 import { startApi, tokens } from '../api/harness.ts';
 
 /** What the server serves fits what the client reads: these lines do not compile otherwise. */

@@ -3,14 +3,20 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
 import { countActions } from '../../src/core/publish/results/summary.ts';
-import type { JobResult, PublishJob, StagedJob } from '../../src/workers/job.ts';
-import type { KeepLimits } from '../../src/workers/kept-bundles.ts';
-import type { AcceptedRun, Idempotency, JobProcessor, JobQueue, RunQuery } from '../../src/workers/queue.ts';
-import { mostFailedDeliveries, type DeliveryNote } from '../../src/workers/records/failed-deliveries.ts';
-import type { RunPage } from '../../src/workers/records/page-of-runs.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
-import type { RunWatch } from '../../src/workers/records/run-watch.ts';
-import type { RetriesOf } from '../../src/workers/run-retry.ts';
+import type { JobResult, PublishJob, StagedJob } from '../../src/workers/queue/job.ts';
+import type { KeepLimits } from '../../src/workers/queue/kept-bundles.ts';
+import type {
+  AcceptedRun,
+  Idempotency,
+  JobProcessor,
+  JobQueue,
+  RunQuery,
+} from '../../src/workers/queue/job-queue.ts';
+import { mostFailedDeliveries, type DeliveryNote } from '../../src/workers/queue/failed-deliveries.ts';
+import type { RunPage } from '../../src/workers/queue/page-of-runs.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
+import type { RunWatch } from '../../src/workers/queue/run-watch.ts';
+import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
 import { retryContract } from './retries.ts';
 import { triggerContract } from './triggers.ts';
 

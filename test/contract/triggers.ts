@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
-import type { JobProcessor, JobQueue } from '../../src/workers/queue.ts';
-import type { Decision, TriggeredJob } from '../../src/workers/trigger.ts';
+import type { JobProcessor, JobQueue } from '../../src/workers/queue/job-queue.ts';
+import type { Decision, TriggeredJob } from '../../src/workers/queue/trigger.ts';
 
 export interface TriggerTools {
   start: (settings?: { queueSize?: number }) => Promise<{ queue: JobQueue }>;

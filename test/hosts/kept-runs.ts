@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { stagedIn } from '../support/staged.ts';
 import { acceptedId, bundle, launchApi, upload, type Launched, type Place } from './processes.ts';
 

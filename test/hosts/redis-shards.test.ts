@@ -3,7 +3,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { shardMap } from '../../src/workers/bullmq/shards/shard-map.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';
 import { publishedEvents, startOf, untilAccepted, type Accepted, type Daemon } from './kept-runs.ts';

@@ -4,7 +4,7 @@ import * as tar from 'tar';
 import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { tokens } from '../api/harness.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startSshd } from '../services/sshd.ts';

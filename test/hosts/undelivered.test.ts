@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import type { FailedDelivery } from '../../src/workers/run-record.ts';
+import type { FailedDelivery } from '../../src/workers/queue/run-record.ts';
 import type { Event } from '../../src/core/notify/event.ts';
 import { document, program, type Ended } from '../cli/process.ts';
 import { startReceiver } from '../core/notify/receiver.ts';

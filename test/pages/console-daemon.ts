@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { work } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import type { RunRecord } from '../../src/workers/run-record.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { Lifetime } from './page-sets.ts';
 
 /** `operator` has every pipeline but `secret`, `guest` has `library` and may only read. */

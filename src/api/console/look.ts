@@ -1,4 +1,4 @@
-import type { LookAnswer, LookRequest } from '../../workers/look-request.ts';
+import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { untilLeft } from '../http/request/until-left.ts';
 import { disclosed, type PlaceParams } from '../releases/releases-routes.ts';

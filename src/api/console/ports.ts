@@ -1,6 +1,6 @@
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { PublishJob } from '../../workers/job.ts';
-import type { LookAnswer, LookRequest } from '../../workers/look-request.ts';
+import type { PublishJob } from '../../workers/queue/job.ts';
+import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { LivePorts } from '../live/live-routes.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../notifiers/undelivered-routes.ts';
@@ -9,7 +9,7 @@ import type { ReleasesPorts } from '../releases/ports.ts';
 import type { ReloadPorts } from '../reload/reload-route.ts';
 import type { PipelineAccess, PipelinePorts } from '../runs/pipelines-route.ts';
 import type { UploadAccess, UploadPorts } from '../upload/ports.ts';
-import type { EndedSessions } from '../../workers/ended-sessions.ts';
+import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { LoginLimit } from './session/login-limit.ts';
 import type { Sessions } from './session/sessions.ts';
 

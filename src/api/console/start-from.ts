@@ -1,5 +1,5 @@
 import { WaybillError } from '../../core/lib/errors.ts';
-import { startRun } from '../../workers/start-run.ts';
+import { startRun } from '../../workers/queue/start-run.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { requireChannel } from '../runs/channel-query.ts';
 import type { Form } from './form.ts';

@@ -1,4 +1,4 @@
-import type { RunDestination, RunRecord, RunStatus } from '../../workers/run-record.ts';
+import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
 
 /*

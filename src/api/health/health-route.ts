@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { jsonContent, schemaRef } from '../http/json-content.ts';
 import { requestContext } from '../http/request/request-context.ts';

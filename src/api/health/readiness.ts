@@ -2,7 +2,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { HealthCheck } from '../../workers/health-checks.ts';
+import type { HealthCheck } from '../../workers/coordinator/health-checks.ts';
 import { isConcealed } from '../http/problem.ts';
 
 /** How one thing stands that the process depends on. Holds no path of this machine, no address, no secret. */

@@ -1,5 +1,5 @@
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { RunChange } from '../../workers/records/run-changes.ts';
+import type { RunChange } from '../../workers/queue/run-changes.ts';
 import { createShares } from '../http/request/shares.ts';
 import { frameOf } from './event-stream.ts';
 

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { JobQueue, KeptBundles } from '../../workers/queue.ts';
+import type { JobQueue, KeptBundles } from '../../workers/queue/job-queue.ts';
 
 export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
 

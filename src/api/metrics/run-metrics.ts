@@ -1,6 +1,6 @@
 import type { DestinationResult, RunResult } from '../../core/publish/results/result.ts';
-import type { JobResult } from '../../workers/job.ts';
-import type { RunObserver } from '../../workers/run-observer.ts';
+import type { JobResult } from '../../workers/queue/job.ts';
+import type { RunObserver } from '../../workers/queue/run-observer.ts';
 import type { Definer } from './definer.ts';
 
 const runBuckets = [0.05, 0.2, 1, 5, 20, 60, 300, 1200, 3600];

@@ -1,4 +1,4 @@
-import type { ReleasesAnswer, ReleasesRequest } from '../../workers/releases-request.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { HttpPorts } from '../http/app.ts';

@@ -4,7 +4,7 @@ import type { Scope } from '../../core/config/scopes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { bundlePath, flag } from '../../core/lib/parameters.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../../workers/releases-request.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { JsonSchema, Parameter } from '../http/openapi-types.ts';

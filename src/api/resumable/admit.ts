@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { PartialUpload } from '../../workers/partial/partial-upload.ts';
-import { unknownUpload } from '../../workers/partial/partial-uploads.ts';
+import type { PartialUpload } from '../../workers/staging/partial-upload.ts';
+import { unknownUpload } from '../../workers/staging/partial-uploads.ts';
 import type { Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { authorizeUpload } from '../upload/authorize-upload.ts';

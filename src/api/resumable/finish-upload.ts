@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { PartialOutcome, PartialUpload } from '../../workers/partial/partial-upload.ts';
-import type { AdmissionRequest } from '../../workers/queue.ts';
-import { stagingFailure } from '../../workers/staging-check.ts';
+import type { PartialOutcome, PartialUpload } from '../../workers/staging/partial-upload.ts';
+import type { AdmissionRequest } from '../../workers/queue/job-queue.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import { isConcealed } from '../http/problem.ts';
 import { requireAuthorized } from '../http/request/authority.ts';
 import { requestContext } from '../http/request/request-context.ts';

@@ -1,9 +1,9 @@
 import type { Request } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { Hold } from '../../workers/partial/holds.ts';
-import { offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
-import { unknownUpload, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
-import { stagingFailure } from '../../workers/staging-check.ts';
+import type { Hold } from '../../workers/staging/holds.ts';
+import { offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
+import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Header, Parameter } from '../http/openapi-types.ts';
 import type { UploadPipeline } from '../upload/ports.ts';
 import { callOf } from './admit.ts';

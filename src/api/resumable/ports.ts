@@ -1,4 +1,4 @@
-import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
+import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { UploadPorts } from '../upload/ports.ts';
 
 /** What the routes of resumable uploads need. */

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { PartialOutcome } from '../../workers/partial/partial-upload.ts';
+import type { PartialOutcome } from '../../workers/staging/partial-upload.ts';
 import type { speakTus } from './speak-tus.ts';
 
 // CORS is the same for all routes, and there is no body to describe.

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { DataStore, Upload } from '@tus/server';
-import { type NewPartialUpload, offsetOf, type PartialUpload } from '../../workers/partial/partial-upload.ts';
-import { unknownUpload, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
+import { type NewPartialUpload, offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
+import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
 
 /**
  * The partial uploads of the daemon as `@tus/server` sees them, for one request. Not its own file store,

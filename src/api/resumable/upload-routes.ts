@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { offsetOf } from '../../workers/partial/partial-upload.ts';
+import { offsetOf } from '../../workers/staging/partial-upload.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import { admitToUpload, isSpoken, requireVersion } from './admit.ts';

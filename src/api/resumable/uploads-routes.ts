@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { NewPartialUpload } from '../../workers/partial/partial-upload.ts';
-import { stagingFailure } from '../../workers/staging-check.ts';
+import type { NewPartialUpload } from '../../workers/staging/partial-upload.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { Header, Parameter, ResponseObject } from '../http/openapi-types.ts';
 import { queryParameters } from '../http/query-parameters.ts';

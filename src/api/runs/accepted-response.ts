@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
-import type { AcceptedRun } from '../../workers/queue.ts';
+import type { AcceptedRun } from '../../workers/queue/job-queue.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
 import { requestContext } from '../http/request/request-context.ts';

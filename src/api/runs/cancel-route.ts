@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { Cancellation } from '../../workers/queue.ts';
+import type { Cancellation } from '../../workers/queue/job-queue.ts';
 import { jsonContent, pipelineIdParameter, runIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';

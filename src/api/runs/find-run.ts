@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { RunRecord } from '../../workers/run-record.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { RunPorts } from './ports.ts';

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import { requireAuthorized, watchAuthority } from '../http/request/authority.ts';
 
 export interface HoldPorts {

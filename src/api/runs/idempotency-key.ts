@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { flag } from '../../core/lib/parameters.ts';
-import type { Idempotency } from '../../workers/queue.ts';
+import type { Idempotency } from '../../workers/queue/job-queue.ts';
 import type { Parameter } from '../http/openapi-types.ts';
 
 const form = /^[\x20-\x7e]{1,255}$/;

@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { JobQueue, Pause } from '../../workers/queue.ts';
+import type { JobQueue, Pause } from '../../workers/queue/job-queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent, pipelineIdParameter } from '../http/json-content.ts';

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { startRun } from '../../workers/start-run.ts';
+import { startRun } from '../../workers/queue/start-run.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from './idempotency-key.ts';
 import { acceptedResponse, sendAccepted } from './accepted-response.ts';
 import type { Token } from '../http/auth.ts';

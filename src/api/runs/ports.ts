@@ -1,6 +1,6 @@
 import type { Current } from '../../core/lib/current.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { Token } from '../http/auth.ts';
 import type { MemoryBodyPorts } from '../http/request/body-in-memory.ts';

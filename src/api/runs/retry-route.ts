@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import type { RunRecord } from '../../workers/run-record.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { jsonContent, pipelineIdParameter, runIdParameter } from '../http/json-content.ts';
 import type { Route } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';

@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { runUnknown } from '../../workers/refusals.ts';
+import { runUnknown } from '../../workers/queue/refusals.ts';
 import { bodyCheck } from '../http/body-check.ts';
 import { jsonContent } from '../http/json-content.ts';
 import type { JsonSchema, RequestBody } from '../http/openapi-types.ts';

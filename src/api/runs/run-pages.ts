@@ -3,7 +3,7 @@ import type { RequestHandler } from 'express';
 import { parseInstant, dateOf } from '../../core/lib/instant.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
-import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
+import { runStatuses, type RunRecord } from '../../workers/queue/run-record.ts';
 import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { jsonContent } from '../http/json-content.ts';
 import { queryParameters } from '../http/query-parameters.ts';

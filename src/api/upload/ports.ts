@@ -3,10 +3,10 @@ import type { DestinationConfig, PipelineConfig } from '../../core/config/config
 import type { Current } from '../../core/lib/current.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { StagingArea } from '../../workers/coordinator.ts';
-import type { ContentStore } from '../../workers/content/content-store.ts';
-import type { PublishJob } from '../../workers/job.ts';
-import type { JobQueue } from '../../workers/queue.ts';
+import type { StagingArea } from '../../workers/staging/staged-directories.ts';
+import type { ContentStore } from '../../workers/staging/content-store.ts';
+import type { PublishJob } from '../../workers/queue/job.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { Token } from '../http/auth.ts';
 import type { HttpPorts } from '../http/app.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';

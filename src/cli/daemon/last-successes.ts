@@ -3,8 +3,8 @@ import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
-import type { JobQueue } from '../../workers/queue.ts';
-import type { RunRecord } from '../../workers/run-record.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
 import type { Foundation } from './bootstrap.ts';
 

@@ -2,26 +2,26 @@ import { quotasOf } from './quotas.ts';
 import type { Timer } from '../../core/lib/clock.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { replaceable, type Replaceable } from '../../core/lib/current.ts';
-import type { Coordinator } from '../../workers/coordinator.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import {
   openConfiguredStore,
   openEndedSessions,
   openCoordinator,
   openEvents,
   requireBullmq,
-} from '../../workers/open-coordinator.ts';
-import { freeBytes } from '../../workers/staging-check.ts';
-import type { EndedSessions } from '../../workers/ended-sessions.ts';
+} from '../../workers/coordinator/open-coordinator.ts';
+import { freeBytes } from '../../workers/staging/staging-check.ts';
+import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
 import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
-import { startTidying, type Tidying } from '../../workers/tidying.ts';
-import { contentBounds } from '../../workers/content/content-bounds.ts';
+import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
+import { contentBounds } from '../../workers/staging/content-bounds.ts';
 import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
-import { openContentStore, type ContentStore } from '../../workers/content/content-store.ts';
+import { openContentStore, type ContentStore } from '../../workers/staging/content-store.ts';
 import { sceneMapPool, type SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
-import { openPartialUploads, type PartialUploads } from '../../workers/partial/partial-uploads.ts';
+import { openPartialUploads, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';

@@ -2,7 +2,7 @@ import type { CoreContext } from '../../core/context.ts';
 import { silentLog } from '../../core/lib/log.ts';
 
 /** What has to be free where uploads are staged, in bytes. */
-export { leastRoom } from '../../workers/staging-check.ts';
+export { leastRoom } from '../../workers/staging/staging-check.ts';
 
 /** Of a server that is up and near, with much to spare. */
 const answerWithinMs = 5_000;

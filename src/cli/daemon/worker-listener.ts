@@ -3,7 +3,7 @@ import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
 import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';
 import { replaceable } from '../../core/lib/current.ts';
-import type { Coordinator } from '../../workers/coordinator.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './api-ports.ts';
 import type { Foundation, ReadConfig } from './bootstrap.ts';

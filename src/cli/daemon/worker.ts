@@ -1,11 +1,11 @@
 import type { Timer } from '../../core/lib/clock.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import type { Coordinator } from '../../workers/coordinator.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import { openCoordinator, openEvents, requireBullmq } from '../../workers/open-coordinator.ts';
+import { openCoordinator, openEvents, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
-import { freeBytes } from '../../workers/staging-check.ts';
+import { freeBytes } from '../../workers/staging/staging-check.ts';
 import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import {
   bootstrap,

@@ -4,11 +4,11 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { scopeKey, type Replay, type RunStore, type Slot } from './store.ts';
-import type { PublishJob } from '../job.ts';
-import { jobAgain, type NewRun } from '../kept-bundles.ts';
-import { retryAfterSeconds } from '../pace.ts';
-import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
+import { scopeKey, type Replay, type RunStore, type Slot } from './run-store.ts';
+import type { PublishJob } from '../queue/job.ts';
+import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
+import { retryAfterSeconds } from '../queue/pace.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import {
   admissionEnded,
   bundleGone,
@@ -19,8 +19,8 @@ import {
   runNotFinished,
   runUnknown,
   shuttingDown,
-} from '../refusals.ts';
-import { acceptedRun, queuedRun } from '../run-transitions.ts';
+} from '../queue/refusals.ts';
+import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
 
 export interface AdmissionsOptions {
   clock: Clock;

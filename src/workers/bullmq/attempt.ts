@@ -1,10 +1,10 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { JobProgress, JobResult } from '../job.ts';
-import type { JobProcessor } from '../queue.ts';
-import { cancelled } from '../refusals.ts';
-import type { Taken } from './store.ts';
+import type { JobProgress, JobResult } from '../queue/job.ts';
+import type { JobProcessor } from '../queue/job-queue.ts';
+import { cancelled } from '../queue/refusals.ts';
+import type { Taken } from './run-store.ts';
 
 /** What came of a run here: the worker's result, or why it broke or was stopped. */
 export type Outcome = { result: JobResult } | { error: unknown };

@@ -11,15 +11,15 @@ import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
 import { recordAfter, runOutcomes } from './run-outcomes.ts';
 import type { RunSlots } from './run-slots.ts';
-import type { RunStore } from './store.ts';
+import type { RunStore } from './run-store.ts';
 import { newerOf } from './superseding.ts';
-import type { PublishJob } from '../job.ts';
-import type { JobProcessor } from '../queue.ts';
-import { cancelled } from '../refusals.ts';
-import { waitedSeconds, type RunObserver } from '../run-observer.ts';
-import type { RunRecord } from '../run-record.ts';
-import { nextTryOf, supersededRun, type RetriesOf } from '../run-retry.ts';
-import { cancelledRun, isCancelled, queuedRun, startedRun } from '../run-transitions.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { JobProcessor } from '../queue/job-queue.ts';
+import { cancelled } from '../queue/refusals.ts';
+import { waitedSeconds, type RunObserver } from '../queue/run-observer.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { nextTryOf, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import { cancelledRun, isCancelled, queuedRun, startedRun } from '../queue/run-transitions.ts';
 
 export interface DispatcherOptions {
   link: RedisLink;

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import { RunWaiters } from '../run-waiters.ts';
+import { RunWaiters } from '../queue/run-waiters.ts';
 
 /** Waits for runs that any host may finish. */
 export interface FinishPoll {

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
-import type { PublishJob } from '../job.ts';
+import type { PublishJob } from '../queue/job.ts';
 
 /**
  * Jobs as text for Redis, whose content other programs may change. With keys, the text carries a MAC over the

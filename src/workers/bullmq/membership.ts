@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { ProcessStore } from './records/process-store.ts';
+import type { ProcessStore } from './process-store.ts';
 
 /** That this process uses a Redis, noted there, so that none with other names joins it. */
 export interface Membership {

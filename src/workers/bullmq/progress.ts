@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import type { JobProgress } from '../job.ts';
-import type { RunRecord } from '../run-record.ts';
-import { progressedRun } from '../run-transitions.ts';
+import type { JobProgress } from '../queue/job.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { progressedRun } from '../queue/run-transitions.ts';
 
 /** The record of a run that is under way, kept up to date here and saved from time to time. */
 export interface ProgressSaver {

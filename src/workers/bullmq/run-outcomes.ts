@@ -4,13 +4,13 @@ import { asWaybillError, errorRecord } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Outcome } from './attempt.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
-import type { RunStore } from './store.ts';
+import type { RunStore } from './run-store.ts';
 import { newerOf } from './superseding.ts';
-import type { PublishJob } from '../job.ts';
-import { isKept, isRerunnable, stagedBytes } from '../kept-bundles.ts';
-import type { RunRecord } from '../run-record.ts';
-import { afterFailure, pauseOf, supersededRun, type RetriesOf } from '../run-retry.ts';
-import { cancelledRun, failedRun, finishedRun } from '../run-transitions.ts';
+import type { PublishJob } from '../queue/job.ts';
+import { isKept, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { afterFailure, pauseOf, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import { cancelledRun, failedRun, finishedRun } from '../queue/run-transitions.ts';
 
 /** Runs that ended here and that are remembered, so that none is run twice. */
 const maxEnded = 1_000;

@@ -1,7 +1,7 @@
 import { digestOf, type Digest } from '../../core/lib/digest.ts';
-import type { PublishJob } from '../job.ts';
-import type { NewRun } from '../kept-bundles.ts';
-import type { AcceptedRun, Admission, AdmissionRequest } from '../queue.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { NewRun } from '../queue/kept-bundles.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import {
   admissionEnded,
   bundleGone,
@@ -10,8 +10,8 @@ import {
   runNotFinished,
   runUnknown,
   shuttingDown,
-} from '../refusals.ts';
-import type { RunRecord } from '../run-record.ts';
+} from '../queue/refusals.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import { scopeOf, type Keys, type UsedKey } from './keys.ts';
 import type { Run, RunBook } from './run-book.ts';
 import type { Slots } from './slots.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { PublishJob } from '../job.ts';
+import type { PublishJob } from '../queue/job.ts';
 import {
   beyondLimits,
   isKept,
@@ -8,8 +8,8 @@ import {
   withoutBundle,
   type KeepLimits,
   type KeptBundle,
-} from '../kept-bundles.ts';
-import type { KeptBundles } from '../queue.ts';
+} from '../queue/kept-bundles.ts';
+import type { KeptBundles } from '../queue/job-queue.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { Retention } from './retention.ts';
 

@@ -1,5 +1,5 @@
 import type { Digest } from '../../core/lib/digest.ts';
-import type { AdmissionRequest } from '../queue.ts';
+import type { AdmissionRequest } from '../queue/job-queue.ts';
 
 export interface UsedKey {
   state: 'used';

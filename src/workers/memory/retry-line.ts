@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import { pauseOf } from '../run-retry.ts';
-import type { RunRecord } from '../run-record.ts';
+import { pauseOf } from '../queue/run-retry.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 
 export interface RetryLineOptions<Run> {
   clock: Clock;

@@ -1,13 +1,13 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { JobProgress, JobResult, PublishJob } from '../job.ts';
-import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../kept-bundles.ts';
-import type { LastSuccess, RunQuery } from '../queue.ts';
-import { pageGone } from '../refusals.ts';
-import { withNote, type DeliveryNote } from '../records/failed-deliveries.ts';
-import { PageOfRuns, type RunPage } from '../records/page-of-runs.ts';
-import type { RunRecord } from '../run-record.ts';
+import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
+import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../queue/kept-bundles.ts';
+import type { LastSuccess, RunQuery } from '../queue/job-queue.ts';
+import { pageGone } from '../queue/refusals.ts';
+import { withNote, type DeliveryNote } from '../queue/failed-deliveries.ts';
+import { PageOfRuns, type RunPage } from '../queue/page-of-runs.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -17,14 +17,14 @@ import {
   queuedRun,
   returnedRun,
   startedRun,
-} from '../run-transitions.ts';
-import { afterFailure, dueRun, hasSamePlace, supersededRun, type RetriesOf } from '../run-retry.ts';
-import { RunWaiters } from '../run-waiters.ts';
+} from '../queue/run-transitions.ts';
+import { afterFailure, dueRun, hasSamePlace, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import { RunWaiters } from '../queue/run-waiters.ts';
 import { Bundles } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { Retention } from './retention.ts';
-import { RunFeed } from './run-feed.ts';
-import { newestOfAll, RunLine } from '../records/run-line.ts';
+import { RunFeed } from './memory-feed.ts';
+import { newestOfAll, RunLine } from '../queue/run-line.ts';
 
 // As often may the process have ended in the middle of a run before that is given up. Kills and power
 // failures at random times do not hit one run so often; a bundle that brings the process down does. Within

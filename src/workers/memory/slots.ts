@@ -1,5 +1,5 @@
-import { retryAfterSeconds } from '../pace.ts';
-import { pipelineFull, queueFull } from '../refusals.ts';
+import { retryAfterSeconds } from '../queue/pace.ts';
+import { pipelineFull, queueFull } from '../queue/refusals.ts';
 import type { Turns } from './turns.ts';
 
 export interface SlotLimits {

@@ -6,9 +6,9 @@ import {
   type ScheduleConfig,
   type Timetable,
 } from '../../core/config/schedule/timetable.ts';
-import { newRunId } from '../run-id.ts';
-import type { Trigger } from '../job.ts';
-import type { Decision, TriggeredJob, Triggers } from '../trigger.ts';
+import { newRunId } from '../queue/run-id.ts';
+import type { Trigger } from '../queue/job.ts';
+import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
 import type { MissedReason, ScheduleObserver } from './observer.ts';
 import { persist, type Enduring } from './persist.ts';
 

@@ -1,6 +1,6 @@
 import { onAbort } from '../../core/lib/on-abort.ts';
-import { newRunId } from '../run-id.ts';
-import type { Triggers } from '../trigger.ts';
+import { newRunId } from '../queue/run-id.ts';
+import type { Triggers } from '../queue/trigger.ts';
 import type { ScheduleObserver } from './observer.ts';
 import { persist, type Enduring } from './persist.ts';
 import { watchedTree, type WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';

@@ -1,4 +1,4 @@
-import type { Decision, TriggerKind } from '../trigger.ts';
+import type { Decision, TriggerKind } from '../queue/trigger.ts';
 
 /**
  * Notified of what starts runs by itself, for metrics. Its methods must not throw. Over all hosts each

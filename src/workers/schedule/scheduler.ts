@@ -3,7 +3,7 @@ import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { timetable } from '../../core/config/schedule/timetable.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
-import type { JobQueue } from '../queue.ts';
+import type { JobQueue } from '../queue/job-queue.ts';
 import { keepSchedule } from './keep-schedule.ts';
 import { keepWatch } from './keep-watch.ts';
 import { tracedTriggers } from './traced-triggers.ts';

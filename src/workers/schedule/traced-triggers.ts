@@ -1,5 +1,5 @@
 import type { Tracer } from '../../core/tracing/span.ts';
-import type { Triggers } from '../trigger.ts';
+import type { Triggers } from '../queue/trigger.ts';
 
 /**
  * Decides as `triggers` does. A trigger that starts a run is a span that begins a trace, and the run belongs

@@ -1,6 +1,6 @@
 import { systemClock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
-import { answerLook, type LookAnswer, type LookRequest } from '../look-request.ts';
+import { answerLook, type LookAnswer, type LookRequest } from './look-request.ts';
 import type { AnswerOutcome } from './answering-pool.ts';
 import { threadContext, type ThreadData } from './publish-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';

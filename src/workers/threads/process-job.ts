@@ -7,7 +7,7 @@ import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
 import { countActions } from '../../core/publish/results/summary.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import { withReleasers } from '../../core/lib/lifecycle.ts';
-import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../job.ts';
+import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
 
 /**
  * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline;

@@ -9,7 +9,7 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import { traceFields } from '../../core/tracing/traceparent.ts';
-import type { JobProgress } from '../job.ts';
+import type { JobProgress } from '../queue/job.ts';
 import { watchForSigns } from './signs-of-life.ts';
 import {
   isFromThread,

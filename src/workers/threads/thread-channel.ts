@@ -7,7 +7,7 @@ import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
-import type { JobProgress, JobResult, PublishJob } from '../job.ts';
+import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import { isFinishedSpan, relayedTracer } from './span-relay.ts';
 
 /*

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { isRetrying } from '../../../src/workers/run-retry.ts';
+import { isRetrying } from '../../../src/workers/queue/run-retry.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startApi, tokens, type Api } from '../harness.ts';
 

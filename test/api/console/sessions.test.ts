@@ -8,8 +8,8 @@ import { createLoginLimit } from '../../../src/api/console/session/login-limit.t
 import { sessionSeal } from '../../../src/api/console/session/session-seal.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { endedSessionsBook } from '../../../src/workers/ended-sessions.ts';
-import type { LookRequest } from '../../../src/workers/look-request.ts';
+import { endedSessionsBook } from '../../../src/workers/queue/ended-sessions.ts';
+import type { LookRequest } from '../../../src/workers/threads/look-request.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
 import { startApi, tokens, type Api } from '../harness.ts';
 

@@ -4,8 +4,8 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { admissions, type Admissions } from '../../../src/workers/bullmq/admission.ts';
 import { linkRedis } from '../../../src/workers/bullmq/link.ts';
-import { runStore, type RunStore, type Slot } from '../../../src/workers/bullmq/store.ts';
-import { acceptedRun, queuedRun } from '../../../src/workers/run-transitions.ts';
+import { runStore, type RunStore, type Slot } from '../../../src/workers/bullmq/run-store.ts';
+import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { startRedis } from '../../services/redis.ts';
 import { manualClock, type ManualClock } from '../manual-clock.ts';
 

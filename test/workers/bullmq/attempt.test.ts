@@ -3,9 +3,9 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
-import type { Taken } from '../../../src/workers/bullmq/store.ts';
-import type { JobResult } from '../../../src/workers/job.ts';
-import { acceptedRun } from '../../../src/workers/run-transitions.ts';
+import type { Taken } from '../../../src/workers/bullmq/run-store.ts';
+import type { JobResult } from '../../../src/workers/queue/job.ts';
+import { acceptedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';
 

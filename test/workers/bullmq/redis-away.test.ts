@@ -3,9 +3,13 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
-import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../../../src/workers/bullmq/queue.ts';
-import type { JobResult } from '../../../src/workers/job.ts';
-import type { RunObserver } from '../../../src/workers/run-observer.ts';
+import {
+  bullmqQueue,
+  type BullmqQueue,
+  type BullmqQueueOptions,
+} from '../../../src/workers/bullmq/bullmq-queue.ts';
+import type { JobResult } from '../../../src/workers/queue/job.ts';
+import type { RunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis, type RedisService } from '../../services/redis.ts';
 

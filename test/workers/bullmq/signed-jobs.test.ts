@@ -4,8 +4,8 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { jobSeal, signingKeys } from '../../../src/workers/bullmq/job-seal.ts';
-import { bullmqQueue, type BullmqQueue } from '../../../src/workers/bullmq/queue.ts';
-import type { PublishJob } from '../../../src/workers/job.ts';
+import { bullmqQueue, type BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import type { PublishJob } from '../../../src/workers/queue/job.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startRedis } from '../../services/redis.ts';
 

@@ -1,6 +1,6 @@
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { ScheduleConfig } from '../../../src/core/config/schedule/timetable.ts';
-import type { JobQueue } from '../../../src/workers/queue.ts';
+import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { ScheduleObserver } from '../../../src/workers/schedule/observer.ts';
 import {
   createScheduler,

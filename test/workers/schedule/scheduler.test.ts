@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/queue.ts';
-import type { JobProcessor } from '../../../src/workers/queue.ts';
-import type { Triggers } from '../../../src/workers/trigger.ts';
+import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/memory-queue.ts';
+import type { JobProcessor } from '../../../src/workers/queue/job-queue.ts';
+import type { Triggers } from '../../../src/workers/queue/trigger.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { runResult } from '../../contract/queue.ts';
 import { manualClock, type ManualClock } from '../manual-clock.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog, type Log } from '../../../src/core/lib/log.ts';
-import { memoryQueue } from '../../../src/workers/memory/queue.ts';
+import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
 import {
   isRemote,

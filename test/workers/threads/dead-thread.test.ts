@@ -9,8 +9,8 @@ import type { Holder } from '../../../src/core/catalog/catalog.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { prepareStaging } from '../../../src/workers/memory/coordinator.ts';
-import type { JobResult, PublishJob } from '../../../src/workers/job.ts';
+import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
+import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
 import { workerPool } from '../../../src/workers/threads/pool.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 

@@ -4,7 +4,7 @@ import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import type { JobProgress, PublishJob } from '../../../src/workers/job.ts';
+import type { JobProgress, PublishJob } from '../../../src/workers/queue/job.ts';
 import { manualClock } from '../manual-clock.ts';
 import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../../src/workers/threads/pool.ts';
 

@@ -8,7 +8,7 @@ import {
   isFromThread,
   type FromThread,
 } from '../../../src/workers/threads/thread-channel.ts';
-import type { JobProgress } from '../../../src/workers/job.ts';
+import type { JobProgress } from '../../../src/workers/queue/job.ts';
 import { runResult } from '../../contract/queue.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };

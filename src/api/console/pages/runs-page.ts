@@ -1,7 +1,7 @@
 import { queryParameters } from '../../http/query-parameters.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { nextOfAll, searchParameters } from '../../runs/run-pages.ts';
-import { runStatuses } from '../../../workers/run-record.ts';
+import { runStatuses } from '../../../workers/queue/run-record.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';

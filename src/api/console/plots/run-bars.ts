@@ -1,5 +1,5 @@
 import { scaleLinear } from 'd3-scale';
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationOf, durationText, momentOf, plural, statusMark, type Tone } from '../words.ts';
 
 /** A bar for each run, the oldest first: its height is how long it took. In units of the view box. */

@@ -1,4 +1,4 @@
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, type Tone } from '../words.ts';
 
 /** The life of a run: what it has gone through, how long each part took, and what is still to come. */

@@ -1,6 +1,6 @@
 import { scaleLinear, scaleUtc, type ScaleTime } from 'd3-scale';
 import { area, line } from 'd3-shape';
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../words.ts';
 
 /** A plot over time, in units of its view box. */

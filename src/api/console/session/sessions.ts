@@ -3,7 +3,7 @@ import { parseCookie } from 'cookie';
 import type { Request, Response } from 'express';
 import type { Clock } from '../../../core/lib/clock.ts';
 import type { Current } from '../../../core/lib/current.ts';
-import type { EndedSessions } from '../../../workers/ended-sessions.ts';
+import type { EndedSessions } from '../../../workers/queue/ended-sessions.ts';
 import { isExpired, type Token } from '../../http/auth.ts';
 import type { OperatorAccess } from '../../runs/pipeline-access.ts';
 import type { Session, SessionSeal } from './session-seal.ts';

@@ -1,4 +1,4 @@
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../runs/pipelines-route.ts';
 import { runBars, type RunBars } from '../plots/run-bars.ts';
 import { ageText, momentOf, statusMark, type Mark, type Moment } from '../words.ts';

@@ -1,4 +1,4 @@
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { actionMark, durationOf, durationText, momentOf, statusMark, type Mark } from '../words.ts';
 
 /** Runs beside each other, the newest first: a column for each, and a row for each destination. */

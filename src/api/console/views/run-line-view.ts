@@ -1,4 +1,4 @@
-import type { RunRecord } from '../../../workers/run-record.ts';
+import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { failureOf } from './overview-view.ts';
 import { ageText, durationOf, durationText, momentOf, statusMark, type Mark, type Moment } from '../words.ts';
 

@@ -1,6 +1,11 @@
 import type { Revision } from '../../../core/bundle/revision.ts';
 import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
-import type { FailedDelivery, RunDestination, RunRecord, RunWarning } from '../../../workers/run-record.ts';
+import type {
+  FailedDelivery,
+  RunDestination,
+  RunRecord,
+  RunWarning,
+} from '../../../workers/queue/run-record.ts';
 import { runTimeline, type RunTimeline } from '../plots/run-timeline.ts';
 import {
   actionMark,

@@ -1,9 +1,9 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
-import type { JobProcessor } from '../../queue.ts';
-import { bundleGone, runUnknown } from '../../refusals.ts';
-import type { RunObserver } from '../../run-observer.ts';
-import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../queue.ts';
+import type { JobProcessor } from '../../queue/job-queue.ts';
+import { bundleGone, runUnknown } from '../../queue/refusals.ts';
+import type { RunObserver } from '../../queue/run-observer.ts';
+import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../bullmq-queue.ts';
 import { runSlots } from '../run-slots.ts';
 import { clearance } from './clearance.ts';
 import { mergedWatch } from './merged-watch.ts';

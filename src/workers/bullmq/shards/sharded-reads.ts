@@ -1,10 +1,10 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
-import type { JobQueue, PipelineOverview, RunQuery } from '../../queue.ts';
-import type { RunPage } from '../../records/page-of-runs.ts';
-import { pageGone } from '../../refusals.ts';
-import type { RunRecord } from '../../run-record.ts';
-import type { BullmqQueue } from '../queue.ts';
+import type { JobQueue, PipelineOverview, RunQuery } from '../../queue/job-queue.ts';
+import type { RunPage } from '../../queue/page-of-runs.ts';
+import { pageGone } from '../../queue/refusals.ts';
+import type { RunRecord } from '../../queue/run-record.ts';
+import type { BullmqQueue } from '../bullmq-queue.ts';
 import { mergedPage, placeOf, placeText, type Place } from './merged-pages.ts';
 import { pipelineOfRun } from './shard-map.ts';
 import { away, type Shards } from './shards.ts';

@@ -1,5 +1,5 @@
-import type { Trigger } from '../../job.ts';
-import { isKnown, type TriggerKind, type TriggerOf, type Triggers } from '../../trigger.ts';
+import type { Trigger } from '../../queue/job.ts';
+import { isKnown, type TriggerKind, type TriggerOf, type Triggers } from '../../queue/trigger.ts';
 import type { Shards } from './shards.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Log } from '../../../core/lib/log.ts';
-import type { BullmqQueue } from '../queue.ts';
+import type { BullmqQueue } from '../bullmq-queue.ts';
 import { openLate, type Late } from './open-late.ts';
 import { shardMap, type ShardMap } from './shard-map.ts';
 

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { trendsOf } from '../../../../src/api/console/plots/trends.ts';
-import type { RunRecord } from '../../../../src/workers/run-record.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
 /** Runs of a minute each, of which these failed; the newest first. */
 function runsOf(...failed: boolean[]): RunRecord[] {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { overviewView, standingOf } from '../../../../src/api/console/views/overview-view.ts';
-import type { RunRecord } from '../../../../src/workers/run-record.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 import type { PipelineState } from '../../../../src/api/runs/pipelines-route.ts';
 
 const state: PipelineState = {

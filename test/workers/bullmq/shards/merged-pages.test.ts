@@ -5,8 +5,8 @@ import {
   placeText,
   type Place,
 } from '../../../../src/workers/bullmq/shards/merged-pages.ts';
-import type { RunPage } from '../../../../src/workers/records/page-of-runs.ts';
-import type { RunRecord } from '../../../../src/workers/run-record.ts';
+import type { RunPage } from '../../../../src/workers/queue/page-of-runs.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 import { generator } from '../../../support/sampling.ts';
 
 const run = (id: string, at: number): RunRecord =>

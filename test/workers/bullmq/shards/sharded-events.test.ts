@@ -2,10 +2,10 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import type { Event } from '../../../../src/core/notify/event.ts';
-import { bullmqEvents } from '../../../../src/workers/bullmq/events/open-events.ts';
+import { bullmqEvents } from '../../../../src/workers/bullmq/open-events.ts';
 import { shardMap } from '../../../../src/workers/bullmq/shards/shard-map.ts';
 import { shardedEvents } from '../../../../src/workers/bullmq/shards/sharded-events.ts';
-import type { EventKeeping } from '../../../../src/workers/event-keeping.ts';
+import type { EventKeeping } from '../../../../src/workers/queue/event-keeping.ts';
 import { idsOf, undeliveredContract } from '../../../contract/undelivered.ts';
 import { startRedis } from '../../../services/redis.ts';
 

@@ -8,10 +8,10 @@ import {
   type ShardedQueue,
   type ShardedQueueOptions,
 } from '../../../../src/workers/bullmq/shards/sharded-queue.ts';
-import type { PublishJob } from '../../../../src/workers/job.ts';
-import { bullmqQueue } from '../../../../src/workers/bullmq/queue.ts';
-import type { RunRecord } from '../../../../src/workers/run-record.ts';
-import { newRunId } from '../../../../src/workers/run-id.ts';
+import type { PublishJob } from '../../../../src/workers/queue/job.ts';
+import { bullmqQueue } from '../../../../src/workers/bullmq/bullmq-queue.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
+import { newRunId } from '../../../../src/workers/queue/run-id.ts';
 import { queueContract, runResult } from '../../../contract/queue.ts';
 import { startRedis } from '../../../services/redis.ts';
 

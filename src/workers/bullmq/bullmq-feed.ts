@@ -1,0 +1,183 @@
+import type { Redis } from 'ioredis';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { RedisLink } from './link.ts';
+import { recordOf } from '../queue/record-of.ts';
+import type { RunReads } from './run-reads.ts';
+import { cursorOf, placeOf, RunChanges, type ChangePage, type ChangeQuery } from '../queue/run-changes.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import type { RunWatch } from '../queue/run-watch.ts';
+
+export interface RunFeedOptions {
+  clock: Clock;
+  link: RedisLink;
+  reads: Pick<RunReads, 'changes'>;
+  /** On which Redis publishes each change as `<revision> <record>`. */
+  channel: string;
+}
+
+/** What those who watch the runs of all hosts are told on this one. */
+export interface RunFeed {
+  /** As `JobQueue.watch`. */
+  watch(onChange: () => void): RunWatch;
+  close(): Promise<void>;
+}
+
+/** Runs whose newest changes are kept here; who is further behind is answered by Redis. */
+const mostKept = 1_000;
+/** A subscription may be dead without showing it. */
+const checkMs = 5_000;
+
+/**
+ * Keeps the newest changes of this queue here while anybody watches, so that a change costs one message a
+ * host, however many watch. Revisions have no gaps: a message that does not follow the one before it, or none
+ * for a while, makes the feed read from Redis what it lacks. After a connection was lost it does so, too.
+ */
+export function runFeed(options: RunFeedOptions): RunFeed {
+  return new RedisRunFeed(options);
+}
+
+class RedisRunFeed implements RunFeed {
+  readonly #options: RunFeedOptions;
+  readonly #watchers = new Set<() => void>();
+  /** Null until it was read for the first time since somebody watches. */
+  #changes: RunChanges | null = null;
+  /** The newest revision that a message spoke of. */
+  #heard = 0;
+  #reading: Promise<void> | undefined;
+  #subscriber: Redis | undefined;
+  #check: Timer | undefined;
+  #isClosed = false;
+
+  constructor(options: RunFeedOptions) {
+    this.#options = options;
+  }
+
+  watch(onChange: () => void): RunWatch {
+    const notify = (): void => onChange();
+    this.#watchers.add(notify);
+    if (this.#watchers.size === 1) this.#begin();
+    return {
+      cursor: async () => cursorOf(await this.#upToDate()),
+      after: (cursor, query) => this.#after(cursor, query),
+      close: () => {
+        if (this.#watchers.delete(notify) && this.#watchers.size === 0) this.#end();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watchers.clear();
+    this.#end();
+    await this.#reading?.catch(() => undefined);
+  }
+
+  async #after(cursor: string, query: ChangeQuery): Promise<ChangePage | null> {
+    const place = placeOf(cursor);
+    const changes = this.#changes ?? (await this.#upToDate());
+    if (place?.epoch !== changes.epoch || place.revision > changes.revision) return null;
+    return changes.after(place.revision, query) ?? (await this.#read(place.revision, query));
+  }
+
+  /** A page of changes that are not kept here any more. */
+  async #read(revision: number, { most, wants }: ChangeQuery): Promise<ChangePage | null> {
+    const found = await this.#options.reads.changes(revision, most);
+    if (found.horizon > revision) return null;
+    const { epoch, changes } = found;
+    const last = changes.at(-1)?.revision ?? revision;
+    return {
+      changes: changes.flatMap((change) =>
+        change.record !== null && wants(change.record)
+          ? [{ cursor: cursorOf({ epoch, revision: change.revision }), record: change.record }]
+          : [],
+      ),
+      cursor: cursorOf({ epoch, revision: last }),
+      more: changes.length === most,
+    };
+  }
+
+  /** What is kept here, and as new as Redis has it. */
+  async #upToDate(): Promise<RunChanges> {
+    await this.#catchUp();
+    if (this.#changes === null) throw new TypeError('nobody watches');
+    return this.#changes;
+  }
+
+  #begin(): void {
+    const { clock, link, channel } = this.#options;
+    if (this.#subscriber === undefined) {
+      const subscriber = link.another();
+      subscriber.on('message', (_channel: string, text: string) => this.#hear(text));
+      // On each connection: ioredis is set not to resubscribe (`link.ts`).
+      subscriber.on('ready', () => this.#subscribe(subscriber, channel));
+      subscriber.connect().catch(() => undefined);
+      this.#subscriber = subscriber;
+    } else if (this.#subscriber.status === 'ready') this.#subscribe(this.#subscriber, channel);
+    this.#check = clock.every(checkMs, () => void this.#catchUp().catch(() => undefined), { unref: true });
+  }
+
+  #subscribe(subscriber: Redis, channel: string): void {
+    if (this.#watchers.size === 0) return;
+    // What was published until then is read; this fails only if the connection does.
+    void subscriber
+      .subscribe(channel)
+      // One that is under way may be older.
+      .then(() => this.#reading)
+      .then(() => this.#catchUp())
+      .catch(() => undefined);
+  }
+
+  #end(): void {
+    this.#check?.cancel();
+    this.#changes = null;
+    this.#heard = 0;
+    if (this.#subscriber?.status === 'ready')
+      void this.#subscriber.unsubscribe(this.#options.channel).catch(() => undefined);
+  }
+
+  #hear(text: string): void {
+    const revision = Number(text.slice(0, text.indexOf(' ')));
+    this.#heard = Math.max(this.#heard, revision);
+    const changes = this.#changes;
+    if (changes === null || this.#reading !== undefined || revision <= changes.revision) return;
+    if (revision === changes.revision + 1) {
+      this.#add(changes, recordOf(text.slice(text.indexOf(' ') + 1)), revision);
+      this.#notify();
+    } else void this.#catchUp().catch(() => undefined);
+  }
+
+  /** Reads what this host has not heard of; calls at the same time share one reading. */
+  #catchUp(): Promise<void> {
+    return (this.#reading ??= this.#readNewest().finally(() => {
+      this.#reading = undefined;
+      // A message that came too late for the last answer.
+      if (this.#changes !== null && this.#heard > this.#changes.revision)
+        void this.#catchUp().catch(() => undefined);
+    }));
+  }
+
+  async #readNewest(): Promise<void> {
+    const [known, heard] = [this.#changes, this.#heard];
+    const found = await this.#options.reads.changes(known?.revision ?? null, mostKept);
+    if (this.#isClosed || this.#watchers.size === 0) return;
+    // Redis came back without its last changes.
+    if (this.#heard === heard) this.#heard = Math.min(heard, found.revision);
+    const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
+    if (known !== null && known === this.#changes && isLater && found.changes.length < mostKept) {
+      for (const { revision, record } of found.changes)
+        if (record !== null) this.#add(known, record, revision);
+      known.skipTo(found.revision);
+      if (found.changes.length === 0) return;
+    } else this.#changes = new RunChanges(found);
+    this.#notify();
+  }
+
+  #add(changes: RunChanges, record: RunRecord, revision: number): void {
+    changes.add(record, revision);
+    if (changes.size > mostKept) changes.forgetOldest();
+  }
+
+  #notify(): void {
+    for (const notify of [...this.#watchers]) notify();
+  }
+}

@@ -1,0 +1,62 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { silentLog } from '../../core/lib/log.ts';
+import type { EndedSessions } from '../queue/ended-sessions.ts';
+import { linkRedis, type RedisLink } from './link.ts';
+
+export interface BullmqEndedSessionsOptions {
+  clock: Clock;
+  /** Of each Redis: the variable that holds the URL, and the URL, which contains the password. */
+  servers: readonly { url: string; urlEnv: string }[];
+  prefix: string;
+}
+
+/** How long a request waits for a Redis that was not connected before. */
+const withinMs = 3_000;
+/** How long no request waits for a Redis that could not be reached. */
+const retryAfterMs = 15_000;
+
+/**
+ * The ended sessions of all hosts. Each Redis keeps all of them, so that any one of them is enough to know of
+ * a logout. Connects when it is first asked: most daemons have nobody in the console for days.
+ */
+export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessionsOptions): EndedSessions {
+  const links = new Map<string, Promise<RedisLink>>();
+  const linkOf = (server: { url: string; urlEnv: string }): Promise<RedisLink> => {
+    const known = links.get(server.urlEnv);
+    if (known !== undefined) return known;
+    // The connection of the queue logs outages.
+    const link = linkRedis({ ...server, clock, withinMs, log: silentLog });
+    links.set(server.urlEnv, link);
+    const forget = (): boolean => links.delete(server.urlEnv);
+    link.catch(() => clock.timeout(retryAfterMs, forget, { unref: true }));
+    return link;
+  };
+  const key = (id: string): string => `${prefix}:ended-session:${id}`;
+  /** The answers of every Redis that answers. Throws if none does. */
+  const askAll = async <T>(work: (link: RedisLink) => Promise<T>): Promise<T[]> => {
+    const settled = await Promise.allSettled(
+      servers.map(async (server) => {
+        const link = await linkOf(server);
+        return link.ask(() => work(link));
+      }),
+    );
+    const answers = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const [first] = settled;
+    if (answers.length === 0 && first?.status === 'rejected') throw first.reason;
+    return answers;
+  };
+  return {
+    add: async (id, expiresAt) => {
+      const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
+      await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs));
+    },
+    among: async (ids) => {
+      if (ids.length === 0) return [];
+      const answers = await askAll(({ redis }) => redis.mget(ids.map(key)));
+      return ids.filter((_id, index) => answers.some((found) => found[index] !== null));
+    },
+    close: () => {
+      for (const link of links.values()) void link.then((opened) => opened.close()).catch(() => undefined);
+    },
+  };
+}

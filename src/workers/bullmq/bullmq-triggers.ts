@@ -1,0 +1,84 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import type { JobSeal } from './job-seal.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
+import { shuttingDown } from '../queue/refusals.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
+import type { Trigger } from '../queue/job.ts';
+import type { Decision, TriggeredJob, TriggerKind, TriggerOf, Triggers } from '../queue/trigger.ts';
+
+/** The triggers of all hosts. Each call is one step in Redis. */
+export interface TriggerStore {
+  /** As `Triggers.last`. */
+  lastTrigger(pipelineId: string, kind: TriggerKind): Promise<Trigger | null>;
+  /** As `Triggers.decide`, with the record that the run begins with. */
+  trigger(
+    job: TriggeredJob,
+    record: RunRecord,
+    options: { passes: boolean; latest: string | undefined },
+  ): Promise<Decision>;
+}
+
+/** @param key The name in Redis of what the scripts call by the same name. */
+export function triggerStore(
+  { ask, redis }: RedisLink,
+  run: RunScript,
+  key: (name: string) => string,
+  seal: JobSeal,
+): TriggerStore {
+  return {
+    lastTrigger: async (pipelineId, kind) => {
+      const found = await ask(() => redis.hget(key(`triggers:${kind}`), pipelineId));
+      return triggerOf(found);
+    },
+    trigger: async (job, record, { passes, latest = '' }) => {
+      const [outcome, before] = (await run('trigger', {
+        runId: job.runId,
+        pipeline: job.pipelineId,
+        trigger: JSON.stringify(job.trigger),
+        job: seal.seal(job),
+        record: JSON.stringify(record),
+        passes: Number(passes),
+        latest,
+      })) as [Decision['outcome'], string?];
+      if (outcome === 'known') return { outcome };
+      const previous = triggerOf(before);
+      return outcome === 'started' ? { outcome, record, previous } : { outcome, previous };
+    },
+  };
+}
+
+/**
+ * Not by BullMQ's job schedulers: they compute the next tick from the last one whenever a worker takes it up,
+ * so that a tick during which Redis or all workers were away is made up for always, once, and their job does
+ * not exist in the store that the records are in. Here tick and run are one step in Redis.
+ */
+export function bullmqTriggers(options: {
+  clock: Clock;
+  store: TriggerStore;
+  isOpen: () => boolean;
+  /** Called when the run is in the store. */
+  onAccepted: (pipelineId: string) => Promise<void>;
+}): Triggers {
+  const { clock, store, isOpen, onAccepted } = options;
+  return {
+    last: async (pipelineId, kind) =>
+      (await store.lastTrigger(pipelineId, kind)) as TriggerOf<typeof kind> | null,
+    decide: async (job, { passes = false, latest } = {}) => {
+      if (!isOpen()) throw shuttingDown();
+      const accepted = acceptedRun(job, clock.now());
+      const decision = await store.trigger(job, queuedRun(accepted, clock.now()), {
+        passes,
+        latest,
+      });
+      if (decision.outcome !== 'started') return decision;
+      await onAccepted(job.pipelineId);
+      return { ...decision, record: accepted };
+    },
+  };
+}
+
+// Only `trigger.lua` writes these values.
+const triggerOf = (text: string | null | undefined): Trigger | null =>
+  text ? (JSON.parse(text) as Trigger) : null;

@@ -1,0 +1,111 @@
+import { randomBytes } from 'node:crypto';
+import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue.ts';
+import { PageOfRuns, type RunPage } from '../queue/page-of-runs.ts';
+import { pageGone } from '../queue/refusals.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import type { RunScript } from './scripts.ts';
+import { recordOf } from '../queue/record-of.ts';
+
+/** What is read of the records that all hosts share. Throws `queue_unavailable` if Redis is away. */
+export interface RunReads {
+  find(runId: string): Promise<RunRecord | undefined>;
+  /** Those of the runs that are finished or unknown. */
+  finishedOf(runIds: readonly string[]): Promise<string[]>;
+  /** As `JobQueue.list`. */
+  list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
+  /** As `JobQueue.overview`. */
+  overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
+  /** As `JobQueue.waitingSince`. */
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
+  /** At most `most` runs that changed after the revision, oldest change first; none if it is null. */
+  changes(after: number | null, most: number): Promise<ChangesFound>;
+}
+
+export interface ChangesFound {
+  /** Names this life of the data in Redis. */
+  epoch: string;
+  /** Of the newest change of all. */
+  revision: number;
+  /** Of the newest change of those runs that were deleted. */
+  horizon: number;
+  /** `record` is null if the run has expired. */
+  changes: { revision: number; record: RunRecord | null }[];
+}
+
+/** Records that are read at once. */
+const mostRead = 100;
+
+export function runReads(run: RunScript): RunReads {
+  const placeOf = async (runId: string, pipelineIds: readonly string[]): Promise<string> => {
+    const [pipelineId = '', seq = ''] = (await run('place', { runId })) as string[];
+    if (!pipelineIds.includes(pipelineId)) throw pageGone();
+    return seq;
+  };
+  return {
+    find: async (runId) => {
+      const [record = ''] = (await run('find', {}, [runId])) as string[];
+      return optionalRecord(record) ?? undefined;
+    },
+    finishedOf: async (runIds) => (await run('finished', {}, runIds)) as string[],
+    list: async (pipelineIds, { limit, before = null, ...filter }) => {
+      const page = new PageOfRuns(limit, filter);
+      let from = before === null ? '' : await placeOf(before, pipelineIds);
+      const isFiltered = Object.values(filter).some(Boolean);
+      const most = isFiltered ? mostRead : Math.min(limit + 1, mostRead);
+      for (;;) {
+        const found = pairsOf(
+          (await run('list', { before: from, most }, pipelineIds)) as (string | number)[],
+        );
+        for (const { record } of found) if (record !== null && page.isFull(record)) return page.page();
+        if (found.length < most) return page.page();
+        from = String(found.at(-1)?.number);
+      }
+    },
+    overview: async (pipelineIds) => {
+      const answer = (await run('overview', {}, pipelineIds)) as (string | number)[];
+      return pipelineIds.map((_id, index) => {
+        const [waiting, running, newest, success, retrying] = answer.slice(5 * index).map(String);
+        return {
+          waiting: Number(waiting),
+          retrying: Number(retrying),
+          running: running === '' ? null : (running ?? null),
+          lastRun: optionalRecord(newest ?? ''),
+          lastSuccess: (success ?? '') === '' ? null : (JSON.parse(success as string) as LastSuccess),
+        };
+      });
+    },
+    waitingSince: async (pipelineIds) =>
+      ((await run('waitingSince', {}, pipelineIds)) as string[]).map((text) => {
+        const record = optionalRecord(text);
+        return record === null ? null : (record.queued_at ?? record.accepted_at);
+      }),
+    changes: async (after, most) => {
+      // Another one for each call: after a loss of data the same one would name two lives.
+      const epoch = randomBytes(6).toString('hex');
+      const answer = (await run('changes', { after: after ?? '', most, epoch })) as (string | number)[];
+      const [known, revision, horizon] = answer;
+      const changes = pairsOf(answer.slice(3)).map((pair) => ({
+        revision: pair.number,
+        record: pair.record,
+      }));
+      return { epoch: String(known), revision: Number(revision), horizon: Number(horizon), changes };
+    },
+  };
+}
+
+/** Of an answer with a number and a record in turn. */
+function pairsOf(answer: readonly (string | number)[]): { number: number; record: RunRecord | null }[] {
+  return answer.flatMap((number, index) =>
+    index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
+  );
+}
+
+/** null if the run has expired, or if another program put something that is not a record in its place. */
+function optionalRecord(text: string): RunRecord | null {
+  if (text === '') return null;
+  try {
+    return recordOf(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,279 @@
+import { createHash } from 'node:crypto';
+import type { Digest } from '../../core/lib/digest.ts';
+import { endedJob, jobSeal, type JobSeal } from './job-seal.ts';
+import type { RedisLink } from './link.ts';
+import { recordOf } from '../queue/record-of.ts';
+import type { DeliveryNote } from '../queue/failed-deliveries.ts';
+import { deliveryNotes } from './delivery-notes.ts';
+import { processStore, type ProcessStore } from './process-store.ts';
+import { pipelineMarks, type PipelineMarks } from './pipeline-marks.ts';
+import { rerunStore, type RerunStore } from './rerun-store.ts';
+import { retryStore, type RetryStore } from './retry-store.ts';
+import { runReads, type RunReads } from './run-reads.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
+import { steeringStore, type SteeringStore } from './steering.ts';
+import { triggerStore, type TriggerStore } from './bullmq-triggers.ts';
+import { mostEnds, type Pace } from '../queue/pace.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+
+/**
+ * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
+ * away.
+ */
+export interface RunStore
+  extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads, ProcessStore {
+  /** As `JobQueue.noteDelivery`. */
+  noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
+  /**
+   * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
+   * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
+   * says; `busy`: another request is staging an upload with this key.
+   */
+  reserve(slot: Slot, limits: { queueSize: number; maxWaiting: number | null }): Promise<Reservation>;
+  /** Shows that the API that receives the upload is alive. */
+  renew(slot: Slot, staged: string | null): Promise<void>;
+  release(slot: Slot): Promise<void>;
+  /** Registers a name in shared staging before anything is written under it. */
+  stage(staged: string): Promise<void>;
+  /** What became of the first upload with this key; null if none was accepted, or if it gives the key up. */
+  replay(slot: Slot, digest: Digest): Promise<Replay | null>;
+  /** `swept`: the name in shared staging became unwanted before the run could claim it. */
+  accept(
+    slot: Slot,
+    job: PublishJob,
+    record: RunRecord,
+    digest: Digest,
+    staged: string | null,
+  ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
+  /** Whether a run was accepted with the key; false for ''. */
+  isUsed(key: string): Promise<boolean>;
+  readonly marks: PipelineMarks;
+  /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
+  outbox(pipelineId: string): Promise<string[]>;
+  /** The pipelines whose outbox is not empty. */
+  outboxes(): Promise<string[]>;
+  handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
+  /**
+   * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is,
+   * and `Early` before its next try is due.
+   */
+  take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | null>;
+  /**
+   * `bytes` is the size of the run's bundle, which is kept; null if it goes.
+   *
+   * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now.
+   */
+  save(owner: string, record: RunRecord): Promise<boolean>;
+  finish(
+    owner: string,
+    record: RunRecord,
+    end: { retentionMs: number; bytes: number | null },
+  ): Promise<boolean>;
+  giveBack(owner: string, record: RunRecord): Promise<boolean>;
+  depth(): Promise<QueueDepth>;
+  /** Of one pipeline, or of all together. */
+  pace(pipelineId: string | null): Promise<Pace>;
+  /** At most `most` finished runs whose retention is over. */
+  expired(most: number): Promise<{ runId: string; job: PublishJob | null }[]>;
+  forget(runId: string): Promise<void>;
+  /** Names in shared staging of uploads that were never accepted and whose API is gone. */
+  unwanted(most: number): Promise<string[]>;
+  forgetStaged(staged: string): Promise<void>;
+  /**
+   * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again if it expired; false if another
+   * worker has the job.
+   */
+  hold(lock: JobLock, ms: number): Promise<boolean>;
+}
+
+export type Reservation = 'ok' | 'used' | 'full' | 'pipeline_full' | 'busy';
+
+export interface Slot {
+  id: string;
+  pipelineId: string;
+  /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
+  key: string;
+  /** A run that was accepted with the key and has failed gives it up to this request. */
+  rerunFailed: boolean;
+}
+
+export type Replay =
+  { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
+
+/** The job of the run is not authentic: the run is to be ended with the error. */
+export interface Rejected {
+  record: RunRecord;
+  rejection: unknown;
+}
+
+export interface Taken {
+  record: RunRecord;
+  job: PublishJob;
+  /** It was cancelled while nobody ran it: it is to be ended. */
+  isCancelled: boolean;
+  /** How many times a worker has taken it, this time included. */
+  takes: number;
+  /** When a worker took it before, for the first time: RFC 3339; null if none did. */
+  begunAt: string | null;
+}
+
+/** The next try of the run is due in `pauseMs` milliseconds. */
+export interface Early {
+  pauseMs: number;
+  /** Later runs of the pipeline wait behind it. */
+  blocks: boolean;
+}
+
+export interface JobLock {
+  lockKey: string;
+  activeKey: string;
+  stalledKey: string;
+  token: string;
+  jobId: string;
+}
+
+/**
+ * An archive in shared staging outlives the last sign of life of its API by this many times the life of a
+ * slot: what is lost with it is bytes that a client has sent.
+ */
+const stagedLives = 20;
+
+/** The Idempotency-Key as a hash that is the same on every host; '' if there is none. */
+export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idempotency']): string {
+  if (idempotency === undefined) return '';
+  const scope = JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
+  return createHash('sha256').update(scope).digest('hex');
+}
+
+/**
+ * @param slotLifeMs An API that was silent for this many milliseconds counts as dead, and its slots and keys
+ *   are free.
+ */
+export function runStore(
+  link: RedisLink,
+  prefix: string,
+  slotLifeMs: number,
+  seal: JobSeal = jobSeal(),
+): RunStore {
+  const stagedLifeMs = stagedLives * slotLifeMs;
+  const { redis } = link;
+  const script = defineScripts(redis, prefix);
+  const run: RunScript = (...call) => link.ask(() => script(...call));
+  const at = (name: string): string => `${prefix}:${name}`;
+  return {
+    ...steeringStore(link, run, at('paused')),
+    ...triggerStore(link, run, at, seal),
+    ...runReads(run),
+    ...rerunStore(link, run, at, seal),
+    ...retryStore(run, seal),
+    ...processStore(link, run, at),
+    noteDelivery: deliveryNotes(link, run, at),
+    reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
+      (await run('reserve', {
+        slot: id,
+        queueSize,
+        lifeMs: slotLifeMs,
+        key,
+        rerunFailed: Number(rerunFailed),
+        pipeline: pipelineId,
+        maxWaiting: maxWaiting ?? '',
+      })) as Reservation,
+    renew: async ({ id, key, pipelineId: pipeline }, staged) => {
+      const lives = { lifeMs: slotLifeMs, stagedLifeMs };
+      await run('renew', { slot: id, key, staged: staged ?? '', pipeline, ...lives });
+    },
+    release: async ({ id, key, pipelineId: pipeline }) => {
+      await run('release', { slot: id, lifeMs: slotLifeMs, key, pipeline });
+    },
+    stage: async (staged) => {
+      await run('stage', { staged, stagedLifeMs });
+    },
+    replay: async ({ key, rerunFailed }, digest) => {
+      if (key === '') return null;
+      const answer = await run('replay', { key, digest, rerunFailed: Number(rerunFailed) });
+      const [outcome, record, position] = answer as string[];
+      return outcome === undefined ? null : replayOf(outcome, record, position);
+    },
+    accept: async ({ id, key, rerunFailed }, job, record, digest, staged) => {
+      const answer = await run('accept', {
+        slot: id,
+        lifeMs: slotLifeMs,
+        key,
+        digest,
+        runId: job.runId,
+        pipeline: job.pipelineId,
+        job: seal.seal(job),
+        record: JSON.stringify(record),
+        staged: staged ?? '',
+        rerunFailed: Number(rerunFailed),
+      });
+      const [outcome, ...rest] = answer as [string, ...string[]];
+      if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
+      return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
+    },
+    isUsed: async (key) =>
+      key !== '' && ((await link.ask(() => redis.get(at(`key:${key}`)))) ?? '').startsWith('u '),
+    marks: pipelineMarks(link, at('cleared')),
+    outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
+    outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
+    handedOver: async (pipeline, runIds) => {
+      await run('handedOver', { pipeline }, runIds);
+    },
+    take: async (runId, owner, at) => {
+      const answer = (await run('take', { runId, owner, at: at.toISOString() })) as string[];
+      const [outcome, record, job, takes, begun = ''] = answer;
+      if (outcome === 'paused') return 'paused';
+      if (outcome === 'early') return { pauseMs: Number(record), blocks: job === '1' };
+      if (record === undefined || job === undefined) return null;
+      const isCancelled = outcome === 'cancelled';
+      const begunAt = begun === '' ? null : begun;
+      try {
+        const opened = seal.open(job, runId);
+        return { record: recordOf(record), job: opened, isCancelled, takes: Number(takes), begunAt };
+      } catch (rejection) {
+        return { record: { ...recordOf(record), run_id: runId }, rejection };
+      }
+    },
+    save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
+    finish: async (owner, record, { retentionMs, bytes }) => {
+      const args = { ...owned(owner, record), retentionMs, mostEnds, bytes: bytes ?? '' };
+      return (await run('finish', args)) === 1;
+    },
+    giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
+    depth: async () => {
+      const [reserved = 0, queued = 0, running = 0] = (await run('depth', {})) as number[];
+      return { reserved, queued, running };
+    },
+    pace: async (pipelineId) => {
+      const answer = (await run('pace', { pipeline: pipelineId ?? '' })) as string[];
+      const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
+      return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse() };
+    },
+    expired: async (most) => {
+      const found = (await run('expired', { most })) as string[];
+      return found.flatMap((runId, index) =>
+        index % 2 === 0 ? [{ runId, job: endedJob(found[index + 1] ?? '') }] : [],
+      );
+    },
+    forget: async (runId) => {
+      await run('forget', { runId });
+    },
+    unwanted: async (most) => (await run('unwanted', { most })) as string[],
+    forgetStaged: async (staged) => {
+      await link.ask(() => redis.zrem(at('unwanted'), staged));
+    },
+    hold: async (lock, lockMs) => (await run('hold', { ...lock, lockMs })) === 1,
+  };
+}
+
+function owned(owner: string, record: RunRecord): { runId: string; owner: string; record: string } {
+  return { runId: record.run_id, owner, record: JSON.stringify(record) };
+}
+
+function replayOf(outcome: string, record?: string, position?: string | null): Replay {
+  return outcome === 'replay' && record !== undefined
+    ? { outcome, record: recordOf(record), position: position == null ? null : Number(position) }
+    : { outcome: 'conflict' };
+}

@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import {
+  inOrder,
+  mostUndelivered,
+  redeliveryRunning,
+  type Kept,
+  type Undelivered,
+  type UndeliveredEvents,
+} from '../../core/notify/undelivered.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
+
+export interface BullmqUndeliveredOptions {
+  clock: Clock;
+  log: Log;
+  link: Pick<RedisLink, 'ask' | 'redis'>;
+  run: RunScript;
+  prefix: string;
+  onDropped: (notifierId: string, count: number) => void;
+}
+
+/** A host that dies while it sends events again keeps others from it for so long, in milliseconds. */
+const claimLifeMs = 15_000;
+const retryEveryMs = 500;
+
+/**
+ * The undelivered events of all hosts, in Redis. While Redis is away, what is given up waits in memory;
+ * `close` waits for it until `signal` aborts.
+ */
+export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
+  events: UndeliveredEvents;
+  close: (signal: AbortSignal) => Promise<void>;
+} {
+  const closing = new AbortController();
+  let writing: Promise<void> = Promise.resolve();
+
+  const write = async (notifierId: string, undelivered: Undelivered): Promise<void> => {
+    const { event } = undelivered;
+    for (;;) {
+      try {
+        const gone = await run('keepUndelivered', {
+          notifier: notifierId,
+          event: event.id,
+          happened: Date.parse(event.timestamp),
+          undelivered: JSON.stringify(undelivered),
+          most: mostUndelivered,
+        });
+        if (Number(gone) > 0) onDropped(notifierId, Number(gone));
+        return;
+      } catch (error) {
+        if (!hasCode(error, 'queue_unavailable') || closing.signal.aborted) {
+          const fields = { notifier: notifierId, event_id: event.id, event_type: event.type, err: error };
+          log.error(fields, 'an undelivered event could not be kept');
+          return;
+        }
+        await clock.sleep(retryEveryMs, closing.signal).catch(() => undefined);
+      }
+    }
+  };
+
+  return {
+    events: {
+      // One after another: the order in which they were given up.
+      keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
+      list: async (notifierId) => {
+        const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
+        return found
+          .map(keptOf)
+          .sort(inOrder)
+          .map(({ undelivered }) => undelivered);
+      },
+      remove: async (notifier, event) => {
+        await run('removeUndelivered', { notifier, event });
+      },
+      counts: async () => {
+        const flat = (await run('countUndelivered', {})) as (string | number)[];
+        return new Map(
+          flat.flatMap((one, index) => (index % 2 === 0 ? [[String(one), Number(flat[index + 1])]] : [])),
+        );
+      },
+      claim: (notifierId) => claim(notifierId, run, clock),
+    },
+    close: async (signal) => {
+      const release = onAbort(signal, () => closing.abort());
+      await writing;
+      release();
+    },
+  };
+}
+
+async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType<UndeliveredEvents['claim']> {
+  const owner = randomUUID();
+  const extend = async (lifeMs: number): Promise<boolean> =>
+    (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
+  if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
+  // Where Redis is away for longer than that, two hosts may send the same event, with the same id.
+  const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
+  return {
+    release: async () => {
+      heartbeat.cancel();
+      await extend(0).catch(() => undefined);
+    },
+  };
+}
+
+// Only `keep.lua` writes these values.
+function keptOf(text: string): Kept {
+  const space = text.indexOf(' ');
+  return {
+    seq: Number(text.slice(0, space)),
+    undelivered: JSON.parse(text.slice(space + 1)) as Undelivered,
+  };
+}

@@ -1,0 +1,134 @@
+import type { Config } from '../../core/config/config.ts';
+import { requireQueuePackage } from '../../core/config/required-packages.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { endedSessionsBook, type EndedSessions } from '../queue/ended-sessions.ts';
+import { eventsOfOneProcess, type EventKeeping } from '../queue/event-keeping.ts';
+import type { QueueStore } from '../embedded/queue-store.ts';
+import { needsBundle } from '../queue/kept-bundles.ts';
+import { createCoordinator, prepareStaging, stagedOf } from './one-host.ts';
+
+/**
+ * The coordinator that the configuration asks for, with staging ready for uploads; `store` is what
+ * `openConfiguredStore` opened. BullMQ is loaded only if it is configured. Throws `config_invalid` if staging
+ * cannot be used, and with BullMQ what `createBullmqCoordinator` throws.
+ */
+export async function openCoordinator(
+  options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
+): Promise<Coordinator> {
+  const { config, log, store = null } = options;
+  if (config.server.queue.driver === 'bullmq') {
+    const { createBullmqCoordinator } = await import('./several-hosts.ts');
+    return createBullmqCoordinator(options);
+  }
+  const { directory } = config.server.staging;
+  const left = store?.journal.runs ?? [];
+  const kept = stagedOf(
+    left.filter(needsBundle).map(({ job }) => job),
+    directory,
+  );
+  const { swept } = await prepareStaging(directory, kept);
+  if (swept.length > 0)
+    log.info({ directories: swept.length }, 'removed uploads that an earlier process had staged');
+  const waiting = left.filter(({ record }) => record.finished_at === null).length;
+  if (left.length > 0) log.info({ runs: left.length, waiting }, 'took up the runs of an earlier process');
+  return store === null ? createCoordinator(options) : createCoordinator(options, store);
+}
+
+/**
+ * What the daemon keeps in a directory; null unless the queue is `embedded`, without which LMDB is not
+ * loaded. To be closed after the coordinator and the notifiers. Throws `package_missing`, and as
+ * `openQueueStore` does.
+ */
+export async function openConfiguredStore({
+  config,
+  clock,
+  log,
+  onDropped,
+}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & OnDropped): Promise<QueueStore | null> {
+  const { queue, staging } = config.server;
+  if (queue.driver !== 'embedded') return null;
+  requireQueuePackage();
+  const { openQueueStore } = await import('../embedded/queue-store.ts').catch((error: unknown) => {
+    throw withoutLmdb(error);
+  });
+  return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
+}
+
+/** LMDB comes as machine code, and not for each platform that has Node.js. */
+function withoutLmdb(error: unknown): unknown {
+  const { message } = error instanceof Error ? error : { message: '' };
+  const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
+  if (platform === undefined) return error;
+  return new WaybillError('queue_unusable', `there is no embedded queue on ${platform} ${arch}`, {
+    cause: error,
+    hint: 'install waybill with optional packages and for the platform that it runs on, or set server.queue to {driver: memory} or {driver: bullmq, …}',
+  });
+}
+
+interface OnDropped {
+  /** Called when the oldest undelivered events of a notifier had to go. */
+  onDropped: (notifierId: string, count: number) => void;
+}
+
+/**
+ * Where events are kept until they are delivered, and those that were given up. To be closed after the
+ * notifiers. Throws with BullMQ what connecting to Redis throws.
+ */
+export async function openEvents({
+  config,
+  secrets,
+  clock,
+  log,
+  onDropped,
+  store = null,
+}: Pick<CoordinatorOptions, 'config' | 'clock' | 'log'> & {
+  secrets: Secrets;
+  store?: QueueStore | null;
+} & OnDropped): Promise<EventKeeping> {
+  const { queue } = config.server;
+  if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
+  const { bullmqEvents } = await import('../bullmq/open-events.ts');
+  const { redisUrlEnvs, prefix, workerTimeoutMs: hostLifeMs } = queue;
+  const openOne = (urlEnv: string): Promise<EventKeeping> => {
+    const url = secrets.require(urlEnv, 'server.queue');
+    return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
+  };
+  const [first = '', ...others] = redisUrlEnvs;
+  if (others.length === 0) return openOne(first);
+  const { shardedEvents } = await import('../bullmq/shards/sharded-events.ts');
+  return shardedEvents({ clock, log, names: redisUrlEnvs, open: openOne });
+}
+
+/** The console sessions that have ended, kept with the queue. To be closed with it. */
+export async function openEndedSessions({
+  config,
+  secrets,
+  clock,
+  store,
+}: Pick<CoordinatorOptions, 'config' | 'clock'> & {
+  secrets: Secrets;
+  store: QueueStore | null;
+}): Promise<EndedSessions> {
+  const { queue } = config.server;
+  if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
+  const { bullmqEndedSessions } = await import('../bullmq/bullmq-sessions.ts');
+  const urlOf = (urlEnv: string): string => secrets.require(urlEnv, 'server.queue');
+  const servers = queue.redisUrlEnvs.map((urlEnv) => ({ urlEnv, url: urlOf(urlEnv) }));
+  return bullmqEndedSessions({ clock, servers, prefix: queue.prefix });
+}
+
+/**
+ * Throws `config_invalid` if the queue is that of one process, which no other process can reach.
+ *
+ * @param what What the user asked for, as the beginning of a sentence.
+ */
+export function requireBullmq(config: Config, what: string): void {
+  if (config.server.queue.driver === 'bullmq') return;
+  throw new WaybillError(
+    'config_invalid',
+    `${what} needs a queue that several processes share, and server.queue.driver is "${config.server.queue.driver}"`,
+    { hint: 'set server.queue: {driver: bullmq, redis_url_env: …}, or run `waybill serve`, which does both' },
+  );
+}

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { Coordinator } from './coordinator.ts';
+
+/*
+ * Channels end when their time is over, also at bundle paths that nothing is published to any more.
+ */
+
+export interface Tidying {
+  /** After a reload. */
+  update(pipelines: readonly PipelineConfig[]): void;
+  /** Ends what is under way. */
+  close(): Promise<void>;
+}
+
+export interface TidyingOptions {
+  pipelines: readonly PipelineConfig[];
+  releases: Coordinator['releases'];
+  clock: Clock;
+  log: Log;
+}
+
+const mostMs = 3_600_000;
+
+/**
+ * Has the releases tidied at every destination that has channels: now, and then every hour, or more often
+ * where one ends sooner. What fails is logged, and tried again the next time.
+ */
+export function startTidying({ pipelines, releases, clock, log }: TidyingOptions): Tidying {
+  const stopping = new AbortController();
+  const isStopping = (): boolean => stopping.signal.aborted;
+  let timer: Timer | null = null;
+  let running: Promise<void> = Promise.resolve();
+  const tidyAll = async (places: readonly Place[]): Promise<void> => {
+    for (const { pipelineId, destinationId } of places) {
+      if (isStopping()) return;
+      const runId = `tidy.${randomUUID()}`;
+      const about = { pipeline_id: pipelineId, destination_id: destinationId };
+      try {
+        const request = { kind: 'tidy', runId, pipelineId, destinationId, path: null } as const;
+        const answer = await releases(request, stopping.signal);
+        if (answer.kind !== 'tidy') continue;
+        for (const { destinationPath, ...gone } of answer.paths)
+          log.info({ ...about, destination_path: destinationPath, ...gone }, 'releases tidied');
+      } catch (error) {
+        if (isStopping()) return;
+        log.warn({ ...about, err: error }, 'releases were not tidied; they are the next time');
+      }
+    }
+  };
+  const update = (now: readonly PipelineConfig[]): void => {
+    timer?.cancel();
+    const places = placesOf(now);
+    if (places.length === 0) return;
+    const begin = (): void => {
+      running = running.then(async () => tidyAll(places));
+    };
+    timer = clock.every(Math.min(mostMs, ...places.map(({ ttlMs }) => ttlMs)), begin, { unref: true });
+    begin();
+  };
+  update(pipelines);
+  return {
+    update,
+    close: async () => {
+      timer?.cancel();
+      stopping.abort();
+      await running;
+    },
+  };
+}
+
+interface Place {
+  pipelineId: string;
+  destinationId: string;
+  /** Of the channel that ends first. */
+  ttlMs: number;
+}
+
+function placesOf(pipelines: readonly PipelineConfig[]): Place[] {
+  return pipelines.flatMap(({ id: pipelineId, destinations }) =>
+    destinations.flatMap(({ id: destinationId, releases }) => {
+      const times = releases?.channels.map(({ ttlMs }) => ttlMs) ?? [];
+      return times.length === 0 ? [] : [{ pipelineId, destinationId, ttlMs: Math.min(...times) }];
+    }),
+  );
+}

@@ -1,0 +1,71 @@
+import { randomBytes } from 'node:crypto';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { cursorOf, placeOf, RunChanges } from '../queue/run-changes.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { isStep } from '../queue/run-transitions.ts';
+import type { RunWatch } from '../queue/run-watch.ts';
+
+/** Progress within a stage is reported this often at most. */
+const pauseMs = 200;
+
+/** What those who watch the runs of this process are told. */
+export class RunFeed {
+  readonly #clock: Clock;
+  readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
+  readonly #watchers = new Set<() => void>();
+  /** The latest records of runs whose progress is still to be reported, by run id. */
+  readonly #late = new Map<string, RunRecord>();
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Reports a record that has changed from `before`: at once, or soon if it is only some progress. */
+  changed(record: RunRecord, before: RunRecord | null = null): void {
+    if (before === null || isStep(before, record)) {
+      this.#late.delete(record.run_id);
+      if (this.#changes.add(record)) this.#notify();
+      return;
+    }
+    this.#late.set(record.run_id, record);
+    this.#timer ??= this.#clock.timeout(pauseMs, () => this.#reportLate(), { unref: true });
+  }
+
+  forgotten(runId: string): void {
+    this.#changes.forget(runId);
+  }
+
+  /** As `JobQueue.watch`. */
+  watch(onChange: () => void): RunWatch {
+    // A function of its own, since the same one may be given twice.
+    const notify = (): void => onChange();
+    this.#watchers.add(notify);
+    const changes = this.#changes;
+    return {
+      cursor: async () => cursorOf(changes),
+      after: async (cursor, query) => {
+        const place = placeOf(cursor);
+        return place?.epoch === changes.epoch ? changes.after(place.revision, query) : null;
+      },
+      close: () => void this.#watchers.delete(notify),
+    };
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#watchers.clear();
+  }
+
+  #reportLate(): void {
+    this.#timer = undefined;
+    const late = [...this.#late.values()];
+    this.#late.clear();
+    for (const record of late) this.#changes.add(record);
+    if (late.length > 0) this.#notify();
+  }
+
+  #notify(): void {
+    for (const notify of [...this.#watchers]) notify();
+  }
+}

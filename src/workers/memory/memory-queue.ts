@@ -1,0 +1,257 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { KeepLimits } from '../queue/kept-bundles.ts';
+import type {
+  AcceptedRun,
+  Admission,
+  AdmissionRequest,
+  Cancellation,
+  JobProcessor,
+  JobQueue,
+  KeptBundles,
+  Pause,
+  PipelineOverview,
+  QueueDepth,
+  RunQuery,
+} from '../queue/job-queue.ts';
+import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
+import type { RunObserver } from '../queue/run-observer.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
+import { isCancelled } from '../queue/run-transitions.ts';
+import type { DeliveryNote } from '../queue/failed-deliveries.ts';
+import type { RunPage } from '../queue/page-of-runs.ts';
+import type { RunWatch } from '../queue/run-watch.ts';
+import type { Triggers } from '../queue/trigger.ts';
+import { Admissions } from './admissions.ts';
+import { noJournal, type Journal } from './journal.ts';
+import { Keys } from './keys.ts';
+import { RunBook } from './run-book.ts';
+import { Slots, type SlotLimits } from './slots.ts';
+import { triggersOf } from './memory-triggers.ts';
+import { Turns } from './turns.ts';
+
+export interface MemoryQueueOptions extends SlotLimits {
+  clock: Clock;
+  log: Log;
+  /** Jobs at once. */
+  maxConcurrency: number;
+  /** How long a finished run is kept, in milliseconds. */
+  retentionMs: number;
+  /** Called once when a finished run is forgotten; the job's staged directory can go then. */
+  onExpire: (job: PublishJob) => Promise<void>;
+  /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
+  discard?: (job: PublishJob) => Promise<void>;
+  /** How long bundles of ended runs stay staged; by default as long as their records. */
+  keep?: KeepLimits;
+  /** How failed runs are tried again; by default not at all. */
+  retries?: RetriesOf;
+  /**
+   * Called before the outcome of a try, or the end of a run that waits for its next one, is recorded: `next`
+   * is its record from then on.
+   */
+  onOutcome?: (job: PublishJob, next: RunRecord) => void;
+  /** Where transitions are written; by default nowhere. */
+  journal?: Journal;
+  /** Called for a run of the journal that is given up, because too many processes ended while it ran. */
+  onGivenUp?: (job: PublishJob, error: WaybillError) => void;
+}
+
+export interface MemoryQueue extends JobQueue {
+  /**
+   * Notes that `what` of a run is told to the notifiers. False if it must not be told: it was before the
+   * process ended that began the run.
+   */
+  tell(runId: string, what: string): boolean;
+  /** Those of all runs that are known. */
+  jobs(): Iterable<PublishJob>;
+  /** Whether the run is being broken off, for the next process to take it up. */
+  isInterrupted(runId: string): boolean;
+}
+
+/** The queue of one process. Nothing of it survives that process but what the journal keeps. */
+export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
+  return new QueueOfOneProcess(options);
+}
+
+/**
+ * What comes in is admitted by slots and keys (`Admissions`), becomes a run in the book, and takes its turn.
+ * Of a pipeline that is paused no run begins, and none is waited for at the end.
+ */
+class QueueOfOneProcess implements MemoryQueue {
+  readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
+  readonly #runs: RunBook;
+  readonly #turns: Turns;
+  readonly #admissions: Admissions;
+  readonly triggers: Triggers;
+  #onIdle: (() => void) | undefined;
+  #closing: Promise<{ unfinished: string[] }> | undefined;
+
+  constructor(options: MemoryQueueOptions) {
+    const { journal = noJournal, retries = noRetries } = options;
+    const { onGivenUp = () => undefined, onOutcome = () => undefined } = options;
+    this.#options = { ...options, journal, retries };
+    const keys = new Keys();
+    this.#runs = new RunBook({
+      ...this.#options,
+      onGivenUp,
+      onOutcome,
+      onForget: ({ key, job }) => {
+        if (key !== null) keys.forget(key.scope, job.runId);
+      },
+    });
+    this.#turns = new Turns({ ...this.#options, runs: this.#runs, onEnd: () => this.#notifyIdle() });
+    this.#admissions = new Admissions({
+      ...{ runs: this.#runs, turns: this.#turns, slots: new Slots(options, this.#turns), keys },
+      onIdle: () => this.#notifyIdle(),
+    });
+    for (const { key, job } of journal.runs)
+      if (key !== null) keys.use(key.scope, job.runId, key.contentDigest);
+    for (const run of this.#runs.restore()) this.#turns.add(run);
+    this.triggers = triggersOf({
+      journal,
+      stateOf: (id) => ({ ...this.#turns.of(id), isPaused: this.#turns.pauses.has(id) }),
+      start: (job) => this.#admissions.startTriggered(job),
+    });
+  }
+
+  async reserve(request: AdmissionRequest): Promise<Admission> {
+    return this.#admissions.reserve(request);
+  }
+
+  async find(runId: string): Promise<RunRecord | undefined> {
+    this.#runs.expire();
+    return structuredClone(this.#runs.get(runId)?.record);
+  }
+
+  async untilFinished(runId: string, signal: AbortSignal): Promise<void> {
+    this.#runs.expire();
+    await this.#runs.untilFinished(runId, signal);
+  }
+
+  async list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage> {
+    this.#runs.expire();
+    return this.#runs.list(pipelineIds, query);
+  }
+
+  async overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]> {
+    this.#runs.expire();
+    return pipelineIds.map((id) => ({ ...this.#turns.of(id), ...this.#runs.newestOf(id) }));
+  }
+
+  async waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
+    return pipelineIds.map((id) => this.#turns.waitingSince(id));
+  }
+
+  watch(onChange: () => void): RunWatch {
+    return this.#runs.feed.watch(onChange);
+  }
+
+  async depth(): Promise<QueueDepth> {
+    return { reserved: this.#admissions.reserved, queued: this.#turns.waiting, running: this.#turns.running };
+  }
+
+  async kept(): Promise<KeptBundles> {
+    this.#runs.expire();
+    return this.#runs.bundles.kept;
+  }
+
+  async start(process: JobProcessor, observer?: RunObserver): Promise<void> {
+    this.#turns.start(process, observer);
+  }
+
+  async pause(pipelineId: string, reason: string | null): Promise<Pause> {
+    const pause = this.#turns.pause(pipelineId, reason);
+    // A queue that is closing waits for no run that may not begin.
+    this.#notifyIdle();
+    return pause;
+  }
+
+  async resume(pipelineId: string): Promise<boolean> {
+    return this.#turns.resume(pipelineId);
+  }
+
+  async pauses(): Promise<ReadonlyMap<string, Pause>> {
+    return new Map(this.#turns.pauses);
+  }
+
+  async cancel(runId: string): Promise<Cancellation> {
+    this.#runs.expire();
+    const run = this.#runs.get(runId);
+    if (run === undefined) throw runUnknown();
+    const outcome = this.#turns.cancel(run) ?? 'repeated';
+    if (outcome === 'repeated' && !isCancelled(run.record)) throw runFinished(run.record.status);
+    return { outcome, record: structuredClone(run.record) };
+  }
+
+  async rerun(runId: string, newRunId: string, trace: TraceContext = {}): Promise<AcceptedRun> {
+    return this.#admissions.rerun(runId, { runId: newRunId, trace });
+  }
+
+  async noteDelivery(runId: string, note: DeliveryNote): Promise<void> {
+    this.#runs.noteDelivery(runId, note);
+  }
+
+  async retryNow(runId: string): Promise<RunRecord> {
+    this.#runs.expire();
+    const run = this.#runs.get(runId);
+    if (run === undefined) throw runUnknown();
+    if (run.record.finished_at !== null) throw nothingToRetry(run.record.status);
+    this.#turns.retryNow(run);
+    return structuredClone(run.record);
+  }
+
+  tell(runId: string, what: string): boolean {
+    return this.#runs.tell(runId, what);
+  }
+
+  jobs(): Iterable<PublishJob> {
+    return this.#runs.jobs();
+  }
+
+  isInterrupted(runId: string): boolean {
+    return this.#runs.get(runId)?.isInterrupted ?? false;
+  }
+
+  drain(): void {
+    this.#admissions.drain();
+  }
+
+  close(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    return (this.#closing ??= this.#shutDown(timeoutMs));
+  }
+
+  #notifyIdle(): void {
+    if (this.#isIdle()) this.#onIdle?.();
+  }
+
+  #isIdle(): boolean {
+    return this.#admissions.isIdle && this.#turns.isIdle;
+  }
+
+  async #shutDown(timeoutMs: number): Promise<{ unfinished: string[] }> {
+    const { clock, journal } = this.#options;
+    this.#admissions.drain();
+    if (journal.outlives) this.#turns.hold();
+    else this.#turns.endRetries();
+    if (!this.#isIdle())
+      await new Promise<void>((resolve) => {
+        const timeout = clock.timeout(timeoutMs, resolve);
+        this.#onIdle = () => {
+          timeout.cancel();
+          resolve();
+        };
+      });
+    this.#admissions.close();
+
+    const stopped = new WaybillError('aborted', 'the daemon stopped before the run was done', {
+      hint: 'upload the bundle again',
+    });
+    const undone = await this.#turns.close(stopped);
+    await this.#runs.close();
+    return { unfinished: undone.map(({ job }) => job.runId) };
+  }
+}

@@ -1,0 +1,68 @@
+import type { RunRecord } from '../queue/run-record.ts';
+import type { Trigger } from '../queue/job.ts';
+import { isKnown, outcomeOf, type TriggeredJob, type TriggerOf, type Triggers } from '../queue/trigger.ts';
+import type { Journal } from './journal.ts';
+
+export interface TriggersOptions {
+  journal: Journal;
+  /** How a pipeline stands. */
+  stateOf: (pipelineId: string) => {
+    waiting: number;
+    retrying: number;
+    running: string | null;
+    isPaused: boolean;
+  };
+  /** Queues the run, or throws why it cannot be. */
+  start: (job: TriggeredJob) => Promise<RunRecord>;
+}
+
+/**
+ * The triggers of one process. A tick is written as part of its run, so that neither of them is kept without
+ * the other; what was decided otherwise is written behind the caller's back, and decided the same way again
+ * if that was lost.
+ */
+export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {
+  const lasts = lastOnes(journal);
+  return {
+    last: async (pipelineId, kind) =>
+      (lasts.get(keyOf(pipelineId, kind)) ?? null) as TriggerOf<typeof kind> | null,
+    decide: async (job, { passes = false, latest } = {}) => {
+      const { pipelineId, trigger } = job;
+      const key = keyOf(pipelineId, trigger.kind);
+      const previous = lasts.get(key) ?? null;
+      if (isKnown(previous, trigger, latest)) return { outcome: 'known' };
+      const outcome = passes ? 'passed' : outcomeOf(trigger, stateOf(pipelineId));
+      lasts.set(key, trigger);
+      if (outcome !== 'started') {
+        journal.triggered(pipelineId, trigger);
+        return { outcome, previous };
+      }
+      try {
+        const record = await start(job);
+        journal.triggered(pipelineId, trigger);
+        return { outcome, record, previous };
+      } catch (error) {
+        if (lasts.get(key) === trigger) {
+          if (previous === null) lasts.delete(key);
+          else lasts.set(key, previous);
+        }
+        throw error;
+      }
+    },
+  };
+}
+
+/** Those that were written, and the ticks of runs that were written before those were. */
+function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
+  const lasts = new Map(
+    triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),
+  );
+  for (const { job } of runs) {
+    if (job.staged !== null || job.trigger?.kind !== 'schedule') continue;
+    const key = keyOf(job.pipelineId, 'schedule');
+    if (!isKnown(lasts.get(key) ?? null, job.trigger)) lasts.set(key, job.trigger);
+  }
+  return lasts;
+}
+
+const keyOf = (pipelineId: string, kind: Trigger['kind']): string => `${kind} ${pipelineId}`;

@@ -1,0 +1,54 @@
+import type { RunRecord, RunStatus } from './run-record.ts';
+
+/** Which runs are wanted; what is null or left out does not matter. */
+export interface RunFilter {
+  status?: RunStatus | null;
+  /** Only runs that were accepted at this time or later. */
+  since?: Date | null;
+  /** Only runs that were accepted at this time or earlier. */
+  notAfter?: Date | null;
+  /**
+   * Only runs that each word of this text occurs in, in any case: in their id, pipeline or status, or in an
+   * id, action, path, error or warning of the record.
+   */
+  text?: string | null;
+}
+
+/** Clocks of hosts that accept runs differ by less than this. */
+const mostSkewMs = 60_000;
+
+/** Whether a run is wanted. Pure. */
+export function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
+  if (status && record.status !== status) return false;
+  if (since && Date.parse(record.accepted_at) < since.getTime()) return false;
+  if (notAfter && Date.parse(record.accepted_at) > notAfter.getTime()) return false;
+  return !text || hasWords(record, text);
+}
+
+/** Whether no run that was accepted before this one can be wanted. Pure. */
+export function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
+  return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - mostSkewMs;
+}
+
+function hasWords(record: Readonly<RunRecord>, text: string): boolean {
+  const searched = searchedText(record).toLowerCase();
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => searched.includes(word));
+}
+
+function searchedText({ run_id, status, error, destinations, warnings }: Readonly<RunRecord>): string {
+  const errors = [error, ...destinations.map((destination) => destination.error)];
+  return [
+    run_id,
+    status,
+    ...destinations.flatMap(({ destination_id, action, destination_path }) => [
+      destination_id,
+      action,
+      destination_path ?? '',
+    ]),
+    ...errors.flatMap((one) => (one === null ? [] : [one.code, one.message])),
+    ...warnings.flatMap(({ code, message }) => [code, message]),
+  ].join('\n');
+}

@@ -1,0 +1,65 @@
+import type { Occurrence } from '../../core/notify/event.ts';
+import { retryOccurrence, runFailure } from '../../core/publish/results/occurrences.ts';
+import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
+import type { PublishJob } from './job.ts';
+import type { RunRecord } from './run-record.ts';
+import { isRetrying } from './run-retry.ts';
+
+type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
+
+/**
+ * What notifiers get of runs that may be tried again. A failure with a passing cause is held until the queue
+ * has decided: if the run waits for its next try, the failure is a `run.retry_scheduled`.
+ */
+export class RunNews {
+  readonly #notify: Notify;
+  /** By run id. */
+  readonly #held = new Map<string, { occurrence: Occurrence; trace: TraceContext | undefined }[]>();
+
+  constructor(notify: Notify) {
+    this.#notify = notify;
+  }
+
+  /** A try of the run begins. */
+  begin(runId: string): void {
+    this.#held.delete(runId);
+  }
+
+  /** Something has happened in a try. */
+  add(occurrence: Occurrence, trace?: TraceContext): void {
+    const { type, data } = occurrence;
+    if (type !== 'bundle.publish_failed' || data.run_id === null || !data.error.retryable) {
+      this.#notify(occurrence, trace);
+      return;
+    }
+    const held = this.#held.get(data.run_id) ?? [];
+    this.#held.set(data.run_id, held);
+    held.push({ occurrence, trace });
+  }
+
+  /** The queue has decided what becomes of the run: `next` is its record. */
+  decided(job: PublishJob, next: RunRecord): void {
+    const held = this.#held.get(job.runId) ?? [];
+    this.#held.delete(job.runId);
+    if (isRetrying(next)) this.#notify(nextTry(next), traceOf(job));
+    else if (next.error?.code === 'superseded')
+      this.#notify(runFailure(job.pipelineId, job.runId, next.error), traceOf(job));
+    else for (const { occurrence, trace } of held) this.#notify(occurrence, trace);
+  }
+}
+
+function nextTry({
+  pipeline_id,
+  run_id,
+  attempt,
+  next_try_at: nextTryAt,
+  retry_until: until,
+  last_error: error,
+  destinations,
+}: RunRecord): Occurrence {
+  if (nextTryAt === null || until === null || error === null)
+    throw new TypeError(`${run_id} waits for no try`);
+  const destination = destinations.find((one) => one.error === error)?.destination_id ?? null;
+  const times = { next_try_at: nextTryAt, retry_until: until };
+  return retryOccurrence({ pipeline_id, destination_id: destination, run_id, attempt, ...times, error });
+}

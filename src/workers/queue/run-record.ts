@@ -1,0 +1,130 @@
+import type { Revision } from '../../core/bundle/revision.ts';
+import type { ErrorRecord } from '../../core/lib/errors.ts';
+import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';
+import type { Counters } from '../../core/publish/results/result.ts';
+
+export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
+export type RunStatus = (typeof runStatuses)[number];
+
+/** The progress of a run, over all its destinations. */
+export interface RunProgress {
+  /**
+   * `preparing`: bundle and destinations are read. `writing`: outputs are written. `committing`: all outputs
+   * planned so far are written, and are being put in place and recorded.
+   */
+  stage: 'preparing' | 'writing' | 'committing';
+  /** Of what is written; what is kept is not counted. */
+  outputs_done: number;
+  outputs_total: number;
+  bytes_done: number;
+  bytes_total: number;
+}
+
+/**
+ * The body of `GET /runs/{run_id}`, with the names of that JSON. Times are RFC 3339 in UTC. Contains no path
+ * of the host and no secret.
+ */
+export interface RunRecord {
+  run_id: string;
+  pipeline_id: string;
+  /** The run that this one repeats; null if it repeats none. */
+  rerun_of: string | null;
+  /** The channel that it publishes to; null for what is current, and in place. */
+  channel: string | null;
+  /** Message, commit, branch and author, as stated by the producer. Older records have none. */
+  revision?: Revision | null;
+  /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
+  rerunnable: boolean;
+  status: RunStatus;
+  triggered_by: TriggeredBy;
+  accepted_at: string;
+  queued_at: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+  /** The number of the try that runs, ran last, or comes next; 1 is the first. */
+  attempt: number;
+  /** When the next try is due; null unless the run failed for a passing cause and is queued again. */
+  next_try_at: string | null;
+  /** Until when the run is tried again; null if no try has failed for a passing cause. */
+  retry_until: string | null;
+  /** Cause of the last failed try that another one followed or follows; null if there is none. */
+  last_error: ErrorRecord | null;
+  /** While the run waits for its next try, those of the last one. */
+  destinations: RunDestination[];
+  /** Null unless the run is running. */
+  progress: RunProgress | null;
+  summary: Counters | null;
+  /** Empty until the run has finished. */
+  warnings: RunWarning[];
+  error: ErrorRecord | null;
+  /** Of the trace that the run belongs to: 32 hexadecimal digits; null if it was accepted without one. */
+  trace_id: string | null;
+  /**
+   * Deliveries of its events of which a try failed, also after its end; at most 20 (`withNote`). Stands
+   * beside the number of those that have no room, which a script relies on.
+   */
+  failed_deliveries: FailedDelivery[];
+  failed_deliveries_omitted: number;
+}
+
+/** An event of the run that a notifier did not get at once. */
+export interface FailedDelivery {
+  notifier_id: string;
+  event_id: string;
+  event_type: string;
+  /**
+   * `retrying`: it is tried again by itself. `given_up`: it is undelivered, until somebody has it sent again.
+   * `delivered`: in the end.
+   */
+  status: 'retrying' | 'given_up' | 'delivered';
+  tries: number;
+  /** Why it failed last, without a secret, a path or an address; null if that is not known any more. */
+  last_error: string | null;
+  /** While `retrying`; null if the time is not set. */
+  next_try_at: string | null;
+  updated_at: string;
+}
+
+/** What made the run. */
+export interface TriggeredBy {
+  /**
+   * `upload`: an uploaded bundle. `request`: somebody who started it. `schedule`: a tick of the schedule.
+   * `watch`: a change of the source.
+   */
+  kind: 'upload' | 'request' | 'schedule' | 'watch';
+  /** The tick of the schedule, which may be long ago if it was caught up; null for the other kinds. */
+  tick: string | null;
+}
+
+export interface RunWarning {
+  /** Null if it is about the bundle or the source. */
+  destination_id: string | null;
+  code: string;
+  message: string;
+}
+
+export interface RunDestination {
+  destination_id: string;
+  action: Action | 'error';
+  /** Why this action; null if there was none to decide. */
+  reason: Reason | null;
+  destination_path: string | null;
+  /** The release that was published; of a `skip_same` the current one. Null in place, and after a failure. */
+  release: string | null;
+  /** Where readers find it; null if no setting says, and after a failure. Older records have none. */
+  url?: string | null;
+  outputs_written: number;
+  /** Outputs that a release got from the one before it. */
+  outputs_linked: number;
+  /** Outputs whose bytes stayed as they were; with those that were written or linked, all of them. */
+  outputs_kept: number;
+  outputs_removed: number;
+  bytes_written: number;
+  bytes_linked: number;
+  bytes_kept: number;
+  /** The first paths that do not stay as they were, and why; also of a publication that failed. */
+  changes: PlannedChange[];
+  /** How many more there are. */
+  changes_omitted: number;
+  error: ErrorRecord | null;
+}

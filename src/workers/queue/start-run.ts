@@ -1,0 +1,34 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { digestOf } from '../../core/lib/digest.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { AcceptedRun, AdmissionRequest, JobQueue } from './job-queue.ts';
+import { newRunId } from './run-id.ts';
+
+/**
+ * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.
+ * With an idempotency key the run is started once, however many callers ask; the others get its record with
+ * `replayed: true`. A schedule on several hosts uses its time as the key.
+ *
+ * `trace` is the span that the run belongs to.
+ *
+ * Throws `queue_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`. Does not check
+ * that the pipeline exists and has a source.
+ */
+export async function startRun(
+  { queue, clock }: { queue: JobQueue; clock: Clock },
+  request: AdmissionRequest & { channel?: string | null },
+  trace: TraceContext = {},
+): Promise<AcceptedRun> {
+  const { channel = null, ...wanted } = request;
+  const { pipelineId } = wanted;
+  const admission = await queue.reserve(wanted);
+  try {
+    const runId = newRunId(pipelineId, clock.now());
+    const to = channel === null ? {} : { channel };
+    // All that the request says: whoever uses a key again has to say the same.
+    const said = digestOf(JSON.stringify(to));
+    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...trace }, said);
+  } finally {
+    await admission.release();
+  }
+}

@@ -1,0 +1,53 @@
+import { statfs } from 'node:fs/promises';
+import { leastRoom } from './staging-check.ts';
+
+/** What bounds the files that are kept of uploads. */
+export interface ContentBounds {
+  /** Whether anything is ever kept. */
+  isOn: boolean;
+  /** How long a file stays that no upload had any use for. */
+  ageMs: number;
+  /** Room of one pipeline in bytes; asked each time, as a reload may change it. */
+  mostBytes: (pipelineId: string) => number;
+}
+
+/**
+ * The bounds that `server.staging.keep` gives. Where it names no size, a pipeline has twice its largest
+ * bundle: all of that is kept, and of the next one the files that have changed beside those in whose place
+ * they come; files count in whole blocks, which adds to it. Of a pipeline that takes no uploads nothing is
+ * kept. Pure.
+ *
+ * @param largestBundleOf A pipeline, in bytes; null: it takes no uploads.
+ */
+export function contentBounds(
+  { mostBytes, ageMs }: { mostBytes: number | null; ageMs: number },
+  largestBundleOf: (pipelineId: string) => number | null,
+): ContentBounds {
+  return {
+    isOn: mostBytes !== 0,
+    ageMs,
+    mostBytes: (pipelineId) => {
+      const largest = largestBundleOf(pipelineId);
+      return largest === null ? 0 : (mostBytes ?? 2 * largest);
+    },
+  };
+}
+
+/**
+ * Kept files are the first to go where the disk has less free than this share of it, or than these bytes; and
+ * in any case before uploads are refused.
+ */
+const reserveShare = 0.1;
+const reserveBytes = 2 ** 30;
+
+/** How many bytes a disk lacks of what has to stay free. Pure. */
+export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
+  const { bsize, blocks, bavail } = disk;
+  const reserve = Math.max(leastRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
+  return Math.max(0, reserve - bavail * bsize);
+}
+
+/** The same of the disk that the directory is on. Throws the system's error. */
+export async function shortageAt(directory: string): Promise<number> {
+  return shortageOf(await statfs(directory));
+}

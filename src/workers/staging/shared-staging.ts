@@ -1,0 +1,80 @@
+import { randomUUID } from 'node:crypto';
+import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
+import { describeLocation } from '../../core/storage/location.ts';
+import type { StorageLocation } from '../../core/storage/backends.ts';
+import type { OpenStorage } from '../../core/storage/open-storage.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { bytesBody } from '../../core/storage/body.ts';
+import { listedKey } from '../../core/storage/key.ts';
+import type { Storage } from '../../core/storage/storage.ts';
+import type { StagedJob } from '../queue/job.ts';
+import { stagingFailure } from './staging-check.ts';
+
+/** The storage through which bundles get from the host that received them to the one that publishes them. */
+export interface SharedStaging {
+  /** Writes the staged bundle of the job as one archive, `name`, and resolves with the job to queue. */
+  share(job: StagedJob, name: string): Promise<StagedJob>;
+  /** Removes an archive. A name that no archive has comes from a changed Redis and removes nothing. */
+  remove(name: string): Promise<void>;
+  /** Proves that it can be written. Throws `staging_unavailable` or `insufficient_storage`. */
+  check(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens shared staging and proves that it can be written. Throws `config_invalid` if it cannot. The storage
+ * stays open between uploads and is reopened after a failure.
+ */
+export async function openSharedStaging(
+  location: StorageLocation,
+  openStorage: OpenStorage,
+): Promise<SharedStaging> {
+  let open: Promise<Storage> | undefined;
+  const using = async <T>(work: (storage: Storage) => Promise<T>): Promise<T> => {
+    const opening = (open ??= openStorage(location, { readOnly: false }));
+    try {
+      return await work(await opening);
+    } catch (error) {
+      if (open === opening) open = undefined;
+      void opening.then((storage) => storage.close()).catch(() => undefined);
+      throw error;
+    }
+  };
+  await using(probe).catch((cause: unknown) => {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new WaybillError(
+      'config_invalid',
+      `server.staging ${describeLocation(location)} cannot be used: ${why}`,
+      {
+        cause,
+        hint: 'name a storage that every host may write, with room for the uploads that are retained',
+      },
+    );
+  });
+  return {
+    share: async (job, name) => {
+      const { staged: directory, pipelineId, bundlePath } = job;
+      const archive = await using((storage) =>
+        storeStagedBundle(storage, name, { directory, pipelineId, bundlePath }),
+      );
+      return { ...job, staged: '', archive };
+    },
+    check: () =>
+      using(probe).catch((error: unknown) => {
+        throw stagingFailure(error);
+      }),
+    remove: async (name) => {
+      if (isArchiveName(name)) await using((storage) => storage.remove(listedKey(name)));
+    },
+    close: async () => {
+      await open?.then((storage) => storage.close()).catch(() => undefined);
+      open = undefined;
+    },
+  };
+}
+
+async function probe(storage: Storage): Promise<void> {
+  const key = listedKey(`.waybill-probe-${randomUUID()}`);
+  await storage.write(key, bytesBody('probe'), { mode: 'replace' });
+  await storage.remove(key);
+}

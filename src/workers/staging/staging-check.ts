@@ -1,0 +1,108 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
+
+/** With less than this many bytes free, no upload is taken. */
+export const leastRoom = 16 * 1024 * 1024;
+
+/**
+ * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws
+ * `staging_unavailable`, or `insufficient_storage` if the disk is full.
+ */
+export async function proveStaging(directory: string): Promise<void> {
+  const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await writeFile(probe, 'probe', { flag: 'wx', mode: 0o600 }).finally(() => rm(probe, { force: true }));
+  } catch (error) {
+    throw stagingFailure(error);
+  }
+}
+
+/**
+ * Proves that there is room for uploads in the directory, or where it would be made. Throws
+ * `insufficient_storage` if there is hardly any, and `staging_unavailable` if nobody can say.
+ */
+export async function proveRoom(directory: string): Promise<void> {
+  try {
+    if ((await freeBytes(directory)) < leastRoom) throw stagingFull();
+  } catch (error) {
+    throw stagingFailure(error);
+  }
+}
+
+/** Room on the disk of the directory, or of where it would be made. Throws the system's error. */
+export async function freeBytes(directory: string): Promise<number> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize;
+  } catch (error) {
+    const parent = path.dirname(directory);
+    if (!isMissing(error) || parent === directory) throw error;
+    return freeBytes(parent);
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ENOTDIR');
+}
+
+/**
+ * Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts, and so it does
+ * while it is repeated, as long as it is not twice as old.
+ */
+export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
+  let last: Proof | null = null;
+  let running: Proof | null = null;
+  const begin = (at: number): Proof => {
+    const proof = { at, outcome: prove() };
+    const end = (): void => void ([last, running] = [proof, null]);
+    proof.outcome.then(end, end);
+    return proof;
+  };
+  return () => {
+    const now = clock.monotonic();
+    if (last !== null && now - last.at < everyMs) return last.outcome;
+    running ??= begin(now);
+    return (last !== null && now - last.at < 2 * everyMs ? last : running).outcome;
+  };
+}
+
+interface Proof {
+  /** When it was begun, in monotonic milliseconds. */
+  at: number;
+  outcome: Promise<void>;
+}
+
+/**
+ * What failed while an upload was staged, as its client is told: `insufficient_storage` for a full disk,
+ * `staging_unavailable` for a staging that cannot be used, any other error unchanged.
+ */
+export function stagingFailure(error: unknown): unknown {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (hasCode(cause, 'insufficient_storage') || hasCode(cause, 'staging_unavailable')) return cause;
+    const code = 'code' in cause ? String(cause.code) : null;
+    if (hasCode(cause, 'storage_full') || code === 'ENOSPC' || code === 'EDQUOT') return stagingFull(error);
+    if (code !== null && 'syscall' in cause && 'path' in cause) return unavailable(code, error);
+    if (cause instanceof WaybillError && cause.code.startsWith('storage_'))
+      return unavailable(cause.code, error);
+  }
+  return error;
+}
+
+function stagingFull(cause?: unknown): WaybillError {
+  return new WaybillError('insufficient_storage', 'the staging disk is full', {
+    cause,
+    hint: 'try again later',
+  });
+}
+
+/** The reason without the place, which is no business of a client's; the log has both. */
+function unavailable(reason: string, cause: unknown): WaybillError {
+  return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
+    cause,
+    hint: 'try again later; the log of the daemon has the details',
+  });
+}

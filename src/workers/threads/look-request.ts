@@ -1,0 +1,189 @@
+import { managedPaths } from '../../core/catalog/managed-paths.ts';
+import type { OutputRecord } from '../../core/catalog/catalog.ts';
+import { requireCatalog } from '../../core/catalog/store.ts';
+import type { Config } from '../../core/config/config.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
+import { compareReleases, type ReleaseDifference } from '../../core/releases/describe.ts';
+import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/place.ts';
+import { bundlePathsAmong, publishedState } from '../../core/releases/published-state.ts';
+import { releaseKey } from '../../core/releases/release.ts';
+import type { Storage } from '../../core/storage/storage.ts';
+import { within } from '../../core/storage/wrappers/within.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+
+/**
+ * What somebody wants to see of a destination: a page of a catalog, what differs between two releases, or
+ * whether the published bytes are as recorded. Plain data, for a thread: a catalog may have half a million
+ * outputs. Nothing is written.
+ */
+export type LookRequest = Asked & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
+
+interface Asked extends TraceContext {
+  /** Names the request in the log, where runs have their id. */
+  runId: string;
+  pipelineId: string;
+  destinationId: string;
+  /** Bundle path at the destination, `.` for the root; null: the first one. */
+  path: string | null;
+}
+
+export interface CatalogQuestion {
+  kind: 'catalog';
+  /** Only outputs whose paths begin so. */
+  prefix: string;
+  /** Only outputs after this path. */
+  after: string | null;
+  /** Outputs on a page. */
+  limit: number;
+}
+
+export interface CompareQuestion {
+  kind: 'compare';
+  from: string;
+  to: string;
+}
+
+export type LookAnswer =
+  | CatalogPage
+  | ({ kind: 'compare'; omitted: number } & ReleaseDifference)
+  | { kind: 'verify'; reports: VerifyReport[] };
+
+export interface CatalogPage {
+  kind: 'catalog';
+  /** Bundle paths with something published, sorted; at most `mostPaths` of them. */
+  paths: string[];
+  pathsOmitted: number;
+  /** Null if nothing is published at the destination. */
+  catalog: CatalogView | null;
+}
+
+export interface CatalogView {
+  destinationPath: string;
+  /** The current one; null in place. */
+  release: string | null;
+  generation: number;
+  updatedAt: string;
+  isInterrupted: boolean;
+  /** Of the outputs that begin with the prefix. */
+  total: number;
+  bytes: number;
+  outputs: OutputLine[];
+  /** What readers open: the pages of scene maps, and the index. */
+  pages: OutputLine[];
+  /** After which the next page begins; null on the last one. */
+  next: string | null;
+}
+
+export interface OutputLine extends Pick<
+  OutputRecord,
+  'path' | 'kind' | 'digest' | 'size' | 'url' | 'updatedAt'
+> {
+  owner: string;
+}
+
+/** So many names are sent to a page. */
+export const mostPaths = 500;
+const mostDifferences = 1_000;
+
+/**
+ * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the error of the
+ * storage.
+ */
+export async function answerLook(
+  context: CoreContext,
+  { pipelines }: Pick<Config, 'pipelines'>,
+  request: LookRequest,
+): Promise<LookAnswer> {
+  const pipeline = pipelines.find(({ id }) => id === request.pipelineId);
+  if (pipeline === undefined)
+    throw new WaybillError(
+      'pipeline_not_found',
+      `the pipeline "${request.pipelineId}" is not configured here`,
+    );
+  const destination = destinationNamed(pipeline, request.destinationId);
+  const layout = destination.releases === null ? 'in_place' : 'releases';
+  return atDestination(context, destination, { readOnly: true }, async (root) => {
+    if (request.kind === 'catalog') return catalogPage(root, request, layout);
+    const place = placeAt(root, request.path ?? '.');
+    if (request.kind === 'compare') {
+      const [from, to] = [await releaseNamed(place, request.from), await releaseNamed(place, request.to)];
+      return shortened(await compareReleases(place.storage, from, to));
+    }
+    const { release } = await publishedState(place.storage, layout);
+    const storage = release === null ? place.storage : within(place.storage, releaseKey(release));
+    const { fileConcurrency, releases } = destination;
+    const reading = { concurrency: fileConcurrency, lingerMs: releases?.lingerMs ?? null };
+    return { kind: 'verify', reports: await verify(storage, reading) };
+  });
+}
+
+async function catalogPage(
+  root: Storage,
+  { path, ...question }: Asked & CatalogQuestion,
+  layout: 'in_place' | 'releases',
+): Promise<CatalogPage> {
+  const paths = bundlePathsAmong(await managedPaths(root));
+  // At the root there is often but the index of the others.
+  const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
+  const named = { kind: 'catalog' as const, paths: paths.slice(0, mostPaths) };
+  const pathsOmitted = Math.max(0, paths.length - mostPaths);
+  if (asked === undefined) return { ...named, pathsOmitted, catalog: null };
+  if (!paths.includes(asked))
+    throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
+      hint: 'choose one of the list',
+    });
+  const { state, release } = await publishedState(placeAt(root, asked).storage, layout);
+  const catalog = requireCatalog(state);
+  const { generation, updatedAt, pending } = catalog;
+  const about = { destinationPath: asked, release, generation, updatedAt, isInterrupted: pending !== null };
+  return {
+    ...named,
+    pathsOmitted,
+    catalog: { ...about, ...pageOf(catalog.outputs, question), pages: pagesAmong(catalog.outputs) },
+  };
+}
+
+const mostPages = 5;
+
+/** Pure. */
+function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
+  const sceneMaps = outputs.filter(({ kind }) => kind === 'scene_map_page');
+  const index = outputs.filter(({ path }) => path === 'index.html');
+  return [...sceneMaps.slice(0, mostPages), ...index].map(lineOf);
+}
+
+/** Of outputs that are sorted by path. Pure. */
+export function pageOf(
+  outputs: readonly OutputRecord[],
+  { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,
+): Pick<CatalogView, 'total' | 'bytes' | 'outputs' | 'next'> {
+  const matching = outputs.filter(({ path }) => path.startsWith(prefix));
+  const from = after === null ? 0 : matching.findIndex(({ path }) => path > after);
+  const page = from === -1 ? [] : matching.slice(from, from + limit);
+  const last = page.at(-1)?.path;
+  return {
+    total: matching.length,
+    bytes: matching.reduce((sum, { size }) => sum + size, 0),
+    outputs: page.map(lineOf),
+    next: last !== undefined && last !== matching.at(-1)?.path ? last : null,
+  };
+}
+
+function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecord): OutputLine {
+  return { path, kind, digest, size, url, updatedAt, owner: `${owner.pipelineId}/${owner.destinationId}` };
+}
+
+function shortened({ added, removed, changed, same }: ReleaseDifference): LookAnswer {
+  const all = added.length + removed.length + changed.length;
+  const [a, r, c] = [added, removed, changed].map((paths) => paths.slice(0, mostDifferences)) as [
+    string[],
+    string[],
+    string[],
+  ];
+  return {
+    ...{ kind: 'compare', added: a, removed: r, changed: c, same },
+    omitted: all - a.length - r.length - c.length,
+  };
+}

@@ -1,0 +1,113 @@
+import type { Config } from '../../core/config/config.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { errorRecord, hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { TidiedPath } from '../../core/publish/release/tidy-releases.ts';
+import type { RootIndex } from '../../core/publish/root-index/planned-files.ts';
+import {
+  atDestination,
+  destinationNamed,
+  listReleases,
+  placeOf,
+  requireReleasesLayout,
+  type ListedPath,
+  type Place,
+} from '../../core/releases/place.ts';
+import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
+import type { Storage } from '../../core/storage/storage.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+
+/**
+ * What a client of the API, or the daemon itself, asks about the releases of a destination. Plain data: it
+ * goes to a thread, since a catalog may have half a million outputs.
+ */
+export type ReleasesRequest = Asked &
+  ({ kind: 'list' } | { kind: 'tidy' } | ({ kind: 'activate' } & Activation));
+
+interface Asked extends TraceContext {
+  /** Names the request in the log, where runs have their id. */
+  runId: string;
+  pipelineId: string;
+  destinationId: string;
+  /** Bundle path at the destination; null: all of them, or the only one. */
+  path: string | null;
+}
+
+export interface Activation {
+  release: string;
+  /** `rollback` keeps what was current from coming back by itself; `promote` lets it. */
+  verb: 'promote' | 'rollback';
+  dryRun: boolean;
+}
+
+export type ReleasesAnswer =
+  | { kind: 'list'; paths: ListedPath[] }
+  | { kind: 'tidy'; paths: TidiedPath[] }
+  | ({ kind: 'activate'; destinationPath: string } & Switched);
+
+/**
+ * Looks at or changes the releases of a destination, as the command line does it. Throws
+ * `destination_not_found`, `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`,
+ * `release_unusable`, `state_conflict`, `destination_busy`; `destination_unavailable` for what trying again
+ * may mend, and the storage's own error for the rest.
+ */
+export async function answerReleases(
+  context: CoreContext,
+  { pipelines }: Pick<Config, 'pipelines'>,
+  request: ReleasesRequest,
+): Promise<ReleasesAnswer> {
+  const { pipelineId, destinationId, path } = request;
+  const pipeline = pipelines.find(({ id }) => id === pipelineId);
+  if (pipeline === undefined)
+    throw new WaybillError('pipeline_not_found', `the pipeline "${pipelineId}" is not configured here`);
+  const destination = destinationNamed(pipeline, destinationId);
+  requireReleasesLayout(destination);
+  const named = path ?? undefined;
+  const readOnly = request.kind === 'list' || (request.kind === 'activate' && request.dryRun);
+  try {
+    return await atDestination(context, destination, { readOnly }, async (root) => {
+      if (request.kind === 'list')
+        return { kind: 'list', paths: await listReleases(root, destination, named) };
+      if (request.kind === 'tidy') {
+        const { tidyDestination } = await import('../../core/publish/release/tidy-releases.ts');
+        return {
+          kind: 'tidy',
+          paths: await tidyDestination(context, root, destination, { dryRun: false, path }),
+        };
+      }
+      const place = await placeOf(root, destination, named);
+      const owner = { pipelineId, destinationId };
+      const switched = await switchAt(context, owner, place, request, request);
+      if (destination.rootIndex) await refreshIndex(context, root, { owner, destination }, place, request);
+      return { kind: 'activate', destinationPath: place.destinationPath, ...switched };
+    });
+  } catch (error) {
+    throw isPassing(error) ? unavailable(destinationId, error) : error;
+  }
+}
+
+/** What fails here is only told to the log: readers have the other release already. */
+async function refreshIndex(
+  context: CoreContext,
+  root: Storage,
+  index: RootIndex,
+  { destinationPath }: Place,
+  { dryRun }: Activation,
+): Promise<void> {
+  const { refreshIfListed } = await import('../../core/publish/root-index/root-index.ts');
+  for (const { message } of await refreshIfListed(context, root, index, [destinationPath], { dryRun }))
+    context.log.warn({ destination: index.destination.id, destinationPath }, message);
+}
+
+/** A switch may be asked for again: what is current already stays so. */
+function isPassing(error: unknown): boolean {
+  return (['storage_transient', 'lease_lost', 'commit_unknown'] as const).some((code) =>
+    hasCode(error, code),
+  );
+}
+
+function unavailable(destinationId: string, cause: unknown): WaybillError {
+  return new WaybillError('destination_unavailable', `destination "${destinationId}" is not available`, {
+    cause: new Error(errorRecord(cause).message, { cause }),
+    hint: 'look at its releases, and ask again',
+  });
+}

@@ -1,0 +1,34 @@
+import type { Config, PipelineConfig } from '../../core/config/config.ts';
+import type { Current } from '../../core/lib/current.ts';
+
+/** The configuration that runs begin with. */
+export interface RunSettings extends Current<Config> {
+  /** From now on runs begin with this one; those that run go on with theirs. */
+  adopt(config: Config): void;
+  /**
+   * What a run needs that begins now: the configuration with the run's pipeline alone. A pipeline that is
+   * configured no more has the settings that it had last, for the runs that it had accepted; one that never
+   * was configured in this process is missing.
+   */
+  ofPipeline(pipelineId: string): Config;
+}
+
+export function runSettings(first: Config): RunSettings {
+  let config = first;
+  const lastOf = new Map<string, PipelineConfig>();
+  const remember = (): void => {
+    for (const pipeline of config.pipelines) lastOf.set(pipeline.id, pipeline);
+  };
+  remember();
+  return {
+    get: () => config,
+    adopt: (next) => {
+      config = next;
+      remember();
+    },
+    ofPipeline: (pipelineId) => {
+      const pipeline = lastOf.get(pipelineId);
+      return { ...config, pipelines: pipeline === undefined ? [] : [pipeline] };
+    },
+  };
+}

@@ -1,0 +1,55 @@
+import t from 'tap';
+import type { ActionResult } from '../../../src/core/publish/results/result.ts';
+import { destinationOfAction, mostChanges } from '../../../src/workers/queue/destination-of.ts';
+import { recordOf } from '../../../src/workers/queue/record-of.ts';
+
+const result: ActionResult = {
+  bundle: 'session-1',
+  destinationPath: 'session-1',
+  action: 'fail_unmanaged',
+  reason: { code: 'path_unrecorded', message: 'there is a file at "/srv/www/a.txt" that nobody recorded' },
+  changes: [
+    { path: 'a.txt', fate: 'add', why: 'not_recorded' },
+    { path: 'b.txt', fate: 'keep', why: 'same' },
+    { path: 'c.txt', fate: 'remove', why: 'omitted' },
+  ],
+  unkept: [],
+  outputs: [],
+  release: null,
+  channel: null,
+  url: null,
+  ...{ outputsWritten: 0, outputsLinked: 0, outputsKept: 0, outputsRemoved: 0 },
+  ...{ bytesWritten: 0, bytesLinked: 0, bytesKept: 0 },
+  error: null,
+};
+
+t.test('a record says why, without a path of the host, and what changes', (t) => {
+  const { reason, changes, changes_omitted: omitted } = destinationOfAction('web', result);
+  t.same(reason, { code: 'path_unrecorded', message: 'there is a file at "<path>" that nobody recorded' });
+  t.same(
+    changes.map(({ path }) => path),
+    ['a.txt', 'c.txt'],
+    'what is kept is no change',
+  );
+  t.equal(omitted, 0);
+  t.end();
+});
+
+t.test('of a hundred thousand changes a record has the first, and counts the others', (t) => {
+  const many = Array.from({ length: 100_000 }, (_, index) => ({
+    ...{ path: `${index}`, fate: 'add' as const, why: 'not_recorded' as const },
+  }));
+  const { changes, changes_omitted: omitted } = destinationOfAction('web', { ...result, changes: many });
+  t.equal(changes.length, mostChanges);
+  t.equal(omitted, 100_000 - mostChanges);
+  t.end();
+});
+
+t.test('a record of an earlier version is read, without what it did not know', (t) => {
+  const later = new Set(['reason', 'changes', 'changes_omitted']);
+  const all = Object.entries(destinationOfAction('web', result));
+  const row = Object.fromEntries(all.filter(([name]) => !later.has(name)));
+  const [read] = recordOf(JSON.stringify({ run_id: 'maps.1', destinations: [row] })).destinations;
+  t.match(read, { destination_id: 'web', reason: null, changes: { length: 0 }, changes_omitted: 0 });
+  t.end();
+});

@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { WaybillError, errorRecord } from '../../../src/core/lib/errors.ts';
+import type { PublishJob } from '../../../src/workers/queue/job.ts';
+import {
+  beyondLimits,
+  isRerunnable,
+  needsBundle,
+  type KeptBundle,
+} from '../../../src/workers/queue/kept-bundles.ts';
+import type { KeptBundles } from '../../../src/workers/queue/job-queue.ts';
+import { cancelled } from '../../../src/workers/queue/refusals.ts';
+import { acceptedRun, failedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
+
+const bundles = (...sizes: number[]): KeptBundle[] =>
+  sizes.map((bytes, index) => ({ runId: `maps.${index + 1}`, bytes }));
+const sumOf = (kept: KeptBundle[]): KeptBundles => ({
+  bundles: kept.length,
+  bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
+});
+const idsBeyond = (kept: KeptBundle[], mostBundles: number, mostBytes: number): string[] =>
+  beyondLimits(kept, sumOf(kept), { mostBundles, mostBytes }).map(({ runId }) => runId);
+
+t.test('the oldest go first, until the others are within the limits', async (t) => {
+  t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
+  t.same(idsBeyond(bundles(1, 1, 1), 2, 100), ['maps.1']);
+  t.same(idsBeyond(bundles(5, 1, 1), 100, 2), ['maps.1']);
+  t.same(idsBeyond(bundles(1, 5, 1), 100, 2), ['maps.1', 'maps.2']);
+  t.same(idsBeyond(bundles(1, 1, 9), 100, 2), ['maps.1', 'maps.2', 'maps.3'], 'none that is too large alone');
+  t.same(idsBeyond(bundles(0), 0, 100), ['maps.1']);
+  t.same(idsBeyond([], 0, 0), []);
+  function* one(): Generator<KeptBundle> {
+    yield { runId: 'maps.1', bytes: 5 };
+    t.fail('of a hundred thousand that stay none is looked at');
+  }
+  const limits = { mostBundles: 100_000, mostBytes: 100 };
+  t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
+});
+
+t.test(
+  'what stays are the newest within the limits, and one more would be too many (property)',
+  async (t) => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, mostBytes) => {
+        const kept = bundles(...sizes);
+        const gone = beyondLimits(kept, sumOf(kept), { mostBundles: most, mostBytes });
+        const fits = (some: KeptBundle[]): boolean =>
+          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= mostBytes;
+        const isOldest = gone.every((bundle, index) => bundle === kept[index]);
+        return (
+          isOldest &&
+          fits(kept.slice(gone.length)) &&
+          (gone.length === 0 || !fits(kept.slice(gone.length - 1)))
+        );
+      }),
+    );
+    t.pass('no counterexample');
+  },
+);
+
+t.test('a run needs its bundle until its record expires, unless it was cancelled', async (t) => {
+  const at = new Date();
+  const job: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/a', bundlePath: '.' };
+  const waiting = queuedRun(acceptedRun(job, at), at);
+  const failed = failedRun(waiting, errorRecord(new WaybillError('worker_failed', 'broke')), at);
+  const stopped = failedRun(waiting, errorRecord(cancelled()), at);
+  const succeeded = { ...failed, status: 'succeeded', error: null } as const;
+  const needed = [waiting, failed, stopped, succeeded].map((record) =>
+    needsBundle({ job, bundle: 'staged', record }),
+  );
+  t.same(needed, [true, true, false, true]);
+  t.equal(needsBundle({ job, bundle: 'gone', record: failed }), false, 'another run has it, or nobody');
+  t.same(
+    [failed, stopped, succeeded].map((record) => isRerunnable(job, record)),
+    [true, false, true],
+  );
+  const ofSource: PublishJob = { runId: 'maps.1', pipelineId: 'maps', staged: null };
+  t.equal(isRerunnable(ofSource, succeeded), true, 'the source is read again');
+});

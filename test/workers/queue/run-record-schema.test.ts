@@ -1,0 +1,137 @@
+import { readFileSync } from 'node:fs';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import t from 'tap';
+import { errorRecord, WaybillError, finding, type Finding } from '../../../src/core/lib/errors.ts';
+import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
+import type { RunResult } from '../../../src/core/publish/results/result.ts';
+import {
+  acceptedRun,
+  failedRun,
+  finishedRun,
+  progressedRun,
+  queuedRun,
+  startedRun,
+} from '../../../src/workers/queue/run-transitions.ts';
+import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
+import { runResult } from '../../contract/queue.ts';
+
+const schema = JSON.parse(readFileSync('schemas/run-record.schema.json', 'utf8')) as object;
+const ajv = new Ajv2020({ allErrors: true, allowUnionTypes: true });
+addFormats.default(ajv);
+const validate = ajv.compile(schema);
+
+t.test('every record that a run goes through is as the schema says', async (t) => {
+  const at = new Date('2026-11-20T02:04:34.120Z');
+  const job = {
+    runId: 'maps.20261120T020434Z.k3f9q2ab7x',
+    pipelineId: 'maps',
+    staged: '/staging/x',
+    bundlePath: '.',
+  };
+  const queued = queuedRun(acceptedRun(job, at), at);
+  const running = progressedRun(startedRun(queued, at), { type: 'bytes', destinationId: 'web', count: 3 });
+  const broken = new WaybillError('worker_failed', 'the worker thread broke: cannot open /srv/www', {
+    hint: 'again',
+  });
+  const waiting = afterFailure(failedRun(running, errorRecord(broken), at), at, {
+    ...{ forMs: 60_000, whileRetrying: 'pass', hasOnePlace: false },
+  });
+  for (const record of [
+    acceptedRun(job, at),
+    acceptedRun({ ...job, rerunOf: job.runId }, at),
+    queued,
+    running,
+    finishedRun(running, runResult('ok').run, at),
+    finishedRun(running, runResult('failed').run, at),
+    failedRun(running, errorRecord(broken), at),
+    waiting,
+    startedRun(waiting, at),
+    supersededRun(waiting, 'maps.20261120T020534Z.k3f9q2ab7y', at),
+  ]) {
+    t.ok(validate(record), `${record.status}: ${ajv.errorsText(validate.errors)}`);
+  }
+  t.notOk(
+    validate({ ...running, staged: '/staging/x' }),
+    'and a field that it does not know is not let through',
+  );
+});
+
+t.test(
+  "a bundle or a source that failed is the run's own error; a destination that did not open is told as such",
+  async (t) => {
+    const at = new Date();
+    const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };
+    const { run } = runResult('failed');
+    const error = errorRecord(new WaybillError('storage_denied', 'cannot open /srv/www'));
+    const pipeline = run.pipelines[0]!;
+    const [succeeded] = pipeline.destinations;
+    const destination = withDestinationFailure(
+      { ...succeeded!, actions: [] },
+      { mapping: 'preserve_relative' },
+      error,
+    );
+    const unopened = finishedRun(
+      acceptedRun(job, at),
+      { ...run, pipelines: [{ ...pipeline, destinations: [destination] }] },
+      at,
+    );
+    t.match(unopened, { status: 'failed', error: null });
+    t.match(unopened.destinations, [
+      {
+        action: 'error',
+        destination_path: null,
+        error: { code: 'storage_denied', message: 'cannot open <path>' },
+      },
+    ]);
+    const invalid = { ...pipeline, status: 'ok' as const, invalidBundles: [{ bundle: '.', error }] };
+    t.match(finishedRun(acceptedRun(job, at), { ...run, pipelines: [invalid] }, at), {
+      status: 'failed',
+      error: { code: 'storage_denied' },
+    });
+  },
+);
+
+t.test('warnings reach the record, with their destination, without paths of this machine', async (t) => {
+  const at = new Date();
+  const job = {
+    runId: 'maps.20261120T020434Z.k3f9q2ab7x',
+    pipelineId: 'maps',
+    staged: '/s',
+    bundlePath: '.',
+  };
+  const { run } = runResult('ok');
+  const [pipeline] = run.pipelines;
+  const replaced = finding('warning', 'destination_root_replaced', 'target=.: was replaced (/srv/www)');
+  const unlisted = finding('warning', 'unlisted_files', '1 file is not in the manifest', { file: 'a.txt' });
+  const withWarnings = (count: number): RunResult => ({
+    ...run,
+    pipelines: [
+      {
+        ...pipeline!,
+        warnings: Array<Finding>(count).fill(unlisted),
+        destinations: pipeline!.destinations.map((one) => ({ ...one, warnings: [replaced] })),
+      },
+    ],
+  });
+  const record = finishedRun(acceptedRun(job, at), withWarnings(1), at);
+  t.ok(validate(record), ajv.errorsText(validate.errors));
+  t.same(record.warnings, [
+    { destination_id: null, code: 'unlisted_files', message: 'a.txt: 1 file is not in the manifest' },
+    {
+      destination_id: 'web',
+      code: 'destination_root_replaced',
+      message: 'target=.: was replaced (<path>)',
+    },
+  ]);
+  t.same(acceptedRun(job, at).warnings, []);
+  t.equal(finishedRun(acceptedRun(job, at), withWarnings(99), at).warnings.length, 100);
+  const many = finishedRun(acceptedRun(job, at), withWarnings(10_000), at);
+  t.ok(validate(many), ajv.errorsText(validate.errors));
+  t.equal(many.warnings.length, 101);
+  t.same(many.warnings[100], {
+    destination_id: null,
+    code: 'warnings_omitted',
+    message: '9901 more warnings',
+  });
+});

@@ -1,0 +1,24 @@
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+import t from 'tap';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { createHolds } from '../../../src/workers/staging/holds.ts';
+
+t.test('of two that wait for an upload, one has it, and the other waits for that', async (t) => {
+  const holds = createHolds(systemClock, 60_000);
+  const first = await holds.take('u');
+  const waiting = [holds.take('u'), holds.take('u')];
+  t.equal(first.taken.aborted, true, 'the holder is asked to let go');
+  first.release();
+  const second = await (waiting[0] as (typeof waiting)[0]);
+  let hasThird = false;
+  const third = waiting[1]?.then((hold) => {
+    hasThird = true;
+    return hold;
+  });
+  await endOfTurn();
+  t.equal(hasThird, false);
+  t.equal(second.taken.aborted, true);
+  second.release();
+  (await third)?.release();
+  t.equal(holds.isHeld('u'), false);
+});

@@ -1,0 +1,157 @@
+import { readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { silentLog } from '../../../src/core/lib/log.ts';
+import type { NewPartialUpload } from '../../../src/workers/staging/partial-upload.ts';
+import { openPartialUploads, type PartialUploads } from '../../../src/workers/staging/partial-uploads.ts';
+import { manualClock, type ManualClock } from '../manual-clock.ts';
+
+/** What is kept of partial uploads, for how long, and by whom. */
+
+const settings = { maxUploads: 3, maxBytes: 100, retentionMs: 3_600_000 };
+const wanted: NewPartialUpload = {
+  pipelineId: 'maps',
+  caller: 'ci',
+  key: null,
+  rerunFailed: false,
+  channel: null,
+  partial: null,
+  length: 4,
+  mostBytes: 50,
+  metadata: null,
+};
+
+const open = (staging: string, clock: ManualClock): Promise<PartialUploads> =>
+  openPartialUploads({ staging, clock, log: silentLog, settings });
+
+async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+/** Until what is removed in the background is gone. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+t.test('an upload is kept for as long as something comes, and what came of it as long again', async (t) => {
+  const staging = t.testdir();
+  const clock = manualClock(new Date());
+  const uploads = await open(staging, clock);
+  t.teardown(() => uploads.close());
+  const files = (): string[] =>
+    readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
+  const [one, other] = [await uploads.create(wanted), await uploads.create(wanted)];
+  await clock.advance(settings.retentionMs - 1);
+  await uploads.write(one.id, 0, chunks('a', 'b'));
+  await clock.advance(60_000);
+  await until(() => files().length === 2);
+  t.equal(uploads.find(other.id), undefined, 'of the other nothing was heard');
+  t.match(uploads.find(one.id), { received: 2 });
+  await uploads.write(one.id, 2, chunks('cd'));
+  await uploads.end(one.id, { runId: 'maps.1', position: 1, replayed: false });
+  t.equal(files().length, 1, 'the bytes are gone');
+  await clock.advance(settings.retentionMs - 60_000);
+  t.match(uploads.find(one.id), { outcome: { runId: 'maps.1' } });
+  await clock.advance(120_000);
+  await until(() => files().length === 0);
+  t.equal(uploads.find(one.id), undefined);
+});
+
+t.test('one that is being sent is not swept', async (t) => {
+  const clock = manualClock(new Date());
+  const uploads = await open(t.testdir(), clock);
+  t.teardown(() => uploads.close());
+  const { id } = await uploads.create(wanted);
+  const hold = await uploads.hold(id);
+  await clock.advance(2 * settings.retentionMs);
+  t.ok(uploads.find(id));
+  hold.release();
+});
+
+t.test('the next process takes up what is whole of it, and removes the rest', async (t) => {
+  const staging = t.testdir();
+  const clock = manualClock(new Date());
+  const first = await open(staging, clock);
+  const metadata = { filename: 'site.tar', draft: null };
+  const { id } = await first.create({ ...wanted, key: 'k', rerunFailed: true, metadata });
+  await first.write(id, 0, chunks('abc'));
+  const { id: ended } = await first.create(wanted);
+  await first.end(ended, { runId: 'maps.1', position: null, replayed: true });
+  await first.close();
+  const directory = path.join(staging, 'partial');
+  const strays = [`${'x'.repeat(24)}.bytes`, `${'y'.repeat(24)}.json`, `${id}.json.new`];
+  for (const name of [...strays, 'notes.txt']) writeFileSync(path.join(directory, name), '{');
+  const second = await open(staging, clock);
+  t.teardown(() => second.close());
+  t.match(second.find(id), { received: 3, length: 4, key: 'k', rerunFailed: true, metadata, outcome: null });
+  t.match(second.find(ended), { outcome: { runId: 'maps.1', position: null, replayed: true } });
+  const names = readdirSync(directory).filter((name) => !name.endsWith('.sock'));
+  t.same(names.sort(), [`${id}.bytes`, `${id}.json`, `${ended}.json`, 'notes.txt'].sort());
+});
+
+t.test('two processes that stage in one directory have uploads of their own', async (t) => {
+  const staging = t.testdir();
+  const clock = manualClock(new Date());
+  const [one, other] = [await open(staging, clock), await open(staging, clock)];
+  const { id } = await one.create(wanted);
+  await other.create(wanted);
+  t.equal(other.find(id), undefined);
+  t.same(readdirSync(staging).sort(), ['partial', 'partial-2']);
+  await one.close();
+  await other.close();
+  const again = await open(staging, clock);
+  t.ok(again.find(id), 'the first that starts takes the first directory');
+  await again.close();
+});
+
+t.test('where there are none, there is no directory', async (t) => {
+  const staging = t.testdir();
+  const uploads = await open(staging, manualClock(new Date()));
+  t.same(readdirSync(staging), []);
+  const [{ id }, other] = await Promise.all([uploads.create(wanted), uploads.create(wanted)]);
+  t.same(readdirSync(staging), ['partial']);
+  for (const one of [id, other.id]) await uploads.remove(one);
+  await uploads.close();
+  t.same(readdirSync(staging), []);
+});
+
+t.test('of several that begin with one key at once, none loses its files to another', async (t) => {
+  const staging = t.testdir();
+  const uploads = await open(staging, manualClock(new Date()));
+  t.teardown(() => uploads.close());
+  const begun = await Promise.all([1, 2, 3].map(() => uploads.create({ ...wanted, key: 'k' })));
+  const files = readdirSync(path.join(staging, 'partial')).filter((name) => !name.endsWith('.sock'));
+  const known = begun.filter(({ id }) => uploads.find(id) !== undefined);
+  t.same(files.sort(), known.flatMap(({ id }) => [`${id}.bytes`, `${id}.json`]).sort());
+  t.equal(known.length, 3);
+});
+
+t.test('what processes of one machine leave is taken up by those that come after them', async (t) => {
+  const staging = t.testdir();
+  const clock = manualClock(new Date());
+  const [first, second] = [await open(staging, clock), await open(staging, clock)];
+  const [one, two] = [await first.create(wanted), await second.create(wanted)];
+  await first.write(one.id, 0, chunks('abc'));
+  await second.write(two.id, 0, chunks('de'));
+  t.same(readdirSync(staging).sort(), ['partial', 'partial-2']);
+  await first.close();
+  t.equal(second.find(one.id), undefined);
+  await second.close();
+  const third = await open(staging, clock);
+  t.match([third.find(one.id), third.find(two.id)], [{ received: 3 }, { received: 2 }]);
+  t.same(readdirSync(staging), ['partial']);
+  await third.write(two.id, 2, chunks('fg'));
+  t.equal(await text(third.open(two.id)), 'defg');
+
+  const fourth = await open(staging, clock);
+  await third.close();
+  await fourth.create(wanted);
+  t.match([fourth.find(one.id), fourth.find(two.id)], [{ received: 3 }, { received: 4 }]);
+  await fourth.close();
+});
+
+async function text(bytes: AsyncIterable<Uint8Array>): Promise<string> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of bytes) all.push(chunk);
+  return Buffer.concat(all).toString();
+}

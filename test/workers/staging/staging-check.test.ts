@@ -1,0 +1,57 @@
+import t from 'tap';
+import { provedAtMost } from '../../../src/workers/staging/staging-check.ts';
+import { manualClock } from '../manual-clock.ts';
+
+/** A proof that ends when the test says so, and how often it was begun. */
+function slowProof(): { prove: () => Promise<void>; begun: () => number; end: (error?: Error) => void } {
+  let begun = 0;
+  let end: (error?: Error) => void = () => undefined;
+  const prove = (): Promise<void> => {
+    begun += 1;
+    return new Promise((resolve, reject) => {
+      end = (error) => (error === undefined ? resolve() : reject(error));
+    });
+  };
+  return { prove, begun: () => begun, end: (error) => end(error) };
+}
+
+t.test('while a proof is repeated its last outcome counts, until that is twice as old', async (t) => {
+  const clock = manualClock();
+  const { prove, begun, end } = slowProof();
+  const proved = provedAtMost(clock, 1_000, prove);
+  const first = proved();
+  t.equal(proved(), first, 'before there is an outcome all wait for it');
+  end();
+  await first;
+  await clock.advance(999);
+  t.equal(proved(), first);
+  t.equal(begun(), 1);
+  await clock.advance(500);
+  t.equal(proved(), first, 'nobody waits for the next');
+  t.equal(proved(), first);
+  t.equal(begun(), 2, 'which is under way');
+  await clock.advance(501);
+  const second = proved();
+  t.not(second, first, 'now it is waited for');
+  t.equal(begun(), 2);
+  end(new Error('the disk is gone'));
+  await t.rejects(second, { message: 'the disk is gone' });
+  await clock.advance(0);
+  t.equal(begun(), 2);
+});
+
+t.test('a failure counts as long as a success, and is followed by another look', async (t) => {
+  const clock = manualClock();
+  const { prove, begun, end } = slowProof();
+  const proved = provedAtMost(clock, 1_000, prove);
+  const first = proved();
+  end(new Error('gone'));
+  await t.rejects(first);
+  await clock.advance(1_000);
+  await t.rejects(proved(), { message: 'gone' });
+  t.equal(begun(), 2);
+  end();
+  await clock.advance(0);
+  await proved();
+  t.equal(begun(), 2);
+});
