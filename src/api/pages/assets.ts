@@ -23,7 +23,7 @@ const parts: Readonly<Record<string, readonly string[]>> = {
 };
 const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
 /** Beside the program, whether that runs as it was built or from its sources. */
-const builtDirectory = new URL('../../../dist/pages/', import.meta.url);
+const builtDirectory = new URL('../../../dist/browser/', import.meta.url);
 const known = new Map<string, Asset>();
 
 /** The asset of a name that the program knows. Throws if it is not there: the build makes scripts. */
