@@ -6,7 +6,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
 import { routes } from '../src/api/routes.ts';
-import { serviceUnit, socketUnit, type UnitSettings } from '../src/cli/commands/init/unit.ts';
+import { serviceUnit, socketUnit, type UnitSettings } from '../src/cli/commands/publish/systemd-unit.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';

@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { situations } from '../src/cli/commands/init/situations.ts';
+import { situations } from '../src/cli/commands/publish/situations.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
 import { program, waybill } from './cli/process.ts';
 import { ensureInstalled, pathOf } from './services/debian.ts';

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-import './refuse-platform.ts';
+import './process/refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
-import { singleDashConfig } from './single-dash-config.ts';
-import { tolerateBrokenPipes } from './standard-streams.ts';
+import { singleDashConfig } from './setup/single-dash-config.ts';
+import { tolerateBrokenPipes } from './output/standard-streams.ts';
 
 /**
  * The command line. Only commander is needed to print the help; each command loads what it needs when it
@@ -32,7 +32,7 @@ function argumentsOf(argv: readonly string[]): string[] {
 
 async function report(failure: WaybillError, thrown: unknown): Promise<void> {
   tolerateBrokenPipes();
-  const { printError, printErrorDocument } = await import('./output.ts');
+  const { printError, printErrorDocument } = await import('./output/output.ts');
   const isJson = asksForJson(process.argv);
   if (!isJson) printError(failure, { color: takesColour(program) });
   if (failure.code === 'internal_error' && thrown instanceof Error)
@@ -47,7 +47,7 @@ async function reportUsage({ exitCode, message }: CommanderError): Promise<void>
   process.exitCode = exitCode === 0 ? 0 : 2;
   if (exitCode === 0 || !message.startsWith('error: ') || !asksForJson(process.argv)) return;
   tolerateBrokenPipes();
-  const { printErrorDocument } = await import('./output.ts');
+  const { printErrorDocument } = await import('./output/output.ts');
   const argv = process.argv.slice(2);
   const explained = withChoices(message, program, argv);
   const [what = '', guess] = explained.slice('error: '.length).split('\n');

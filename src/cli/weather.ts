@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-import './refuse-platform.ts';
+import './process/refuse-platform.ts';
 import { parseArgs } from 'node:util';
-import { singleDashConfig } from './single-dash-config.ts';
+import { singleDashConfig } from './setup/single-dash-config.ts';
 
 /** The bin `waybill-weather`: the weather reader alone. */
 

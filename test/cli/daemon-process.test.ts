@@ -15,8 +15,8 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { logLines } from '../../src/cli/log-lines.ts';
-import { serviceManager } from '../../src/cli/service-manager.ts';
+import { logLines } from '../../src/cli/output/log-lines.ts';
+import { serviceManager } from '../../src/cli/process/service-manager.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { launch, launchApi, layOut } from '../hosts/processes.ts';
@@ -37,8 +37,8 @@ function start(t: Test, source: string, directory = t.testdir(), env: Record<str
   const at = (name: string): string => JSON.stringify(path.resolve('src', name));
   writeFileSync(
     file,
-    `import { daemonProcess } from ${at('cli/daemon-process.ts')};
-     import { makeLogger } from ${at('cli/logger.ts')};
+    `import { daemonProcess } from ${at('cli/process/daemon-process.ts')};
+     import { makeLogger } from ${at('cli/output/logger.ts')};
      import { newRedaction } from ${at('core/lib/log.ts')};
      const log = await makeLogger({ verbose: false, color: false, pretty: false, redaction: newRedaction() });
      const daemon = daemonProcess(log);

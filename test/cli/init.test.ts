@@ -13,7 +13,7 @@ import {
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { situations } from '../../src/cli/commands/init/situations.ts';
+import { situations } from '../../src/cli/commands/publish/situations.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { startDaemon } from './daemon.ts';

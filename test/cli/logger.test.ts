@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import t from 'tap';
-import { escapeInvisible } from '../../src/cli/logger.ts';
+import { escapeInvisible } from '../../src/cli/output/logger.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
 const hostile = 'a\u009b31mb\u202ec\u2066d\u2028e\u007ff\u061cg';
@@ -19,7 +19,7 @@ t.test('no log line has characters that a terminal obeys, as JSON or for people'
   await ensureInstalled('script');
   const at = (file: string): string => JSON.stringify(pathToFileURL(path.resolve('src', file)).href);
   const program = `
-    import { makeLogger } from ${at('cli/logger.ts')};
+    import { makeLogger } from ${at('cli/output/logger.ts')};
     import { newRedaction } from ${at('core/lib/log.ts')};
     const log = await makeLogger({ verbose: false, color: false, pretty: true, redaction: newRedaction() });
     log.info({ reason: process.env.HOSTILE }, process.env.HOSTILE);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { columns, makeOutput } from '../../src/cli/output.ts';
+import { columns, makeOutput } from '../../src/cli/output/output.ts';
 
 t.test('what the core warns of reaches stderr in either format, and nothing less grave does', async (t) => {
   const err = t.capture(process.stderr, 'write', () => true);

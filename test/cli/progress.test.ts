@@ -1,5 +1,5 @@
 import t from 'tap';
-import { timeLeft } from '../../src/cli/progress.ts';
+import { timeLeft } from '../../src/cli/output/progress.ts';
 
 t.test('what is left goes by the pace since the bar was shown', (t) => {
   const begun = { done: 1000, atMs: 5000 };

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { revisionMetadata, revisionOfCi } from '../../src/cli/bundle/revision.ts';
-import { revisionText } from '../../src/cli/remote/run-record-text.ts';
+import { revisionMetadata, revisionOfCi } from '../../src/cli/commands/remote/git-revision.ts';
+import { revisionText } from '../../src/cli/output/run-record-text.ts';
 import { maxMessageChars } from '../../src/core/bundle/revision.ts';
 import { ensureInstalled } from '../services/debian.ts';
 

@@ -1,5 +1,5 @@
 import { Command } from 'commander';
-import { exitWith, formatOption, verboseCommand } from '../../command-options.ts';
+import { exitWith, formatOption, verboseCommand } from '../../setup/command-options.ts';
 import type { FeedOptions } from './feed.ts';
 import type { WeatherOptions } from './weather.ts';
 

@@ -1,4 +1,4 @@
-import { columns, plural, type Output } from '../../output.ts';
+import { columns, plural, type Output } from '../../output/output.ts';
 import type { Finding } from '../../../core/lib/errors.ts';
 import type { Fed } from '../../../core/weather/feed/feed-document.ts';
 

@@ -4,11 +4,11 @@ import { feedDocument, notFed, type Fed } from '../../../core/weather/feed/feed-
 import { feedForever, feedOnce } from '../../../core/weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, largestFile } from '../../../core/weather/feed/sources/files.ts';
 import type { Target } from '../../../core/weather/feed/tables/target.ts';
-import type { CommonOptions } from '../../options.ts';
-import { makeOutput, type Output } from '../../output.ts';
-import { setUp, type SetUp } from '../../set-up.ts';
-import { outliveOtherSignals } from '../../daemon-process.ts';
-import { listenForStop, untilStopped } from '../../stop-signal.ts';
+import type { CommonOptions } from '../../setup/options.ts';
+import { makeOutput, type Output } from '../../output/output.ts';
+import { setUp, type SetUp } from '../../setup/set-up.ts';
+import { outliveOtherSignals } from '../../process/daemon-process.ts';
+import { listenForStop, untilStopped } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 import { feedReport, type FeedReport } from './feed-report.ts';
 import { openFedDatabase } from './open-target.ts';

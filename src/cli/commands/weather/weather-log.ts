@@ -1,6 +1,6 @@
 import type { Log, LogControl, Redaction } from '../../../core/lib/log.ts';
-import { logLines } from '../../log-lines.ts';
-import { isoMicroseconds } from '../../log-time.ts';
+import { logLines } from '../../output/log-lines.ts';
+import { isoMicroseconds } from '../../output/log-time.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 

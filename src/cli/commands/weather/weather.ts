@@ -1,8 +1,8 @@
 import { serveWeather } from '../../daemon/weather.ts';
 import { asWaybillError, describeFinding } from '../../../core/lib/errors.ts';
 import { logControl, newRedaction } from '../../../core/lib/log.ts';
-import { outliveOtherSignals } from '../../daemon-process.ts';
-import { listenForStop } from '../../stop-signal.ts';
+import { outliveOtherSignals } from '../../process/daemon-process.ts';
+import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 import { weatherLine, weatherLog } from './weather-log.ts';
 

@@ -1,0 +1,30 @@
+import { Argument, Command } from 'commander';
+import { exitWith } from '../setup/command-options.ts';
+
+/** `program` is asked for when the command runs: it is not complete before. */
+export function completionCommand(program: () => Command): Command {
+  const command = new Command('completion')
+    .description('print a script that lets a shell complete commands, options and ids')
+    .addArgument(new Argument('<shell>', 'which shell').choices(['bash', 'zsh', 'fish']))
+    .addHelpText(
+      'after',
+      `
+bash:  echo 'source <(waybill completion bash)' >> ~/.bashrc
+zsh:   echo 'source <(waybill completion zsh)' >> ~/.zshrc    after compinit
+fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish
+
+Ids of pipelines, destinations and notifiers come from the file that --config
+names on the line that is being completed.`,
+    )
+    .action(async (shell: string) => exitWith((await import('./completion-scripts.ts')).printScript(shell)));
+  command
+    .command('words', { hidden: true })
+    .description('what may stand in place of the last of these words')
+    .argument('[words...]')
+    .allowUnknownOption()
+    .helpOption(false)
+    .action(async (words: string[]) =>
+      exitWith((await import('./complete.ts')).printCandidates(program(), words)),
+    );
+  return command;
+}

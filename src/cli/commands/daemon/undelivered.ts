@@ -1,0 +1,141 @@
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { ConfiguredOptions } from '../../setup/options.ts';
+import { columns, makeOutput } from '../../output/output.ts';
+import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
+
+export interface UndeliveredOptions extends Pick<ConfiguredOptions, 'config' | 'format' | 'color'> {
+  /** `--url` */
+  url?: string;
+  /** `--notifier`, possibly of one that is not configured any more. */
+  notifier?: string[];
+}
+
+/** As the API answers. */
+interface Undelivered {
+  notifier_id: string;
+  configured: boolean;
+  events: {
+    event_id: string;
+    type: string;
+    timestamp: string;
+    pipeline_id: string | null;
+    destination_id: string | null;
+    run_id: string | null;
+    given_up_at: string;
+    tries: number;
+    reason: string;
+  }[];
+}
+
+interface Redelivered {
+  notifier_id: string;
+  delivered: number;
+  left: number;
+  ended: 'all_tried' | 'failing' | 'time_over' | 'stopping';
+  failed: { event_id: string; type: string; reason: string }[];
+}
+
+const patienceMs = 60_000;
+/** The daemon begins no event after 20 seconds; the last one may have four tries of a minute. */
+const redeliveryPatienceMs = 300_000;
+
+/** `waybill notify undelivered`: exit code 0, whether there are any or not. */
+export async function listUndelivered(options: UndeliveredOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const operator = await openOperator(options, { command: 'waybill notify undelivered' });
+  const notifiers: Undelivered[] = [];
+  for (const id of notifierIds(operator, options)) notifiers.push(await undeliveredOf(operator, id));
+  if (output.isJson) {
+    output.json('notify-undelivered', { url: operator.url, notifiers });
+    return 0;
+  }
+  for (const { notifier_id: id, configured, events } of notifiers) {
+    const more = configured ? '' : ', not configured any more';
+    output.data(`${id}  ${events.length} undelivered${more}`);
+    const rows = events.map((event) => [
+      event.timestamp,
+      event.event_id,
+      event.type,
+      aboutOf(event),
+      `${event.tries} tries: ${event.reason}`,
+    ]);
+    for (const row of columns(rows, '  ')) output.data(row);
+  }
+  return 0;
+}
+
+/**
+ * `waybill notify redeliver`: exit code 0 if nothing of these notifiers is undelivered any more, else 1.
+ */
+export async function redeliverAll(options: UndeliveredOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const operator = await openOperator(options, { command: 'waybill notify redeliver' });
+  const notifiers: Redelivered[] = [];
+  for (const id of notifierIds(operator, options)) notifiers.push(await redelivered(operator, id));
+  const isDone = notifiers.every(({ left }) => left === 0);
+  if (output.isJson) {
+    output.json('notify-redeliver', { url: operator.url, notifiers });
+    return isDone ? 0 : 1;
+  }
+  const { style } = output;
+  const rows = notifiers.map(({ notifier_id: id, delivered, left, ended, failed }) => [
+    left === 0 ? style.green('✓') : style.red('✗'),
+    id,
+    `${delivered} delivered, ${left} left${whyOf(ended, failed)}`,
+  ]);
+  for (const row of columns(rows)) output.data(row);
+  return isDone ? 0 : 1;
+}
+
+/** Those that were asked for, or all that the file here has. */
+function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): string[] {
+  const ids = notifier ?? config.notifiers.map(({ id }) => id);
+  if (ids.length > 0) return ids;
+  throw new WaybillError('usage', 'the configuration has no notifiers', {
+    hint: 'name one that was removed with --notifier',
+  });
+}
+
+function undeliveredOf({ ask }: Operator, id: string): Promise<Undelivered> {
+  const route = `v1/notifiers/${encodeURIComponent(id)}/undelivered`;
+  return ask({ method: 'GET', route, patienceMs }, isUndelivered);
+}
+
+/** Asks as long as the daemon has sent some and ran out of time. */
+async function redelivered({ ask }: Operator, id: string): Promise<Redelivered> {
+  const route = `v1/notifiers/${encodeURIComponent(id)}/redeliver`;
+  let delivered = 0;
+  for (;;) {
+    const request = { method: 'POST', route, patienceMs: redeliveryPatienceMs } as const;
+    const answer = await ask(request, isRedelivered);
+    delivered += answer.delivered;
+    if (answer.ended !== 'time_over' || answer.delivered === 0) return { ...answer, delivered };
+  }
+}
+
+const whys: Record<Redelivered['ended'], string> = {
+  all_tried: '',
+  failing: '; the receiver does not take them',
+  time_over: '; it takes long, run this again',
+  stopping: '; the daemon stops, or the notifier was removed',
+};
+
+function whyOf(ended: Redelivered['ended'], failed: Redelivered['failed']): string {
+  const last = failed.at(-1);
+  return whys[ended] + (last === undefined ? '' : ` (${last.event_id}: ${last.reason})`);
+}
+
+function aboutOf({
+  pipeline_id: pipeline,
+  destination_id: destination,
+}: Undelivered['events'][number]): string {
+  return [pipeline, destination].filter((id) => id !== null).join('/');
+}
+
+function isUndelivered(body: unknown): body is Undelivered {
+  return isObject(body) && typeof body['notifier_id'] === 'string' && Array.isArray(body['events']);
+}
+
+function isRedelivered(body: unknown): body is Redelivered {
+  return isObject(body) && typeof body['delivered'] === 'number' && Array.isArray(body['failed']);
+}

@@ -1,0 +1,244 @@
+import { loadBundle, type Discovery } from '../../../core/bundle/discover.ts';
+import { readState } from '../../../core/catalog/store.ts';
+import type { CatalogState } from '../../../core/catalog/catalog.ts';
+import type { DestinationConfig } from '../../../core/config/config.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { errorRecord, type ErrorRecord, finding, type Finding } from '../../../core/lib/errors.ts';
+import type { Instant } from '../../../core/lib/instant.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { findOrphans } from '../../../core/publish/orphans/find-orphans.ts';
+import { heldPaths, type PublishedFrom } from '../../../core/publish/orphans/orphan.ts';
+import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
+import { mapBundles } from '../../../core/publish/selection/mapping.ts';
+import { readableSource } from '../../../core/publish/readable-source.ts';
+import { publishedState } from '../../../core/releases/published-state.ts';
+import { parseBundlePath } from '../../../core/storage/key.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
+import { within } from '../../../core/storage/wrappers/within.ts';
+import type { ConfiguredOptions } from '../../setup/options.ts';
+import { columns, makeOutput, plural, type Output } from '../../output/output.ts';
+import { hasAllRights, printProbes, probePlaces, type PlaceProbe } from './probe-places.ts';
+import { pipelineOf, setUp } from '../../setup/set-up.ts';
+
+interface BundleView {
+  path: string;
+  name: string | null;
+  created: Instant | null;
+  files: number;
+  bytes: number;
+  valid: boolean;
+  error: ErrorRecord | null;
+}
+
+interface DestinationView {
+  destinationId: string;
+  location: string;
+  mapping: DestinationConfig['mapping'];
+  workflow: DestinationConfig['workflow'];
+  targets: {
+    bundle: string;
+    destinationPath: string;
+    /** The current one; null in place, and if there is none. */
+    release: string | null;
+    state: string;
+    generation: number | null;
+    outputs: number | null;
+    interrupted: boolean;
+  }[];
+  /** What the pipeline published there from bundles that the source no longer holds. */
+  orphans: { destinationPath: string; outputs: number; bytes: number }[];
+  error: ErrorRecord | null;
+}
+
+export type InspectOptions = ConfiguredOptions & { pipeline: string; probe: boolean };
+
+/**
+ * `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no
+ * file bytes are read and, but for what `--probe` tries at the destinations, nothing is written.
+ */
+export async function inspect(options: InspectOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    output,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const pipeline = pipelineOf(config, options.pipeline);
+  const source = readableSource(pipeline);
+  return withReleasers(async (onRelease) => {
+    const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
+    onRelease(() => storage.close());
+    const found = await findBundles(context, storage, pipeline, { dryRun: false });
+    const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
+    for (const candidate of found.candidates) {
+      try {
+        const bundle = await loadBundle(storage, candidate, {
+          backend: source.backend,
+          id: pipeline.sourceId,
+        });
+        warnings.push(...bundle.warnings);
+        const bytes = bundle.files.reduce((sum, { size }) => sum + size, 0);
+        bundles.push({
+          path: bundle.path,
+          name: bundle.name,
+          created: bundle.created,
+          files: bundle.files.length,
+          bytes,
+          valid: true,
+          error: null,
+        });
+      } catch (error) {
+        bundles.push(unreadable(candidate.path, candidate.created, error));
+      }
+    }
+    bundles.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const destinations: DestinationView[] = [];
+    for (const destination of pipeline.destinations)
+      destinations.push(
+        await view(context, destination, found, {
+          owner: { pipelineId: pipeline.id, destinationId: destination.id },
+          source: { backend: source.backend, id: pipeline.sourceId },
+        }),
+      );
+    const probes = options.probe ? await probePlaces(context, pipeline, storage) : null;
+    const [unread] = found.invalid;
+    if (unread !== undefined && pipeline.destinations.some(({ mapping }) => mapping === 'fixed'))
+      warnings.push(
+        finding(
+          'warning',
+          'newest_unknown',
+          `"${unread.path}" has an invalid manifest, so it is not known which bundle is the newest: \`waybill run\` fails at destinations with mapping fixed`,
+        ),
+      );
+    const report = {
+      pipelineId: pipeline.id,
+      source: { backend: source.backend, location: describeLocation(source) },
+      bundles,
+      excluded: found.excluded,
+      destinations,
+      probes,
+      warnings: [...warnings, ...found.warnings],
+    };
+    if (output.isJson) output.json('inspect', report);
+    else print(report, output);
+    const works = destinations.every(({ error }) => error === null) && (probes ?? []).every(hasAllRights);
+    return bundles.every(({ valid }) => valid) && works ? 0 : 1;
+  });
+}
+
+function unreadable(path: string, created: Instant | null, error: unknown): BundleView {
+  return {
+    path,
+    name: null,
+    created,
+    files: 0,
+    bytes: 0,
+    valid: false,
+    error: errorRecord(error),
+  };
+}
+
+async function view(
+  context: CoreContext,
+  destination: DestinationConfig,
+  found: Discovery,
+  from: PublishedFrom,
+): Promise<DestinationView> {
+  const { id, mapping, workflow, location, releases } = destination;
+  const seen: DestinationView = {
+    destinationId: id,
+    location: describeLocation(location),
+    mapping,
+    workflow,
+    targets: [],
+    orphans: [],
+    error: null,
+  };
+  try {
+    await withReleasers(async (onRelease) => {
+      const storage = await context.openStorage(location, { readOnly: true, dryRun: true });
+      onRelease(() => storage.close());
+      for (const { bundle, destinationPath } of mapBundles(mapping, found.candidates).selected) {
+        const at = within(storage, parseBundlePath(destinationPath));
+        const { state, release } =
+          releases === null ? await inPlace(at) : await publishedState(at, 'releases');
+        seen.targets.push({ bundle: bundle.path, destinationPath, release, ...stateView(state) });
+      }
+      if (mapping === 'fixed') return;
+      const { orphans } = await findOrphans(storage, from, heldPaths(found), { counted: false });
+      for (const { destinationPath, outputs, bytes } of orphans)
+        seen.orphans.push({ destinationPath, outputs: outputs.length, bytes });
+    });
+  } catch (error) {
+    seen.error = errorRecord(error);
+  }
+  return seen;
+}
+
+async function inPlace(at: Storage): Promise<{ state: CatalogState; release: null }> {
+  return { state: (await readState(at)).state, release: null };
+}
+
+function stateView(state: CatalogState): {
+  state: string;
+  generation: number | null;
+  outputs: number | null;
+  interrupted: boolean;
+} {
+  if (state.kind !== 'valid')
+    return { state: state.kind, generation: null, outputs: null, interrupted: false };
+  const { generation, outputs, pending } = state.catalog;
+  return { state: 'valid', generation, outputs: outputs.length, interrupted: pending !== null };
+}
+
+interface Report {
+  pipelineId: string;
+  source: { backend: string; location: string };
+  bundles: BundleView[];
+  /** With `manifest: auto`, what is not published; a directory ends with `/`. */
+  excluded: readonly string[];
+  destinations: DestinationView[];
+  probes: PlaceProbe[] | null;
+  warnings: Finding[];
+}
+
+function print(
+  { pipelineId, source, bundles, excluded, destinations, probes, warnings }: Report,
+  output: Output,
+): void {
+  const { style } = output;
+  for (const warning of warnings) output.warn(warning);
+  output.data(`${style.bold(pipelineId)}  ${source.backend}  ${style.dim(source.location)}`);
+  const rows = bundles.map(({ path, name, created, files, bytes, valid, error }) => [
+    valid ? style.green('✓') : style.red('✗'),
+    name === null || name === path ? path : `${path} (${name})`,
+    created ?? '-',
+    valid ? `${plural(files, 'file')}, ${formatSize(bytes)}` : style.red(error?.message ?? ''),
+  ]);
+  for (const line of columns(rows, '  ')) output.data(line);
+  if (bundles.length === 0) output.data('  no bundles');
+  for (const name of excluded) output.data(`  ${style.dim(`excluded  ${name}`)}`);
+  for (const { destinationId, location, mapping, workflow, targets, orphans, error } of destinations) {
+    output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}  ${style.dim(location)}`);
+    if (error !== null) output.data(`  ${style.red(error.message)}`);
+    const states = targets.map((target) => [
+      `target=${target.destinationPath}`,
+      `from ${target.bundle}`,
+      target.generation === null
+        ? `state ${target.state}`
+        : `${target.release === null ? `generation ${target.generation}` : `release ${target.release}`}, ${plural(target.outputs ?? 0, 'output')}`,
+      target.interrupted ? style.yellow('interrupted; the next run finishes it') : '',
+    ]);
+    for (const line of columns(states, '  ')) output.data(line);
+    const left = orphans.map(({ destinationPath, outputs, bytes }) => [
+      `target=${destinationPath}`,
+      style.yellow('orphan'),
+      `${plural(outputs, 'output')}, ${formatSize(bytes)}; the source does not hold it any more`,
+    ]);
+    for (const line of columns(left, '  ')) output.data(line);
+  }
+  if (probes !== null) printProbes(probes, output);
+}

@@ -1,0 +1,114 @@
+import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
+import type { DestinationOptions } from '../../setup/options.ts';
+import { columns, makeOutput, plural, type Output } from '../../output/output.ts';
+import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
+
+import { untilStopped } from '../../process/stop-signal.ts';
+import { withNotifier } from '../../setup/with-notifier.ts';
+
+export type PruneOptions = DestinationOptions & {
+  dryRun?: boolean;
+  apply?: boolean;
+  allowRemovals?: boolean;
+};
+
+/** `waybill prune`. */
+export async function pruneDestination(options: PruneOptions): Promise<number> {
+  const dryRun = options.dryRun === true;
+  if (!dryRun && options.apply !== true)
+    throw new WaybillError('usage', 'prune needs --dry-run or --apply', {
+      hint: 'look with --dry-run first; --apply deletes',
+    });
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped((signal) => pruneNow(options, dryRun, output, signal));
+}
+
+async function pruneNow(
+  options: PruneOptions,
+  dryRun: boolean,
+  output: Output,
+  signal: AbortSignal,
+): Promise<number> {
+  const prepared = await setUp({
+    config: options.config,
+    output,
+    signal,
+    pipelineIds: [options.pipeline],
+    notifies: true,
+    verbose: options.verbose,
+  });
+  const destination = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
+  const { location, limits, prune: policy, releases } = destination;
+  if (releases !== null)
+    throw new WaybillError(
+      'prune_disabled',
+      `destination "${options.destination}" keeps releases, which are removed as a whole and by themselves`,
+      { hint: 'releases.keep and releases.linger say how many stay, and for how long' },
+    );
+  const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
+  const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const found: Finding[] = [];
+  const notified = await withNotifier(
+    prepared,
+    { dryRun, pipelineIds: [options.pipeline] },
+    async (context) =>
+      withReleasers(async (onRelease) => {
+        const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
+        onRelease(() => storage.close());
+        const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+        const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
+        const index = { owner, destination };
+        found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
+        return pruned;
+      }),
+  );
+  const report = notified.result;
+  const warnings = [...prepared.warnings, ...found, ...notified.warnings];
+  if (output.isJson) {
+    const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
+      destinationPath,
+      path: record.path,
+      updatedAt: record.updatedAt,
+      prune: goes,
+      reason,
+    }));
+    output.json('prune', {
+      dryRun,
+      pipelineId: options.pipeline,
+      destinationId: options.destination,
+      ...report,
+      decisions,
+      warnings,
+    });
+  } else {
+    for (const warning of warnings) output.warn(warning);
+    print(report, dryRun, output);
+  }
+  return report.errors.length === 0 && report.refused === null ? 0 : 1;
+}
+
+function print({ decisions, refused, removed, errors }: PruneReport, dryRun: boolean, output: Output): void {
+  const { style } = output;
+  const rows = decisions.map(({ destinationPath, record, prune: goes, reason }) => [
+    goes ? style.yellow('prune') : style.dim('keep'),
+    destinationPath === '.' ? record.path : `${destinationPath}/${record.path}`,
+    record.updatedAt,
+    style.dim(reason),
+  ]);
+  for (const line of columns(rows)) output.data(line);
+  for (const { destinationPath, error } of errors)
+    output.data(`${style.red('failed')}  target=${destinationPath}: ${error.message}`);
+  if (refused !== null) {
+    output.data(`${style.red('refused')}  ${refused.message}`);
+    if (refused.hint !== null) output.data(`${style.cyan('next:')} ${refused.hint}`);
+  }
+  const planned = decisions.filter(({ prune: goes }) => goes).length;
+  const hasFailed = errors.length > 0 || refused !== null;
+  const what = dryRun
+    ? `${plural(planned, 'output')} would be removed; nothing was deleted`
+    : `${plural(removed.length, 'output')} of ${planned} removed`;
+  output.data(`${hasFailed ? style.red('failed') : style.green('done')}  ${what}`);
+}

@@ -1,0 +1,84 @@
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
+import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
+import { releasePathOf } from '../../../core/releases/release.ts';
+import type { DestinationOptions } from '../../setup/options.ts';
+import { makeOutput, plural, type Output } from '../../output/output.ts';
+import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
+import { untilStopped } from '../../process/stop-signal.ts';
+
+export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
+
+/** `waybill reconcile-state`. */
+export async function reconcileState(options: ReconcileOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped((signal) => repair(options, output, signal));
+}
+
+async function repair(options: ReconcileOptions, output: Output, signal: AbortSignal): Promise<number> {
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    output,
+    signal,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
+  const { location, rootIndex } = destination;
+  const paths = await withReleasers(async (onRelease) => {
+    const storage = await context.openStorage(location, {
+      readOnly: options.dryRun,
+      dryRun: options.dryRun,
+    });
+    onRelease(() => storage.close());
+    const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+    const { dryRun, allOwners } = options;
+    const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
+    if (!rootIndex || dryRun) return reports;
+    const warning = await rebuildRootIndex(context, storage, { owner, destination });
+    if (warning !== null) warnings.push(warning);
+    return reports;
+  });
+  if (output.isJson)
+    output.json('reconcile-state', {
+      dryRun: options.dryRun,
+      pipelineId: options.pipeline,
+      destinationId: options.destination,
+      paths,
+      warnings,
+    });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    print(paths, options.dryRun, output);
+  }
+  return paths.every(({ error }) => error === null) ? 0 : 1;
+}
+
+function print(paths: readonly ReconcileReport[], dryRun: boolean, output: Output): void {
+  const { style } = output;
+  let repaired = 0;
+  for (const { destinationPath, missing, unmanaged, error } of paths) {
+    output.data(`target=${destinationPath}`);
+    if (error !== null) output.data(`  ${style.red(error.message)}`);
+    if (error !== null && error.hint !== null) output.data(`  ${style.cyan('next:')} ${error.hint}`);
+    for (const { path, owner, repaired: goes } of missing) {
+      if (goes) repaired += 1;
+      const verb = goes
+        ? dryRun
+          ? 'record would be removed'
+          : 'record removed'
+        : releasePathOf(destinationPath) === null
+          ? 'of another owner, kept (--all-owners)'
+          : 'a release does not change; `waybill verify --repair` writes it again';
+      output.data(
+        `  ${style.yellow('missing')}    ${path}  ${style.dim(`${owner.pipelineId}/${owner.destinationId}, ${verb}`)}`,
+      );
+    }
+    for (const path of unmanaged) output.data(`  ${style.dim('unmanaged')}  ${path}`);
+    if (error === null && missing.length + unmanaged.length === 0)
+      output.data(`  ${style.green('✓')} every record has its file, and every file its record`);
+  }
+  const failed = paths.some(({ error }) => error !== null);
+  const what = `${plural(repaired, 'record')} ${dryRun ? 'would be removed; nothing was written' : 'removed'}`;
+  output.data(`${failed ? style.red('failed') : style.green('done')}  ${what}`);
+}

@@ -1,0 +1,213 @@
+import { systemClock } from '../../../core/lib/clock.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
+import { parseSubset, type Subset } from '../../../core/maintain/subset.ts';
+import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
+import type { UnfinishedRelease } from '../../../core/releases/unfinished.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
+import type { ConfiguredOptions } from '../../setup/options.ts';
+import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output/output.ts';
+import { progressBar } from '../../output/progress.ts';
+import { chooseDestinations, setUp } from '../../setup/set-up.ts';
+import { endedBySignal, untilStopped } from '../../process/stop-signal.ts';
+
+interface DestinationVerification {
+  pipelineId: string;
+  destinationId: string;
+  location: string;
+  clean: boolean;
+  paths: (VerifyReport & { repair: RepairReport | null })[];
+  error: ErrorRecord | null;
+}
+
+export type VerifyOptions = ConfiguredOptions & {
+  pipeline?: string[];
+  destination?: string[];
+  subset?: string;
+  repair?: boolean;
+  dryRun?: boolean;
+};
+
+/** `waybill verify`: reads every recorded output again. */
+export async function verifyDestinations(options: VerifyOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const { subset, repair: repairs = false, dryRun = false } = options;
+  const part = subset === undefined ? undefined : parseSubset(subset);
+  if (subset !== undefined && part === undefined)
+    throw new WaybillError('usage', `--subset ${subset} is not k/n`, {
+      hint: 'the first of seven parts is 1/7, the last 7/7',
+    });
+  if (dryRun && !repairs)
+    throw new WaybillError('usage', '--dry-run needs --repair beside it: verify alone writes nothing');
+  const work = (signal?: AbortSignal): Promise<number> => verifyAll(options, output, part, signal);
+  return repairs && !dryRun ? untilStopped(work) : endedBySignal(() => work());
+}
+
+async function verifyAll(
+  options: VerifyOptions,
+  output: Output,
+  subset: Subset | undefined,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    output,
+    verbose: options.verbose,
+    ...(signal === undefined ? {} : { signal }),
+    ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
+  });
+  const begunMs = systemClock.monotonic();
+  const chosen = chooseDestinations(config, options);
+  const results: DestinationVerification[] = [];
+  const bar = progressBar(!output.isJson, 'verify');
+  for (const { pipeline, destinations } of chosen) {
+    for (const destination of destinations) {
+      const { id, location, fileConcurrency } = destination;
+      const base = { pipelineId: pipeline.id, destinationId: id, location: describeLocation(location) };
+      const { repair: repairs = false, dryRun = false } = options;
+      try {
+        const paths = await withReleasers(async (onRelease) => {
+          const root = await context.openStorage(location, { readOnly: !repairs || dryRun });
+          onRelease(() => root.close());
+          const lingerMs = destination.releases?.lingerMs ?? null;
+          const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes, lingerMs };
+          const reports = await verify(root, subset === undefined ? reading : { ...reading, subset });
+          const done = repairs ? await repair(context, { pipeline, destination, root, dryRun }, reports) : [];
+          return reports.map((report, index) => ({ ...report, repair: done[index] ?? null }));
+        });
+        results.push({ ...base, clean: paths.every((path) => isClean(path, dryRun)), paths, error: null });
+      } catch (error) {
+        results.push({ ...base, clean: false, paths: [], error: errorRecord(error) });
+      }
+    }
+  }
+  bar.stop();
+  const clean = results.every((result) => result.clean);
+  if (output.isJson) output.json('verify', { clean, destinations: results, warnings });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    const tookMs = systemClock.monotonic() - begunMs;
+    print(results, { clean, dryRun: options.dryRun === true, tookMs }, output);
+  }
+  return clean ? 0 : 1;
+}
+
+type PathResult = DestinationVerification['paths'][number];
+
+/** Whether all is as recorded, if need be after the repair. */
+function isClean({ differing, error, interrupted, repair: done }: PathResult, dryRun: boolean): boolean {
+  const isMended = !dryRun && done !== null && done.error === null && done.unrepaired.length === 0;
+  return (differing.length === 0 || isMended) && error === null && !interrupted;
+}
+
+interface VerifyText {
+  clean: boolean;
+  dryRun: boolean;
+  tookMs: number;
+}
+
+function print(results: readonly DestinationVerification[], options: VerifyText, output: Output): void {
+  const { style } = output;
+  for (const { pipelineId, destinationId, location, paths, error } of results) {
+    output.data(`${style.cyan(`${pipelineId}/${destinationId}`)}  ${style.dim(location)}`);
+    if (error !== null) printFailure(error, output);
+    const lines = columns(
+      paths.map((path) => rowOf(path, options.dryRun, style)),
+      '  ',
+    );
+    paths.forEach((path, index) => printPath(path, lines[index] ?? '', options.dryRun, output));
+  }
+  printSummary(results, options, output);
+}
+
+function printFailure({ message, hint }: ErrorRecord, { data, style }: Output): void {
+  data(`  ${style.red(`failed: ${message}`)}`);
+  if (hint !== null) data(`  ${style.cyan('next:')} ${hint}`);
+}
+
+function rowOf(path: PathResult, dryRun: boolean, style: Style): string[] {
+  const { destinationPath, verified, skipped, bytes, differing } = path;
+  const sign = isClean(path, dryRun) ? style.green('✓') : style.red('✗');
+  const counts = [
+    `${plural(verified, 'file')}, ${formatSize(bytes)} read`,
+    ...(skipped === 0 ? [] : [`${skipped} not in the subset`]),
+    ...(differing.length === 0 ? [] : [style.red(`${differing.length} not as published`)]),
+  ];
+  return [`${sign} target=${destinationPath}`, counts.join(', ')];
+}
+
+function printPath(path: PathResult, row: string, dryRun: boolean, output: Output): void {
+  const { data, style } = output;
+  data(row);
+  if (path.interrupted)
+    data(
+      `    ${style.yellow('an attempt did not finish; run `waybill run` (or upload again) to finish it')}`,
+    );
+  if (path.unfinishedRelease !== null)
+    data(`    ${style.yellow(describeUnfinished(path.unfinishedRelease))}`);
+  if (path.error !== null) data(`    ${style.red(path.error.message)}`);
+  const rows = path.differing.map(({ path: name, problem, expected, found }) => {
+    const sign = problem === 'missing' ? '-' : '~';
+    const instead = found === null ? '' : `, found ${shortDigest(found)}`;
+    return [`${style.red(sign)} ${name}`, `${problem}: expected ${shortDigest(expected)}${instead}`];
+  });
+  for (const line of columns(rows, '    ')) data(line);
+  if (path.repair !== null) printRepair(path.repair, dryRun, output);
+}
+
+/** Shortens digests to 12 digits; `--format json` has all of them. */
+function shortDigest(text: string): string {
+  return text.replace(/(sha256:[0-9a-f]{12})[0-9a-f]{52}/g, '$1…');
+}
+
+function printSummary(
+  results: readonly DestinationVerification[],
+  { clean, tookMs }: VerifyText,
+  { data, style }: Output,
+): void {
+  const paths = results.flatMap((result) => result.paths);
+  const files = paths.reduce((sum, { verified }) => sum + verified, 0);
+  const bytes = paths.reduce((sum, path) => sum + path.bytes, 0);
+  const read = `${plural(files, 'file')}, ${formatSize(bytes)} read in ${tookText(tookMs)}`;
+  if (clean) {
+    const repaired = paths.flatMap(({ repair: done }) => done?.repaired ?? []);
+    const isWhole = paths.every(({ skipped }) => skipped === 0);
+    const what = isWhole ? 'every recorded output is' : 'every recorded output of the subset is';
+    const again = repaired.length === 0 ? '' : `; ${plural(repaired.length, 'file')} written again`;
+    data(`${style.green('clean')}  ${what} as it was published${again} (${read})`);
+    return;
+  }
+  const differing = paths.flatMap((path) => path.differing);
+  const what =
+    differing.length === 0
+      ? 'not all could be verified'
+      : `${plural(differing.length, 'file')} not as published`;
+  data(`${style.red('failed')}  ${what} (${read})`);
+  if (paths.some(({ repair: done }) => done !== null)) return;
+  // `run` compares records only and would report `skip_same`.
+  if (differing.length > 0)
+    data(
+      `${style.cyan('next:')} remove what differs, then \`waybill reconcile-state\` and \`waybill run\` publish it again; or \`waybill verify --repair\``,
+    );
+}
+
+function describeUnfinished({ state, removedAfter }: UnfinishedRelease): string {
+  const what =
+    state === 'abandoned'
+      ? 'abandoned release: its publication was interrupted, and no reader has it'
+      : 'unfinished release: another process may be writing it, and no reader has it';
+  return removedAfter === null ? what : `${what}; the first run after ${removedAfter} removes it`;
+}
+
+function printRepair({ repaired, unrepaired, error }: RepairReport, dryRun: boolean, output: Output): void {
+  const { style } = output;
+  const verb = dryRun ? 'would be written again' : 'written again';
+  for (const { path, from } of repaired) output.data(`    ${style.green(verb)}  ${path}  from ${from}`);
+  for (const { path, reason } of unrepaired)
+    output.data(`    ${style.red('not repaired')}  ${path}  ${reason}`);
+  if (error === null) return;
+  output.data(`    ${style.red(`not repaired: ${error.message}`)}`);
+  if (error.hint !== null) output.data(`    ${style.cyan('next:')} ${error.hint}`);
+}

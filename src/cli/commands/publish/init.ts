@@ -1,0 +1,170 @@
+import { lstat, open, rm } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { acceptedConfig } from '../../../core/config/accepted-config.ts';
+import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
+import { installQueuePackage } from '../../../core/config/required-packages.ts';
+import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import type { CommonOptions } from '../../setup/options.ts';
+import { makeOutput } from '../../output/output.ts';
+import {
+  placesBeside,
+  placesOfService,
+  situations,
+  type Situation,
+  type SituationName,
+} from './situations.ts';
+import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
+
+export interface InitOptions extends Pick<CommonOptions, 'format' | 'color'> {
+  out: string;
+  /** `--systemd`: the file of the unit. */
+  systemd?: string;
+}
+
+/** Whatever the umask: the files hold no secret, and the service may run as another user. */
+const readableByAll = 0o644;
+
+interface NewFile {
+  path: string;
+  is: 'configuration' | 'unit';
+  text: string;
+}
+
+/**
+ * `waybill init`: writes the configuration and, where it is asked for, the unit; both or none. Throws `usage`
+ * if one of them is there already or cannot be written.
+ */
+export async function init(name: SituationName, options: InitOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const situation = situations.find((one) => one.name === name);
+  if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
+  const files = filesFor(situation, options);
+  await writeAll(files);
+  const warnings = unsafeDirectories(files[0]);
+  const next = [
+    `waybill config check --config ${options.out}`,
+    ...(options.systemd === undefined
+      ? situation.next(options.out)
+      : installing(situation, options.out, options.systemd)),
+  ];
+  if (output.isJson)
+    output.json('init', {
+      situation: name,
+      files: files.map(({ path: file, is }) => ({ path: path.resolve(file), is })),
+      secrets: situation.secrets,
+      warnings,
+      next,
+    });
+  else {
+    for (const warning of warnings) output.warn(warning);
+    for (const { path: file, is } of files)
+      output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
+    output.data('next');
+    for (const command of next) output.data(`  ${command}`);
+  }
+  return 0;
+}
+
+function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[] {
+  const isService = systemd !== undefined;
+  const text = situation.text(isService ? placesOfService : placesBeside);
+  const files: NewFile[] = [{ path: out, is: 'configuration', text }];
+  if (!isService) return files;
+  if (path.resolve(out) === path.resolve(systemd))
+    throw new WaybillError('usage', `"${out}" cannot be the configuration and the unit`, {
+      hint: 'name two files with --out and --systemd',
+    });
+  const unit = serviceUnit({
+    program: situation.program,
+    credentials: [...situation.secrets, ...situation.credentials],
+  });
+  return [...files, { path: systemd, is: 'unit', text: unit }];
+}
+
+/** Directories that are there already, and that the configuration cannot be used with. */
+function unsafeDirectories(file: NewFile | undefined): Finding[] {
+  if (file === undefined) return [];
+  const loaded = acceptedConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
+  const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
+  const found = loaded === null ? [] : unsafePaths(loaded, scope);
+  return found.map((each) => ({ ...each, severity: 'warning' }));
+}
+
+/** From the two files to a running service. */
+function installing({ program, secrets, credentials }: Situation, out: string, unit: string): string[] {
+  const service = path.basename(unit);
+  const secret = (name: string): string => `${secretsOfServices}/${name}`;
+  const queuePackage = program === 'serve' ? installQueuePackage() : null;
+  return [
+    ...(queuePackage === null ? [] : [`sudo ${queuePackage}`]),
+    'sudo useradd --system --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill',
+    `sudo install -d -m 700 ${secretsOfServices}`,
+    ...secrets.map((name) =>
+      name === 'WAYBILL_TOKEN'
+        ? `head -c 24 /dev/urandom | base64 | sudo install -m 600 /dev/stdin ${secret(name)}`
+        : `sudo install -m 600 /dev/stdin ${secret(name)} # its value, then Ctrl-D`,
+    ),
+    ...credentials.map((name) => `sudo install -m 600 KEYFILE ${secret(name)}`),
+    `sudo install -m 644 ${out} ${configOfServices}`,
+    `sudo install -m 644 ${unit} /etc/systemd/system/${service}`,
+    'sudo systemctl daemon-reload',
+    `sudo systemctl enable --now ${service}`,
+  ];
+}
+
+async function writeAll(files: readonly NewFile[]): Promise<void> {
+  for (const file of files) if (await isThere(file.path)) throw taken(file.path);
+  const written: string[] = [];
+  try {
+    for (const file of files) {
+      const handle = await open(file.path, 'wx', readableByAll).catch((error: unknown) => {
+        throw unwritable(file.path, error);
+      });
+      written.push(file.path);
+      try {
+        await handle.chmod(readableByAll);
+        await handle.writeFile(file.text);
+      } catch (error) {
+        throw unwritable(file.path, error);
+      } finally {
+        await handle.close();
+      }
+    }
+  } catch (error) {
+    for (const file of written) await rm(file, { force: true });
+    throw error;
+  }
+}
+
+/** A link that leads nowhere is there, too. */
+async function isThere(file: string): Promise<boolean> {
+  return lstat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+function taken(file: string): WaybillError {
+  return new WaybillError('usage', `"${file}" is there already, and nothing was written`, {
+    hint: 'name another file, or remove this one',
+  });
+}
+
+function unwritable(file: string, error: unknown): WaybillError {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  if (code === 'EEXIST') return taken(file);
+  const directory = path.dirname(path.resolve(file));
+  const reasons: Readonly<Record<string, [string, string]>> = {
+    ENOENT: [`there is no directory ${directory}`, `mkdir -p ${directory}`],
+    ENOTDIR: [`${directory} is no directory`, 'name another place'],
+    EACCES: [`${directory} may not be written to`, 'run as a user who may, or name another place'],
+    EROFS: ['the file system is read-only', 'name another place'],
+    ENOSPC: ['no space is left', 'make room, or name another place'],
+  };
+  const [reason, hint] = reasons[code] ?? [
+    error instanceof Error ? error.message : String(error),
+    'name another place',
+  ];
+  return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, { hint, cause: error });
+}

@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import type { Config } from '../../../core/config/config.ts';
+import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { configurationDigest } from '../../../core/publish/plan-file/configuration-digest.ts';
+import type { Decisions } from '../../../core/publish/plan-file/decision-record.ts';
+import { parsePlanFile, planFile, type PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
+import { planStale } from '../../../core/publish/plan-file/stale.ts';
+import { destinationOf, pipelineOf, type Chosen } from '../../setup/set-up.ts';
+import type { RunOptions } from './run-options.ts';
+
+/** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
+export function refuseContradictions(options: RunOptions): void {
+  const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
+  if (out !== undefined && !dryRun)
+    throw new WaybillError('usage', '--out needs --dry-run beside it', {
+      hint: 'write the plan with --dry-run --out FILE; carry it out with --plan FILE',
+    });
+  if (retryFor !== undefined && dryRun)
+    throw new WaybillError('usage', '--retry-for has no effect with --dry-run', {
+      hint: 'leave one of them out',
+    });
+  if (plan === undefined) return;
+  const given = Object.entries({
+    out,
+    force,
+    'allow-removals': allowRemovals,
+    channel,
+    pipeline,
+    destination,
+    'retry-for': retryFor,
+  })
+    .filter(([, value]) => value !== undefined && value !== false)
+    .map(([name]) => `--${name}`);
+  if (given.length > 0)
+    throw new WaybillError(
+      'usage',
+      `--plan says what is to be done, and ${given.join(', ')} would change that`,
+      {
+        hint: 'give it when the plan is made',
+      },
+    );
+}
+
+/** Throws `plan_invalid`. */
+export async function readPlan(file: string): Promise<PlanFile> {
+  const bytes = await readFile(file).catch((error: unknown) => {
+    throw new WaybillError(
+      'plan_invalid',
+      `the plan ${file} cannot be read: ${asWaybillError(error).message}`,
+      {
+        cause: error,
+        hint: 'check the path given with --plan',
+      },
+    );
+  });
+  return parsePlanFile(bytes, file);
+}
+
+/** Writes the plan whole or not at all. Throws `usage` if the file cannot be written. */
+export async function writePlan(
+  file: string,
+  { chosen, decisions, options }: { chosen: readonly Chosen[]; decisions: Decisions; options: RunOptions },
+): Promise<PlanFile> {
+  const plan = planFile({
+    created_at: new Date().toISOString(),
+    targets: chosen.map(({ pipeline, destinations }) => ({
+      pipeline_id: pipeline.id,
+      destination_ids: destinations.map(({ id }) => id),
+    })),
+    force: options.force,
+    allow_removals: options.allowRemovals === true,
+    channel: options.channel ?? null,
+    configuration: configurationDigest(chosen),
+    decisions: decisions.all(),
+  });
+  const unfinished = `${file}.${randomUUID().slice(0, 8)}`;
+  try {
+    await writeFile(unfinished, `${JSON.stringify(plan, null, 2)}\n`);
+    await rename(unfinished, file);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw new WaybillError(
+      'usage',
+      `the plan cannot be written to ${file}: ${asWaybillError(error).message}`,
+      {
+        cause: error,
+        hint: 'check the path given with --out',
+      },
+    );
+  }
+  return plan;
+}
+
+/** The targets of the plan. Throws `plan_stale` if the configuration has other settings by now. */
+export async function chosenByPlan(config: Config, { targets, configuration }: PlanFile): Promise<Chosen[]> {
+  const chosen = await unlessGone(
+    (async () =>
+      targets.map(({ pipeline_id, destination_ids }) => {
+        const pipeline = pipelineOf(config, pipeline_id);
+        return { pipeline, destinations: destination_ids.map((id) => destinationOf(pipeline, id)) };
+      }))(),
+  );
+  if (configurationDigest(chosen) !== configuration)
+    throw planStale('the configuration of its pipelines changed; nothing was changed');
+  return chosen;
+}
+
+/** What a plan names and the configuration has no more makes the plan stale. */
+export async function unlessGone<T>(look: Promise<T>): Promise<T> {
+  try {
+    return await look;
+  } catch (error) {
+    const { code, message } = asWaybillError(error);
+    throw code === 'usage' ? planStale(`${message} in the configuration; nothing was changed`) : error;
+  }
+}

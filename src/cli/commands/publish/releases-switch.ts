@@ -1,0 +1,133 @@
+import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../../core/lib/errors.ts';
+import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
+import { atDestination, placeOf } from '../../../core/releases/place.ts';
+import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';
+import { exitCodes } from '../../exit-codes.ts';
+import { makeOutput, type Output } from '../../output/output.ts';
+import { setUp, type SetUp } from '../../setup/set-up.ts';
+import { untilStopped } from '../../process/stop-signal.ts';
+import { withNotifier } from '../../setup/with-notifier.ts';
+import { setUpFor } from './releases-list.ts';
+import { pathOf, releasesDestination } from './releases-place.ts';
+import type { RollbackOptions, SwitchOptions } from './releases-options.ts';
+
+/** `waybill releases rollback`. */
+export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {
+  return change(options, { verb: 'rollback', ...(to === undefined ? {} : { release: to }) });
+}
+
+/** `waybill releases promote`. */
+export async function promoteRelease(name: string, options: SwitchOptions): Promise<number> {
+  return change(options, { verb: 'promote', release: name });
+}
+
+/** `waybill releases resume`. */
+export async function resumeReleases(options: SwitchOptions): Promise<number> {
+  return change(options, { verb: 'resume' });
+}
+
+/** `waybill releases drop`. */
+export async function dropChannel(channel: string, options: SwitchOptions): Promise<number> {
+  return change(options, { verb: 'drop', channel });
+}
+
+interface Outcome extends Switched {
+  destinationPath: string;
+  error: ErrorRecord | null;
+}
+
+async function change(options: SwitchOptions, request: SwitchRequest): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped(async (signal) => {
+    const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
+    const destination = releasesDestination(prepared, options);
+    const { outcome, warnings } = await carryOut(prepared, options, request);
+    const { dryRun } = options;
+    const { verb } = request;
+    const about = { pipelineId: options.pipeline, destinationId: destination.id };
+    const isChanged = outcome.error === null && outcome.from !== outcome.to;
+    if (output.isJson)
+      output.json('release-switch', { action: verb, dryRun, ...about, ...outcome, isChanged, warnings });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      print(request, outcome, dryRun, output);
+    }
+    return outcome.error === null ? 0 : 1;
+  });
+}
+
+async function carryOut(
+  prepared: SetUp,
+  options: SwitchOptions,
+  request: SwitchRequest,
+): Promise<{ outcome: Outcome; warnings: Finding[] }> {
+  const destination = releasesDestination(prepared, options);
+  const { dryRun, pipeline } = options;
+  const owner = { pipelineId: pipeline, destinationId: destination.id };
+  const found: Finding[] = [];
+  const { result, warnings } = await withNotifier(
+    prepared,
+    { dryRun, pipelineIds: [pipeline] },
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) => {
+        const place = await placeOf(root, destination, pathOf(options));
+        const { destinationPath } = place;
+        return outcomeOf(destinationPath, async () => {
+          const switched = await switchAt(context, owner, place, request, { dryRun });
+          const index = { owner, destination };
+          found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
+          return switched;
+        });
+      }),
+  );
+  return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
+}
+
+/** What is refused or fails is an outcome; bad input is thrown. */
+async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
+  try {
+    return { destinationPath, ...(await work()), error: null };
+  } catch (error) {
+    if (!(error instanceof WaybillError) || exitCodes[error.code] !== 1) throw error;
+    return { destinationPath, from: null, to: null, error: errorRecord(error) };
+  }
+}
+
+const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
+
+function print(
+  request: SwitchRequest,
+  { destinationPath, from, to, error }: Outcome,
+  dryRun: boolean,
+  { data, style }: Output,
+): void {
+  if (error !== null) {
+    data(`${style.red('failed')}  ${error.message}`);
+    if (error.hint !== null) data(`${style.cyan('next:')} ${error.hint}`);
+    return;
+  }
+  const { verb } = request;
+  const where = `target=${destinationPath}`;
+  const head = dryRun ? 'dry run' : done[verb];
+  const end = dryRun ? '; nothing was changed' : '';
+  if (verb === 'resume') {
+    const comes = dryRun ? 'could come' : 'comes';
+    data(`${style.green(head)}  ${where}: what was rolled back ${comes} back with the next run${end}`);
+    return;
+  }
+  if (request.verb === 'drop') {
+    data(
+      `${style.green(head)}  ${where}: channel ${request.channel}, which led to ${from ?? 'nothing'}${end}`,
+    );
+    return;
+  }
+  if (from === to) {
+    data(`${style.green('done')}  ${where}: ${to ?? 'no release'} is current already`);
+    return;
+  }
+  data(`${style.green(head)}  ${where}: ${from ?? 'nothing'} → ${to ?? ''}${end}`);
+  if (verb === 'rollback' && !dryRun)
+    data(
+      `${style.cyan('next:')} what was rolled back stays back until a bundle with other content comes, or \`waybill releases resume\``,
+    );
+}

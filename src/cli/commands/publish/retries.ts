@@ -1,0 +1,118 @@
+import type { Clock } from '../../../core/lib/clock.ts';
+import type { PipelineConfig } from '../../../core/config/config.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import type { Occurrence } from '../../../core/notify/event.ts';
+import { withinRunTimeout } from '../../../core/publish/deadlines.ts';
+import type { PublishRequest } from '../../../core/publish/publish-request.ts';
+import type { DestinationResult, PipelineResult } from '../../../core/publish/results/result.ts';
+import { fullJitterMs, runPauses } from '../../../core/lib/retry.ts';
+import { parseDuration } from '../../../core/lib/settings/units.ts';
+import type { TraceContext } from '../../../core/tracing/trace-context.ts';
+import { publishTraced } from '../../setup/with-tracing.ts';
+
+export interface Tries {
+  /** How long, from the first failure on, in milliseconds; 0: one try. */
+  forMs: number;
+  /** Prints why the next try follows, and when. */
+  note: (text: string) => void;
+  /** A number in [0, 1); only tests pass their own. */
+  random?: () => number;
+}
+
+/** In milliseconds; 0 without the flag. Throws `usage`. */
+export function retryForOf(text: string | undefined): number {
+  const ms = text === undefined ? 0 : parseDuration(text);
+  if (ms !== undefined) return ms;
+  throw new WaybillError('usage', `--retry-for "${text}" is no duration`, {
+    hint: 'give one like 90s or 30m',
+  });
+}
+
+/**
+ * Publishes a pipeline, and again the destinations that failed for a passing cause, as the daemon does. Never
+ * rejects for a signal: the last result is returned. A failure that is followed by a next try is not reported
+ * to notifiers.
+ */
+export async function publishWithRetries(
+  context: CoreContext,
+  pipeline: PipelineConfig,
+  request: PublishRequest & { destinationIds: readonly string[] },
+  tries: Tries,
+): Promise<PipelineResult> {
+  const { notify } = context;
+  if (tries.forMs === 0) return publishOnce(context, pipeline, request);
+  let held: [Occurrence, TraceContext | undefined][] = [];
+  const holding =
+    notify === undefined
+      ? context
+      : {
+          ...context,
+          notify: (occurrence: Occurrence, trace?: TraceContext) => {
+            if (isPassing(occurrence)) held.push([occurrence, trace]);
+            else notify(occurrence, trace);
+          },
+        };
+  const result = await untilSettled(request.destinationIds, { ...tries, ...context }, (destinationIds) => {
+    held = [];
+    return publishOnce(holding, pipeline, { ...request, destinationIds });
+  });
+  for (const [occurrence, trace] of held) notify?.(occurrence, trace);
+  return result;
+}
+
+/** One try, which ends within the `run_timeout` of the pipeline. */
+async function publishOnce(
+  context: CoreContext,
+  pipeline: PipelineConfig,
+  request: PublishRequest,
+): Promise<PipelineResult> {
+  const { onProgress: report = () => undefined } = request;
+  return withinRunTimeout(context, pipeline, report, (signal, onProgress) =>
+    publishTraced({ ...context, signal }, pipeline, { ...request, onProgress }),
+  );
+}
+
+/** Publishes to these destinations until no failure with a passing cause is left, or the time is over. */
+export async function untilSettled(
+  destinationIds: readonly string[],
+  { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },
+  publish: (destinationIds: readonly string[]) => Promise<PipelineResult>,
+): Promise<PipelineResult> {
+  let result = await publish(destinationIds);
+  let until: number | undefined;
+  for (let attempt = 1; ; attempt += 1) {
+    const [first, ...others] = result.destinations.flatMap(causeOf);
+    const now = clock.monotonic();
+    until ??= now + forMs;
+    if (first === undefined || signal?.aborted === true || now >= until) return result;
+    const pauseMs = Math.min(fullJitterMs(runPauses, attempt, random), until - now);
+    const { code, message } = first.error;
+    note(`${first.id}: ${code}: ${message}; try ${attempt + 1} in ${Math.ceil(pauseMs / 1000)} s`);
+    try {
+      await clock.sleep(pauseMs, signal);
+    } catch {
+      return result;
+    }
+    const failed = [first, ...others].map(({ id }) => id);
+    result = merged(result, await publish(failed));
+  }
+}
+
+function causeOf({ destinationId, error, actions }: DestinationResult): { id: string; error: ErrorRecord }[] {
+  const errors = [error, ...actions.map((action) => action.error)];
+  const cause = errors.find((one) => one?.retryable === true);
+  return cause === undefined || cause === null ? [] : [{ id: destinationId, error: cause }];
+}
+
+/** The last result of each destination. */
+function merged(before: PipelineResult, last: PipelineResult): PipelineResult {
+  const latest = new Map(last.destinations.map((one) => [one.destinationId, one]));
+  const destinations = before.destinations.map((one) => latest.get(one.destinationId) ?? one);
+  const hasFailed = destinations.some(({ status }) => status === 'failed') || last.invalidBundles.length > 0;
+  return { ...last, destinations, status: hasFailed ? 'failed' : last.status };
+}
+
+function isPassing({ type, data }: Occurrence): boolean {
+  return type === 'bundle.publish_failed' && data.error.retryable;
+}

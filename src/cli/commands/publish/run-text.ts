@@ -1,0 +1,224 @@
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
+import type { Fate, Why } from '../../../core/publish/plan.ts';
+import type {
+  ActionResult,
+  Counters,
+  DestinationResult,
+  PipelineResult,
+  RunResult,
+} from '../../../core/publish/results/result.ts';
+import { reasonText, signOf } from '../../output/action-text.ts';
+import { columns, plural, tookText, type Output } from '../../output/output.ts';
+import { countedOrphans, printOrphans } from './orphan-text.ts';
+
+/** The changes of one destination that are listed without --verbose. */
+const changesShown = 20;
+
+type DestinationAction = DestinationResult['actions'][number];
+
+export interface RunTextOptions {
+  verbose: boolean;
+  stopped: boolean;
+  tookMs: number;
+}
+
+/** A run as people read it: data to stdout, warnings to stderr. */
+export function printRun(result: RunResult, output: Output, options: RunTextOptions): void {
+  for (const warning of result.warnings) output.warn(warning);
+  for (const pipeline of result.pipelines) printPipeline(pipeline, result, output, options);
+  output.data(summary(result, output, options));
+}
+
+function printPipeline(
+  pipeline: PipelineResult,
+  result: RunResult,
+  output: Output,
+  options: RunTextOptions,
+): void {
+  const { style } = output;
+  for (const warning of pipeline.warnings) output.warn(warning);
+  if (pipeline.status === 'skipped') return;
+  const bundles = pipeline.bundles === 1 ? '' : `  ${plural(pipeline.bundles, 'bundle')}`;
+  output.data(`${style.bold(pipeline.pipelineId)}${bundles}`);
+  for (const { bundle, error } of pipeline.invalidBundles)
+    printFailure(bundle === '.' ? '' : `bundle ${bundle}: `, error, output, '  ');
+  if (pipeline.error !== null) printFailure('source: ', pipeline.error, output, '  ');
+  for (const destination of pipeline.destinations)
+    if (hasOwnResult(destination, pipeline)) printDestination(destination, result, output, options);
+    else {
+      output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
+      const why = pipeline.error === null ? '' : ': the source could not be read';
+      for (const action of destination.actions)
+        output.data(`    ${heading(action, output).join('  ')}  nothing was published${why}`);
+    }
+}
+
+/** Whether a destination has results besides the failure of the source or of its only bundle. */
+function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
+  if (error !== null) return false;
+  const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
+  return !isUnusable || actions.some((action) => action.error?.code !== 'invalid_bundle');
+}
+
+function printDestination(
+  destination: DestinationResult,
+  { dryRun }: RunResult,
+  output: Output,
+  { verbose }: RunTextOptions,
+): void {
+  const { style } = output;
+  for (const warning of destination.warnings) output.warn(warning);
+  output.data(`  ${style.cyan(destination.destinationId)}  ${style.dim(destination.location)}`);
+  const rows = destination.actions.map((action) => [
+    ...heading(action, output),
+    action.error === null ? amount(action, dryRun) : '',
+    style.dim(reasonText(action.reason, action.error)),
+  ]);
+  const lines = columns(rows, '    ');
+  let left = verbose ? Infinity : changesShown;
+  let hidden = 0;
+  for (const [index, line] of lines.entries()) {
+    output.data(line);
+    const action = destination.actions[index];
+    if (action === undefined) continue;
+    if (action.error !== null) printFailure('', action.error, output, '      ');
+    if (action.url !== null) output.data(`      ${action.url}`);
+    if (!dryRun && !verbose) continue;
+    const changes = listed(action.changes, verbose);
+    const shown = changes.slice(0, left);
+    printChanges(shown, output);
+    left -= shown.length;
+    hidden += changes.length - shown.length;
+  }
+  if (hidden > 0)
+    output.data(style.dim(`      … and ${plural(hidden, 'more change')} (--verbose shows all)`));
+  printOrphans(destination.orphans, output, { dryRun, verbose });
+}
+
+/** In this order: deletions first, unchanged files last and only if all were asked for. */
+const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
+
+function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
+  const fates = verbose ? fateOrder : fateOrder.filter((fate) => fate !== 'keep');
+  return fates.flatMap((fate) => changes.filter((change) => change.fate === fate));
+}
+
+/** The sign of each fate, and the reason that needs no words. */
+const fates = {
+  add: ['+', 'not_recorded'],
+  change: ['~', 'content_differs'],
+  refresh: ['~', null],
+  keep: ['=', 'same'],
+  remove: ['-', 'omitted'],
+} as const satisfies Record<Fate, [string, Why | null]>;
+
+function printChanges(changes: ActionResult['changes'], output: Output): void {
+  const rows = changes.map(({ fate, path, why }) => {
+    const [sign, usual] = fates[fate];
+    return [`${sign} ${path}`, why === usual ? '' : why.replaceAll('_', ' ')];
+  });
+  for (const line of columns(rows, '      ')) output.data(output.style.dim(line));
+}
+
+/** Without a target if the destination failed as a whole and no bundle path is known. */
+function heading(result: DestinationAction, { style }: Output): string[] {
+  const { destinationPath, action, error } = result;
+  const sign = signOf(action, error, style);
+  return destinationPath === null ? [`${sign} ${action}`] : [`${sign} target=${destinationPath}`, action];
+}
+
+function amount(result: DestinationAction, dryRun: boolean): string {
+  const { action, outputs, changes, release } = result;
+  if (action === 'skip_same') return '';
+  const { written, linked, kept, removed, bytes } = dryRun
+    ? predicted(changes, outputs, release !== null)
+    : {
+        written: result.outputsWritten,
+        linked: result.outputsLinked,
+        kept: result.outputsKept,
+        removed: result.outputsRemoved,
+        bytes: result.bytesWritten,
+      };
+  const parts = [
+    ...(written > 0 ? [plural(written, 'file'), formatSize(bytes)] : []),
+    ...(linked > 0 ? [`${linked} linked`] : []),
+    ...(kept > 0 ? [`${kept} kept`] : []),
+    ...(removed > 0 ? [`${removed} removed`] : []),
+    ...(release === null ? [] : [`release ${release}`]),
+  ];
+  return parts.join(', ');
+}
+
+function predicted(
+  changes: ActionResult['changes'],
+  outputs: ActionResult['outputs'],
+  isRelease: boolean,
+): { written: number; linked: number; kept: number; removed: number; bytes: number } {
+  const count = (...fates: Fate[]): number => changes.filter(({ fate }) => fates.includes(fate)).length;
+  const written = new Set(
+    changes.filter(({ fate }) => fate === 'add' || fate === 'change').map(({ path }) => path),
+  );
+  const bytes = outputs.reduce((sum, { path, size }) => sum + (written.has(path) ? size : 0), 0);
+  const stays = count('keep', 'refresh');
+  const [linked, kept] = isRelease ? [stays, 0] : [0, stays];
+  return { written: written.size, linked, kept, removed: count('remove'), bytes };
+}
+
+function printFailure(about: string, error: ErrorRecord, { data, style }: Output, indent: string): void {
+  data(`${indent}${style.red(`failed: ${about}${error.message}`)}  ${style.dim(`(${error.code})`)}`);
+  const findings = error.findings.map(describeFinding);
+  // A message often names its only finding.
+  const isNamed = findings.length === 1 && error.message.includes(findings[0] ?? '');
+  if (!isNamed) for (const finding of findings) data(`${indent}  ${finding}`);
+  if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
+}
+
+/** What became of the bundles, for people, and then the counters of the specification. */
+function summary(result: RunResult, { style }: Output, { stopped, tookMs }: RunTextOptions): string {
+  const { counters, dryRun, pipelines } = result;
+  const counted = (Object.entries(counters) as [keyof Counters, number][])
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${name}=${count}`);
+  const invalid = pipelines.reduce((sum, { invalidBundles }) => sum + invalidBundles.length, 0);
+  if (invalid > 0) counted.push(`invalid_bundles=${invalid}`);
+  counted.push(...countedOrphans(pipelines));
+  const nothing = stopped ? 'nothing was begun' : 'nothing to do';
+  const text = counted.length > 0 ? happened(result, { style }, invalid, tookMs) : nothing;
+  const end = dryRun ? '; dry run, nothing was written' : '';
+  const failed = pipelines.some(({ status }) => status === 'failed');
+  const line = [`${text}${end}${stopped ? '; run again to finish' : ''}`, counted.join(' ')];
+  const shown = line.filter((part) => part !== '').join('  ');
+  if (stopped) return `${style.yellow('stopped')}  ${shown}`;
+  return failed ? `${style.red('failed')}  ${shown}` : shown;
+}
+
+function happened(
+  { counters, dryRun, pipelines }: RunResult,
+  { style }: Pick<Output, 'style'>,
+  invalid: number,
+  tookMs: number,
+): string {
+  const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
+  const actions = destinations.flatMap((destination) => destination.actions);
+  const failed = actions.filter(({ error }) => error !== null).length;
+  const unchanged = counters.skip_same;
+  const published = actions.length - failed - unchanged;
+  const removed = destinations
+    .flatMap(({ orphans }) => orphans)
+    .filter(({ action }) => action === 'unpublish').length;
+  const bytes = actions.reduce((sum, action) => sum + bytesOf(action, dryRun), 0);
+  const parts = [
+    `${dryRun ? 'would publish' : 'published'} ${published}`,
+    `unchanged ${unchanged}`,
+    ...(removed > 0 ? [`${dryRun ? 'would remove' : 'removed'} ${removed}`] : []),
+    failed > 0 ? style.red(`failed ${failed}`) : 'failed 0',
+    ...(invalid > 0 ? [style.red(`invalid ${invalid}`)] : []),
+  ];
+  const size = bytes > 0 ? ` (${formatSize(bytes)})` : '';
+  return `${parts.join(', ')}${dryRun ? '' : ` in ${tookText(tookMs)}`}${size}`;
+}
+
+function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction, dryRun: boolean): number {
+  return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
+}

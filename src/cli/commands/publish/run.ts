@@ -1,0 +1,177 @@
+import { systemClock } from '../../../core/lib/clock.ts';
+import { finding, type Finding } from '../../../core/lib/errors.ts';
+import {
+  decisionRecord,
+  Decisions,
+  orphanRecord,
+  placeOf,
+} from '../../../core/publish/plan-file/decision-record.ts';
+import type { PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
+import { refuseOtherDecision, refuseStalePlan } from '../../../core/publish/plan-file/stale.ts';
+import type { PublishRequest } from '../../../core/publish/publish-request.ts';
+import type { PipelineResult, RunResult } from '../../../core/publish/results/result.ts';
+import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';
+import { makeOutput, type Output } from '../../output/output.ts';
+import { progressBar } from '../../output/progress.ts';
+import { chooseDestinations, setUp, type Chosen, type SetUp } from '../../setup/set-up.ts';
+import { untilStopped } from '../../process/stop-signal.ts';
+import { withNotifier } from '../../setup/with-notifier.ts';
+import { withTracing } from '../../setup/with-tracing.ts';
+import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
+import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
+import { heldBackExitCode, reportHeldBack } from './held-back.ts';
+import type { RunOptions } from './run-options.ts';
+import { printRun } from './run-text.ts';
+
+/** `waybill run`: pipelines one after another, their destinations side by side. */
+export async function run(options: RunOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  refuseContradictions(options);
+  const retryForMs = retryForOf(options.retryFor);
+  const plan = options.plan === undefined ? null : await readPlan(options.plan);
+  const begunMs = systemClock.monotonic();
+  return untilStopped(async (signal) => {
+    const ids = plan === null ? options.pipeline : plan.targets.map(({ pipeline_id }) => pipeline_id);
+    const preparing = setUp({
+      config: options.config,
+      output,
+      verbose: options.verbose,
+      signal,
+      notifies: true,
+      traces: true,
+      ...(ids === undefined ? {} : { pipelineIds: ids }),
+    });
+    const prepared = plan === null ? await preparing : await unlessGone(preparing);
+    const chosen =
+      plan === null
+        ? chooseDestinations(prepared.config, options)
+        : await chosenByPlan(prepared.config, plan);
+    const notifying = { dryRun: options.dryRun, pipelineIds: ids };
+    const notified = await withTracing(prepared, async (traced) =>
+      withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
+        const tries = { forMs: retryForMs, note: (text: string) => output.note(text) };
+        const task = { chosen, options, tries, setUp: { ...prepared, context } };
+        return plan === null ? runAsked(task, output) : runPlanned(task, plan);
+      }),
+    );
+    const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
+    if (output.isJson) output.json('run', result);
+    else
+      printRun(result, output, {
+        verbose: options.verbose,
+        stopped: signal.aborted,
+        tookMs: systemClock.monotonic() - begunMs,
+      });
+    const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.config}`);
+    if (!allSucceeded(result.pipelines)) return 1;
+    return isHeldBack ? heldBackExitCode : 0;
+  });
+}
+
+interface Task {
+  chosen: readonly Chosen[];
+  options: RunOptions;
+  tries?: Tries;
+  setUp: SetUp;
+}
+
+/** What the options ask for; the plan of a dry run is written if all of it could be carried out. */
+async function runAsked(task: Task, output: Output): Promise<RunResult> {
+  const { chosen, options } = task;
+  const { dryRun, force, allowRemovals = false, channel, out } = options;
+  const asked = { dryRun, force, allowRemovals, ...(channel === undefined ? {} : { channel }) };
+  if (out === undefined) return runAll(task, asked);
+  const decisions = new Decisions();
+  const result = await runAll(task, { ...asked, ...recording(decisions) });
+  if (!allSucceeded(result.pipelines) || task.setUp.context.signal?.aborted === true)
+    return { ...result, warnings: [...result.warnings, planNotWritten] };
+  const { digest } = await writePlan(out, { chosen, decisions, options });
+  output.note(`the plan was written to ${out} (${digest}); carry it out with: waybill run --plan ${out}`);
+  return result;
+}
+
+/**
+ * Carries out a plan. First all of it is decided anew, and nothing is changed unless every decision is the
+ * one that was written down; then each is held against the plan again, under the lease, before anything is
+ * written.
+ */
+async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
+  const { channel } = plan;
+  const asked = {
+    ...{ force: plan.force, allowRemovals: plan.allow_removals },
+    ...(channel === null ? {} : { channel }),
+  };
+  const made = new Decisions();
+  const checked = await runAll(task, { ...asked, dryRun: true, ...recording(made) });
+  if (task.setUp.context.signal?.aborted === true) return checked;
+  const isPartial = !allSucceeded(checked.pipelines);
+  refuseStalePlan(plan.decisions, made, { isPartial });
+  if (isPartial || task.options.dryRun) return checked;
+  const written = new Map(plan.decisions.map((record) => [placeOf(record), record]));
+  return runAll(task, {
+    ...asked,
+    dryRun: false,
+    onDecided: (decided) => refuseOtherDecision(written, decisionRecord(decided)),
+    onOrphan: (decided) => refuseOtherDecision(written, orphanRecord(decided)),
+  });
+}
+
+type OnDecision = Pick<PublishRequest, 'onDecided' | 'onOrphan'>;
+
+function recording(decisions: Decisions): OnDecision {
+  return {
+    onDecided: (decided) => decisions.add(decisionRecord(decided)),
+    onOrphan: (decided) => decisions.add(orphanRecord(decided)),
+  };
+}
+
+interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
+  dryRun: boolean;
+  force: boolean;
+  allowRemovals: boolean;
+}
+
+/** Publishes the chosen pipelines one after another. What fails is in the result. */
+export async function runAll(
+  {
+    chosen,
+    options,
+    tries = { forMs: 0, note: () => undefined },
+    setUp: { config, context, warnings },
+  }: Omit<Task, 'options'> & {
+    options: Pick<RunOptions, 'format'>;
+  },
+  asked: Asked,
+): Promise<RunResult> {
+  const pipelines: PipelineResult[] = [];
+  for (const { pipeline, destinations } of chosen) {
+    if (context.signal?.aborted === true) break;
+    const bar = progressBar(options.format === 'text', pipeline.id);
+    try {
+      // What a dry run plans to write never comes; what it reads does.
+      const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };
+      const destinationIds = destinations.map(({ id }) => id);
+      const request = { ...asked, ...onProgress, reading: bar, destinationIds };
+      pipelines.push(await publishWithRetries(context, pipeline, request, tries));
+    } finally {
+      bar.stop();
+    }
+  }
+  return {
+    dryRun: asked.dryRun,
+    force: asked.force,
+    pipelines,
+    counters: countActions(pipelines),
+    warnings: [...warnings, ...notices(config.pipelines.length)],
+  };
+}
+
+const planNotWritten = finding(
+  'warning',
+  'plan_not_written',
+  'the plan was not written, because not all of it could be carried out',
+);
+
+function notices(pipelines: number): Finding[] {
+  return pipelines === 0 ? [finding('warning', 'nothing_to_run', 'the configuration has no pipeline')] : [];
+}

@@ -1,0 +1,206 @@
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import {
+  discoverBundles,
+  loadBundle,
+  type BundleCandidate,
+  type BundleSource,
+} from '../../../core/bundle/discover.ts';
+import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
+import type { DestinationConfig } from '../../../core/config/config.ts';
+import { chooseOutputs } from '../../../core/outputs/generated-names.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { WaybillError, describeFinding, type Finding } from '../../../core/lib/errors.ts';
+import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
+import { readableSource } from '../../../core/publish/readable-source.ts';
+import { localStorage } from '../../../core/storage/local/driver.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
+import type { CommonOptions } from '../../setup/options.ts';
+import { makeOutput, plural, type Output } from '../../output/output.ts';
+import { progressBar, type ProgressBar } from '../../output/progress.ts';
+import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import { endedBySignal } from '../../process/stop-signal.ts';
+
+export interface ValidateOptions extends CommonOptions {
+  config?: string;
+  pipeline?: string;
+  listingOnly?: boolean;
+}
+
+interface BundleReport {
+  bundle: string;
+  valid: boolean;
+  files: number;
+  bytes: number;
+  findings: readonly Finding[];
+}
+
+/**
+ * `waybill validate`: one directory, or all that a configured source holds. Every byte is read and held
+ * against its digest, unless `--listing-only` asks for a quick look at a source elsewhere: at the manifests,
+ * the scene maps and the listing.
+ */
+export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  const bar = progressBar(!output.isJson);
+  return endedBySignal(async () => {
+    try {
+      const { reports, warnings, filesRead } =
+        bundlePath === undefined
+          ? await ofSource(options, output, bar)
+          : await ofDirectory(bundlePath, options, bar);
+      bar.stop();
+      const valid = reports.every((report) => report.valid) && reports.length > 0;
+      if (output.isJson)
+        output.json('validate', { valid, files_read: filesRead, bundles: reports, warnings });
+      else print({ reports, warnings, filesRead }, output);
+      return valid ? 0 : 1;
+    } finally {
+      bar.stop();
+    }
+  });
+}
+
+interface Validation {
+  reports: BundleReport[];
+  warnings: readonly Finding[];
+  /** Whether every byte was, or only manifests and scene maps. */
+  filesRead: boolean;
+}
+
+async function ofDirectory(
+  bundlePath: string,
+  options: ValidateOptions,
+  bar: ProgressBar,
+): Promise<Validation> {
+  if (options.config !== undefined || options.pipeline !== undefined)
+    throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
+  const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
+  if (bundlePath === '' || (found !== null && !found.isDirectory()))
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" is no directory, and a bundle is one`, {
+      hint: 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
+    });
+  const storage = await localStorage(path.resolve(bundlePath), { readOnly: true, mustExist: true });
+  const { candidates, invalid, warnings } = await discoverBundles(storage);
+  const root = candidates.filter((candidate) => candidate.path === '.');
+  const broken = invalid.filter((bundle) => bundle.path === '.');
+  if (root.length + broken.length === 0)
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" has no manifest.json`, {
+      hint:
+        candidates.length > 0
+          ? `bundles lie below it: ${candidates
+              .slice(0, 5)
+              .map((candidate) => candidate.path)
+              .join(', ')}`
+          : 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
+    });
+  const identity = { backend: 'local', id: path.resolve(bundlePath) } as const;
+  return check(storage, { candidates: root, invalid: broken, warnings }, identity, { bar, filesRead: true });
+}
+
+async function ofSource(options: ValidateOptions, output: Output, bar: ProgressBar): Promise<Validation> {
+  if (options.config === undefined || options.pipeline === undefined)
+    throw new WaybillError('usage', 'give a bundle path, or --config together with --pipeline');
+  const { config, context, warnings } = await setUp({
+    config: options.config,
+    output,
+    pipelineIds: [options.pipeline],
+    verbose: options.verbose,
+  });
+  const pipeline = pipelineOf(config, options.pipeline);
+  const source = readableSource(pipeline);
+  const storage = await open(context, source);
+  try {
+    const found = await findBundles(context, storage, pipeline, { dryRun: false });
+    const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
+    const filesRead = source.backend === 'local' || options.listingOnly !== true;
+    const all = { ...found, warnings: [...warnings, ...found.warnings] };
+    return await check(storage, all, identity, { bar, filesRead, destinations: pipeline.destinations });
+  } finally {
+    await storage.close();
+  }
+}
+
+function open(context: CoreContext, source: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> {
+  return context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
+}
+
+interface Found {
+  candidates: readonly BundleCandidate[];
+  invalid: readonly { path: string; error: WaybillError }[];
+  warnings: readonly Finding[];
+}
+
+interface CheckOptions {
+  bar: ProgressBar;
+  filesRead: boolean;
+  /** Destinations whose generated outputs must not have the name of a file. */
+  destinations?: readonly DestinationConfig[];
+}
+
+async function check(
+  storage: Storage,
+  { candidates, invalid, warnings }: Found,
+  source: BundleSource,
+  { bar: { onBytes }, filesRead, destinations = [] }: CheckOptions,
+): Promise<Validation> {
+  const reports = invalid.map(({ path: bundle, error }) => broken(bundle, error));
+  for (const candidate of candidates) {
+    try {
+      const bundle = await loadBundle(storage, candidate, source);
+      const findings = [
+        ...bundle.warnings,
+        ...destinations.flatMap((destination) => chooseOutputs(bundle, destination).taken),
+        ...(await validateBundle(bundle, {
+          onBytes,
+          contents: filesRead ? 'all' : 'scene_maps',
+          ...(source.sceneMaps === undefined ? {} : { sceneMaps: source.sceneMaps }),
+        })),
+      ];
+      reports.push({
+        bundle: bundle.path,
+        valid: findings.every(({ severity }) => severity !== 'error'),
+        files: bundle.files.length,
+        bytes: bundle.files.reduce((sum, { size }) => sum + size, 0),
+        findings,
+      });
+    } catch (error) {
+      if (!(error instanceof WaybillError) || error.code !== 'invalid_bundle') throw error;
+      reports.push(broken(candidate.path, error));
+    }
+  }
+  reports.sort((a, b) => (a.bundle < b.bundle ? -1 : 1));
+  return { reports, warnings, filesRead };
+}
+
+function broken(bundle: string, error: WaybillError): BundleReport {
+  return { bundle, valid: false, files: 0, bytes: 0, findings: error.findings };
+}
+
+function print({ reports, warnings, filesRead }: Validation, output: Output): void {
+  const { style } = output;
+  for (const warning of warnings) output.warn(warning);
+  for (const { bundle, valid, files, bytes, findings } of reports) {
+    const detail = files === 0 ? '' : `  ${plural(files, 'file')}, ${formatSize(bytes)}`;
+    output.data(`${valid ? style.green('valid  ') : style.red('invalid')}  ${bundle}${detail}`);
+    for (const finding of findings)
+      output.data(
+        `  ${finding.severity === 'error' ? style.red('error  ') : style.yellow('warning')}  ${describeFinding(finding)}`,
+      );
+  }
+  const bad = reports.filter(({ valid }) => !valid).length;
+  const files = reports.reduce((sum, report) => sum + report.files, 0);
+  const bytes = reports.reduce((sum, report) => sum + report.bytes, 0);
+  const amount = style.dim(`${plural(files, 'file')}, ${formatSize(bytes)}`);
+  if (reports.length === 0)
+    output.data(`${style.red('failed')}  the source holds no bundle: no directory in it has a manifest.json`);
+  else
+    output.data(
+      bad === 0
+        ? `${style.green('done')}  ${plural(reports.length, 'bundle')} valid  ${amount}`
+        : `${style.red('failed')}  ${bad} of ${plural(reports.length, 'bundle')} invalid  ${amount}`,
+    );
+  if (!filesRead && reports.length > 0)
+    output.data(style.dim('their files were listed and not read; without --listing-only every byte is'));
+}

@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
+import type { Client, PushOutcome, Resumable } from '../../../client/client.ts';
+import { manifestName } from '../../../core/bundle/manifest.ts';
+import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
+import type { BundleFlags } from '../../setup/bundle-options.ts';
+import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
+import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
+import { revisionMetadata, type RevisionFlags } from './git-revision.ts';
+import type { CommonOptions } from '../../setup/options.ts';
+import { makeOutput, plural, type Output } from '../../output/output.ts';
+import { openClient, withRemedies } from '../../setup/remote-client.ts';
+import type { RemoteFlags } from '../../setup/remote-options.ts';
+import { printRun, retryNotes } from '../../output/run-record-text.ts';
+import { timeoutOf, type WaitFlags } from '../../setup/wait-options.ts';
+import { untilStopped } from '../../process/stop-signal.ts';
+import { newBars, withBars, type Bars } from '../../output/bars.ts';
+import { printPlan, planFails } from './plan-text.ts';
+
+export interface PushFlags
+  extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
+  pipeline: string;
+  again: boolean;
+  dryRun: boolean;
+  resumable: Resumable;
+  chunkSize?: string;
+  whole?: boolean;
+  channel?: string;
+}
+
+/** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
+export async function push(bundle: string, flags: PushFlags): Promise<number> {
+  const output = makeOutput({ json: flags.format === 'json', color: flags.color });
+  const timeoutMs = timeoutOf(flags);
+  const chunkBytes = chunkBytesOf(flags);
+  const bars = newBars(output);
+  return untilStopped((signal) =>
+    withRemedies(flags, async () => {
+      try {
+        const client = await openClient(flags, { output, signal, beforeNote: bars.pause });
+        const upload = await prepared(bundle, flags, bars);
+        for (const warning of upload.warnings) output.warn(warning);
+        const locate = locator(upload.directory);
+        return await located(locate, async () => {
+          if (flags.dryRun) return await planned(client, upload, flags, output);
+          const outcome = await client.push(flags.pipeline, upload, {
+            wait: flags.wait,
+            resumable: flags.resumable,
+            ...(chunkBytes === undefined ? {} : { chunkBytes }),
+            ...(timeoutMs === undefined ? {} : { timeoutMs }),
+            ...(flags.whole === true ? { whole: true } : {}),
+            ...channelOf(flags),
+            onPart({ files, bytes, ofFiles }) {
+              bars.stop();
+              output.note(
+                `sending ${files} of ${plural(ofFiles, 'file')} (${formatSize(bytes)}): the daemon has the others`,
+              );
+            },
+            onPlain({ message }) {
+              bars.stop();
+              output.note(`${message}; sending it in one request`);
+            },
+            onRecord: retryNotes(output),
+            onAccepted({ runId, isReplayed }) {
+              bars.stop();
+              if (flags.wait)
+                output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
+            },
+          });
+          return tell(outcome, flags, output, locate);
+        });
+      } finally {
+        bars.stop();
+      }
+    }),
+  );
+}
+
+async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+  const settings = packSettings(flags);
+  const upload = await prepareUpload(bundle, {
+    ...settings,
+    ...(await revised(bundle, flags, settings)),
+    ...namedAfter(bundle),
+    ...(flags.again ? { salt: randomUUID() } : {}),
+    onMeasured: bars.onBytes,
+    onSent: bars.onBytes,
+  });
+  return { ...upload, ...withBars(upload, bars) };
+}
+
+/** The metadata of the manifest, with the revision. A manifest that is there already is not changed. */
+async function revised(
+  bundle: string,
+  flags: PushFlags,
+  { metadata, renew }: PackSettings,
+): Promise<Pick<PackSettings, 'metadata'>> {
+  const isDirectory = statSync(bundle, { throwIfNoEntry: false })?.isDirectory() === true;
+  const hasManifest = isDirectory && renew !== true && existsSync(path.join(bundle, manifestName));
+  if (isDirectory && !hasManifest) {
+    const found = await revisionMetadata(bundle, flags, process.env);
+    const all = { ...found, ...metadata };
+    return Object.keys(all).length === 0 ? {} : { metadata: all };
+  }
+  if (flags.message !== undefined)
+    throw new WaybillError('usage', `--message cannot change the manifest of "${bundle}"`, {
+      hint: hasManifest
+        ? 'write "message" into the metadata of its manifest.json, or add --renew'
+        : 'give waybill pack --metadata message=TEXT, or push the directory',
+    });
+  return {};
+}
+
+function channelOf({ channel }: PushFlags): { channel?: string } {
+  return channel === undefined ? {} : { channel };
+}
+
+const [leastChunk, mostChunk] = [64 << 10, 1 << 30];
+
+/** Undefined: the client's own choice. Throws `usage`. */
+function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
+  if (chunkSize === undefined) return undefined;
+  const bytes = parseSize(chunkSize);
+  if (bytes !== undefined && bytes >= leastChunk && bytes <= mostChunk) return bytes;
+  throw new WaybillError('usage', `--chunk-size "${chunkSize}" is no size from 64KiB to 1GiB`, {
+    hint: 'give one like 8MiB; as much memory is taken',
+  });
+}
+
+async function planned(
+  client: Client,
+  upload: PreparedUpload,
+  flags: PushFlags,
+  output: Output,
+): Promise<number> {
+  const plan = await client.plan(flags.pipeline, upload, channelOf(flags));
+  if (output.isJson) process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
+  else printPlan(plan, output);
+  return planFails(plan) ? 1 : 0;
+}
+
+function tell(
+  { runId, isReplayed, position, run }: PushOutcome,
+  { pipeline, wait }: PushFlags,
+  output: Output,
+  locate: (finding: Finding) => Finding,
+): number {
+  if (output.isJson) output.json('push', { runId, pipelineId: pipeline, isReplayed, position, run });
+  else if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+  else printRun(run, output, locate);
+  if (isReplayed && run?.status === 'succeeded')
+    output.note(
+      `the daemon had taken this very bundle before (${run.accepted_at}) and published nothing anew; --again does`,
+    );
+  return !wait || run?.status === 'succeeded' ? 0 : 1;
+}
+
+/** The daemon names files as the bundle does; here they lie below the directory that was packed. */
+function locator(directory: string | null): (finding: Finding) => Finding {
+  return (finding) => {
+    const { file } = finding;
+    if (directory === null || file === null || path.isAbsolute(file) || file.startsWith('<')) return finding;
+    const here = path.join(directory, file);
+    return file === manifestName && !existsSync(here) ? finding : { ...finding, file: here };
+  };
+}
+
+async function located<T>(locate: (finding: Finding) => Finding, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof WaybillError) || error.findings.length === 0) throw error;
+    const { code, message, hint, findings } = error;
+    throw new WaybillError(code, message, {
+      findings: findings.map(locate),
+      cause: error,
+      ...(hint === undefined ? {} : { hint }),
+    });
+  }
+}

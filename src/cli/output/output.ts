@@ -1,0 +1,152 @@
+import { isatty } from 'node:tty';
+import pc from 'picocolors';
+import { type ErrorRecord, type WaybillError, describeFinding, type Finding } from '../../core/lib/errors.ts';
+import { jsonDocument } from '../../core/lib/json-document.ts';
+import { silentLog, type Log } from '../../core/lib/log.ts';
+import { formatDuration } from '../../core/lib/settings/units.ts';
+import { belowLabel, widthOf, wrapped } from './wrap.ts';
+
+/** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
+export interface Output {
+  readonly isJson: boolean;
+  readonly style: Style;
+  /**
+   * Writes one line, wrapped to the terminal if it is one. Control characters, line breaks included, are
+   * escaped: names come from outside.
+   */
+  readonly data: (line: string) => void;
+  readonly warn: (finding: Finding) => void;
+  /** Tells people something, on stderr; nothing with `--format json`. */
+  readonly note: (text: string) => void;
+  /** The one JSON document of a command. */
+  readonly json: (kind: string, body: object) => void;
+  /** One of many documents, each on a line. */
+  readonly jsonLine: (kind: string, body: object) => void;
+  /**
+   * Writes warnings of the core to stderr in either format, such as a lease that could not be renewed or a
+   * call that is retried, and the events of notifiers of kind `log`.
+   */
+  readonly log: Log;
+}
+
+export type Style = Pick<typeof pc, 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'>;
+
+export function makeOutput(options: { json: boolean; color: boolean }): Output {
+  const out = lineWriter(process.stdout, options.color);
+  const err = lineWriter(process.stderr, options.color);
+  const warn = (text: string): void => err.line(`${err.style.yellow('warning')}  ${text}`);
+  return {
+    isJson: options.json,
+    style: out.style,
+    data: out.line,
+    warn(finding) {
+      if (!options.json) warn(describeFinding(finding));
+    },
+    note(text) {
+      if (!options.json) err.line(`note  ${text}`);
+    },
+    json: (kind, body) => printDocument(kind, body, 2),
+    jsonLine: (kind, body) => printDocument(kind, body, 0),
+    log: {
+      ...silentLog,
+      info(fields) {
+        if ('event' in fields) err.line(`event  ${JSON.stringify(fields.event)}`);
+      },
+      warn: (fields, message) => warn(describeLogged(fields, message)),
+    },
+  };
+}
+
+function printDocument(kind: string, body: object, indent: number): void {
+  process.stdout.write(`${jsonDocument(kind, body, indent)}\n`);
+}
+
+/**
+ * Prints an error with `--format json`: a document of kind `error`, as one line on stderr. stdout holds
+ * results only.
+ */
+export function printErrorDocument(error: ErrorRecord): void {
+  process.stderr.write(`${jsonDocument('error', { error }, 0)}\n`);
+}
+
+/** Prints an error for people on stderr, with all its findings and the next step. */
+export function printError(error: WaybillError, options: { color: boolean }): void {
+  const { line, style } = lineWriter(process.stderr, options.color);
+  line(`${style.red('error')}  ${error.message}`);
+  for (const finding of error.findings)
+    if (!isTold(error.message, finding)) line(`       ${describeFinding(finding)}`);
+  if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
+}
+
+/** Whether the message of an error says by itself what the finding says. */
+function isTold(message: string, { code, file, message: found }: Finding): boolean {
+  const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
+  if (name !== undefined) return message.includes(` ${name} (needed by `);
+  if (file === null) return message.startsWith(found);
+  return message.includes(`${JSON.stringify(file)}: ${found}`);
+}
+
+/** Rows in columns as wide as their widest cell, without blanks at the end. */
+export function columns(rows: readonly (readonly string[])[], indent = ''): string[] {
+  const widths: number[] = [];
+  const shown = rows.map((row) => row.map((cell) => (widthOf(cell) === 0 ? '' : cell)));
+  for (const row of shown)
+    row.forEach((cell, index) => (widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))));
+  return shown.map((row) =>
+    (
+      indent +
+      row
+        .map((cell, index) =>
+          index === row.length - 1 ? cell : cell + ' '.repeat((widths[index] ?? 0) - widthOf(cell)),
+        )
+        .join('  ')
+    ).trimEnd(),
+  );
+}
+
+/** `0.03 s`, `0.4 s`, `12.0 s`, `3m 5s`. */
+export function tookText(ms: number): string {
+  return ms < 60_000 ? `${(ms / 1000).toFixed(ms < 95 ? 2 : 1)} s` : formatDuration(ms);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+function lineWriter(
+  stream: NodeJS.WriteStream & { fd: number },
+  color: boolean,
+): { style: Style; line: (text: string) => void } {
+  const { NO_COLOR, TERM } = process.env;
+  // An empty NO_COLOR counts as unset: no-color.org.
+  const isColoured = color && (NO_COLOR ?? '') === '' && TERM !== 'dumb' && isatty(stream.fd);
+  const width = stream.isTTY && stream.columns > 0 ? stream.columns : Infinity;
+  return {
+    style: pc.createColors(isColoured),
+    line: (text) => void stream.write(`${wrapped(printable(text, isColoured), width, belowLabel(width))}\n`),
+  };
+}
+
+/**
+ * Our own colours, and every character that a terminal acts on or that changes the text direction: a name
+ * must not be able to move the cursor or forge a line.
+ */
+const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;
+
+function printable(text: string, keepColours: boolean): string {
+  return text.replace(notText, (found, colour: string | undefined) =>
+    keepColours && colour !== undefined ? found : Array.from(found, escaped).join(''),
+  );
+}
+
+function escaped(char: string): string {
+  const code = char.charCodeAt(0);
+  if (code >= 0x20 && code < 0x7f) return char;
+  return code < 0x20 ? JSON.stringify(char).slice(1, -1) : `\\u${code.toString(16).padStart(4, '0')}`;
+}
+
+function describeLogged(fields: object, message: string): string {
+  const { storage, err } = fields as { storage?: unknown; err?: unknown };
+  const where = typeof storage === 'string' ? `${storage}: ` : '';
+  return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
+}

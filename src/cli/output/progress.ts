@@ -1,0 +1,131 @@
+import { systemClock } from '../../core/lib/clock.ts';
+import { formatDuration, formatSize } from '../../core/lib/settings/units.ts';
+import type { Progress } from '../../core/publish/results/result.ts';
+
+export interface ProgressBar {
+  onProgress: (progress: Progress) => void;
+  /** So many bytes more are to come. */
+  expect: (bytes: number) => void;
+  /** For work of unknown length: shows how much was read, without a bar. */
+  onBytes: (count: number) => void;
+  stop: () => void;
+}
+
+/** Work shorter than this shows no bar, in milliseconds. */
+const quickMs = 400;
+/** A pace of less than this is a guess. */
+const soonestMs = 500;
+
+/**
+ * How long it will take at the pace since `begun`, as people read it; as long as that says nothing, nothing.
+ * Not by the pace of the last updates, as the bar's package tells it: a connection takes bytes in bursts, and
+ * between two of one burst nothing is ever left. Pure.
+ */
+export function timeLeft(
+  { done, total, nowMs }: { done: number; total: number; nowMs: number },
+  begun: { done: number; atMs: number },
+): string {
+  const [came, tookMs] = [done - begun.done, nowMs - begun.atMs];
+  if (came <= 0 || tookMs < soonestMs || done >= total) return '';
+  const leftMs = (tookMs / came) * (total - done);
+  return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
+}
+
+/** Bytes a second since the bar began; nothing while that would be a guess. Pure. */
+function rateText(bytes: number, tookMs: number): string {
+  return tookMs < soonestMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
+}
+
+/**
+ * The format of a bar that fits into the width: narrow terminals show no rate, and only wide ones the name.
+ * Pure.
+ */
+export function barFormat(total: number, width: number): { format: string; barsize: number } {
+  if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
+  // Percentage, "1023.9 MiB of 1023.9 MiB", "59m 59s left" and the blanks between them.
+  const taken = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
+  const rate = width < 80 ? '' : '{rate}  ';
+  const format = `${width < 100 ? '' : '{name}'}{bar} {percentage}%  {done} of {all}  ${rate}{left}`;
+  return { format, barsize: Math.max(6, Math.min(30, width - taken)) };
+}
+
+/**
+ * A progress bar on stderr if that is a terminal; otherwise nothing.
+ *
+ * @param name The pipeline or file that the bytes belong to.
+ */
+export function progressBar(isWanted: boolean, name = ''): ProgressBar {
+  const nothing = (): void => undefined;
+  if (!isWanted || !process.stderr.isTTY)
+    return { onProgress: nothing, expect: nothing, onBytes: nothing, stop: nothing };
+  let total = 0;
+  let done = 0;
+  let bar: { update: () => void; stop: () => void } | null = null;
+  let isStopped = false;
+  let isShown = false;
+  let isLong = false;
+  const show = (): void => {
+    // Work may take long before anything is known of it: the bar comes with the first that is.
+    if (!isLong || isShown || isStopped || total + done === 0) return;
+    isShown = true;
+    void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
+      if (isStopped) return;
+      const width = process.stderr.columns > 0 ? process.stderr.columns : 80;
+      const { format, barsize } = barFormat(total, width);
+      const single = new SingleBar(
+        { stream: process.stderr, clearOnComplete: true, hideCursor: true, format, barsize },
+        Presets.shades_classic,
+      );
+      const begun = { done, atMs: systemClock.monotonic() };
+      const payload = (): object => ({
+        done: formatSize(done),
+        all: formatSize(total),
+        name: name === '' ? '' : `${name.length > 20 ? `${name.slice(0, 19)}…` : name}  `,
+        rate: rateText(done - begun.done, systemClock.monotonic() - begun.atMs),
+        left: timeLeft({ done, total, nowMs: systemClock.monotonic() }, begun),
+      });
+      single.start(Math.max(total, 1), done, payload());
+      bar = {
+        update: () => {
+          if (total > 0) single.setTotal(total);
+          single.update(done, payload());
+        },
+        stop: () => single.stop(),
+      };
+    });
+  };
+  const update = (): void => {
+    show();
+    bar?.update();
+  };
+  const quick = systemClock.timeout(quickMs, () => {
+    isLong = true;
+    show();
+  });
+  // Restores the cursor and line wrapping of the terminal however the process ends.
+  const stop = (): void => {
+    isStopped = true;
+    quick.cancel();
+    process.off('exit', stop);
+    bar?.stop();
+    bar = null;
+  };
+  process.on('exit', stop);
+  const onBytes = (count: number): void => {
+    done += count;
+    update();
+  };
+  const expect = (bytes: number): void => {
+    total += bytes;
+    update();
+  };
+  return {
+    expect,
+    onProgress(progress) {
+      if (progress.type === 'planned') expect(progress.bytes);
+      else if (progress.type === 'bytes') onBytes(progress.count);
+    },
+    onBytes,
+    stop,
+  };
+}

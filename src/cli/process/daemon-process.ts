@@ -1,0 +1,118 @@
+import type { Worker } from 'node:worker_threads';
+import { systemClock } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { serviceManager } from './service-manager.ts';
+import { exitCodeOf, listenForStop } from './stop-signal.ts';
+
+/** The process of a long-running program, from its first moment to its exit. */
+export interface DaemonProcess {
+  /**
+   * Tells systemd, if it runs this process, that the start is over. Closes the daemon at the first SIGINT or
+   * SIGTERM, one that came while it started included, and ends the process after that, whatever is still open
+   * in it. A second signal ends the process at once. SIGHUP reloads the configuration; one that came while
+   * the daemon started does so now, and one that comes while it stops does nothing.
+   */
+  runUntilStopped(daemon: RunningDaemon): Promise<number>;
+  /** To be told when a reload begins and when it has ended, whoever asked for it; systemd hears of both. */
+  onReload(phase: 'begun' | 'ended'): void;
+}
+
+export interface RunningDaemon {
+  /** Where it answers; null or absent if it listens nowhere. */
+  url?: string | null;
+  /** Reads the configuration again, and logs what came of it. */
+  reload(): Promise<unknown>;
+  close(): Promise<{ unfinished: string[] }>;
+}
+
+// Long enough for lines and answers that are on their way.
+const exitGraceMs = 1_000;
+const threadGraceMs = 2_000;
+/** How long a start that is to be stopped may go on. A server that does not answer ends no sooner. */
+const startGraceMs = 10_000;
+
+/**
+ * Listens for signals from now on: a worker takes its first job before its start is over. SIGUSR2, which
+ * means something else to other daemons, is kept from ending this process without draining. To be called
+ * before the first thread is started.
+ */
+export function daemonProcess(log: Log): DaemonProcess {
+  const hangUps = listenForReload(log);
+  const manager = serviceManager({ env: process.env, pid: process.pid, clock: systemClock, log });
+  const threads = new Set<Worker>();
+  process.on('worker', (thread) => {
+    threads.add(thread);
+    thread.once('exit', () => threads.delete(thread));
+  });
+  let isStarting = true;
+  const request = listenForStop((signal) => {
+    hangUps.ignore();
+    log.info({ signal }, 'draining; once more to end at once');
+    manager.stopping('finishing what was accepted');
+    const giveUp = (): void => {
+      if (!isStarting) return;
+      log.warn({ signal }, `not started within ${startGraceMs / 1000} s, ended`);
+      process.exit(exitCodeOf[signal]);
+    };
+    if (isStarting) systemClock.timeout(startGraceMs, giveUp, { unref: true });
+  });
+  return {
+    onReload: (phase) => (phase === 'begun' ? manager.reloading() : manager.reloaded()),
+    runUntilStopped: async (daemon) => {
+      isStarting = false;
+      const { url = null } = daemon;
+      manager.ready(url === null ? 'working' : `answering at ${url}`);
+      hangUps.serve(() => daemon.reload());
+      await request.received;
+      const { unfinished } = await daemon.close();
+      await manager.close();
+      if (unfinished.length > 0) log.warn({ unfinished }, 'these runs were interrupted');
+      systemClock.timeout(exitGraceMs, () => void exitAnyway(log, threads), { unref: true });
+      return 0;
+    },
+  };
+}
+
+/** What becomes of SIGHUP: it is kept in mind until `serve` is called, and means nothing after `ignore`. */
+function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): void; ignore(): void } {
+  let isWanted = false;
+  let handle = (): void => void (isWanted = true);
+  process.on('SIGHUP', () => {
+    log.info({ signal: 'SIGHUP' }, 'asked to read the configuration again');
+    handle();
+  });
+  process.on('SIGUSR2', () => undefined);
+  let isIgnored = false;
+  return {
+    serve: (reload) => {
+      if (isIgnored) return;
+      handle = () => void reload().catch(() => undefined);
+      if (isWanted) handle();
+    },
+    ignore: () => {
+      isIgnored = true;
+      handle = () => undefined;
+    },
+  };
+}
+
+/**
+ * For a weather reader and a feeder, which have no threads and read their configuration once: SIGHUP and
+ * SIGUSR2 would end them in the middle of their work. `onHangUp` says that nothing was read again.
+ */
+export function outliveOtherSignals(onHangUp: () => void): void {
+  process.on('SIGHUP', onHangUp);
+  process.on('SIGUSR2', () => undefined);
+}
+
+/**
+ * `process.exit` waits for every thread, and one that hangs in a call of the system (a disk that does not
+ * answer) cannot be ended: then only a kill ends the process.
+ */
+async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
+  const ends = Promise.all([...threads].map((thread) => thread.terminate()));
+  await Promise.race([ends, systemClock.sleep(threadGraceMs)]);
+  if (threads.size === 0) process.exit();
+  log.error({ threads: threads.size }, 'threads hang in calls of the system; the process is killed');
+  process.kill(process.pid, 'SIGKILL');
+}

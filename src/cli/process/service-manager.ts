@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
+
+/** Whoever started this process and wants to know how it is doing: systemd, or nobody. */
+export interface ServiceManager {
+  /** The start is over; from now on it is told, as often as it asks for, that the process turns. */
+  ready(status: string): void;
+  /** The configuration is being read again; before `ready` and after `stopping` it tells nothing. */
+  reloading(): void;
+  /** That is over, whatever came of it. */
+  reloaded(): void;
+  /** The process is about to end. */
+  stopping(status: string): void;
+  /** Resolves when everything was told. Nothing is told any more. */
+  close(): Promise<void>;
+}
+
+export interface ServiceManagerOptions {
+  env: NodeJS.ProcessEnv;
+  pid: number;
+  clock: Clock;
+  log: Log;
+}
+
+/** Longer than systemd-notify waits for the answer. */
+const patienceMs = 10_000;
+const run = promisify(execFile);
+
+const nobody: ServiceManager = {
+  ready: () => undefined,
+  reloading: () => undefined,
+  reloaded: () => undefined,
+  stopping: () => undefined,
+  close: async () => undefined,
+};
+
+/**
+ * Speaks the protocol of sd_notify(3) if `NOTIFY_SOCKET` is set, and otherwise to nobody. Node.js cannot send
+ * datagrams to a Unix socket, so `systemd-notify` does it, which is there wherever systemd is. The unit needs
+ * `NotifyAccess=all`, since the messages come from a child.
+ *
+ * Failing to tell stops nothing: the first failure is logged.
+ */
+export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions): ServiceManager {
+  const { NOTIFY_SOCKET: socket = '', PATH = '/usr/bin:/bin' } = env;
+  if (socket === '') return nobody;
+  let isFailureLogged = false;
+  let told: Promise<void> = Promise.resolve();
+  let isTelling = false;
+  // One after the other: a child that is quicker than the one before would tell an older state last.
+  const tell = (...assignments: string[]): void => {
+    told = told.then(async () => {
+      isTelling = true;
+      try {
+        await run('systemd-notify', assignments, {
+          env: { PATH, NOTIFY_SOCKET: socket },
+          timeout: patienceMs,
+        });
+      } catch (error) {
+        if (!isFailureLogged) log.warn({ err: error }, 'systemd cannot be told how this process is doing');
+        isFailureLogged = true;
+      } finally {
+        isTelling = false;
+      }
+    });
+  };
+  const everyMs = watchdogMs(env, pid);
+  let watchdog: Timer | null = null;
+  /** What was told with `READY=1`; null before, and once the process stops. */
+  let working: string | null = null;
+  const turn = (): void => {
+    if (!isTelling) tell('WATCHDOG=1');
+  };
+  return {
+    ready: (status) => {
+      working = status;
+      tell('READY=1', `STATUS=${status}`);
+      if (everyMs !== null) watchdog ??= clock.every(everyMs, turn, { unref: true });
+    },
+    reloading: () => {
+      if (working === null) return;
+      // systemd wants the time of its own clock, by which it tells this reload from the one before.
+      const microseconds = process.hrtime.bigint() / 1000n;
+      tell('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
+    },
+    reloaded: () => {
+      if (working !== null) tell('READY=1', `STATUS=${working}`);
+    },
+    stopping: (status) => {
+      working = null;
+      tell('STOPPING=1', `STATUS=${status}`);
+    },
+    close: async () => {
+      watchdog?.cancel();
+      await told;
+    },
+  };
+}
+
+/**
+ * Half of the time within which systemd wants to hear of the process, as it recommends; null if it does not
+ * watch, or watches another process.
+ */
+function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: number): number | null {
+  const microseconds = Number(WATCHDOG_USEC);
+  const isOurs = WATCHDOG_PID === undefined || Number(WATCHDOG_PID) === pid;
+  return isOurs && microseconds > 0 ? Math.max(Math.floor(microseconds / 2000), 1) : null;
+}

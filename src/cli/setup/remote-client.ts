@@ -1,0 +1,114 @@
+import { readFile } from 'node:fs/promises';
+import { connect, type Client } from '../../client/client.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { formatDuration } from '../../core/lib/settings/units.ts';
+import type { Output } from '../output/output.ts';
+import type { RemoteFlags } from './remote-options.ts';
+
+/**
+ * The daemon that the flags name. Tries again are told on stderr. Throws `usage` for the URL and
+ * `secrets_invalid` if there is no token, unless `tokenIsOptional`.
+ */
+export async function openClient(
+  flags: RemoteFlags,
+  {
+    output,
+    signal,
+    tokenIsOptional = false,
+    beforeNote = () => undefined,
+  }: { output: Output; signal: AbortSignal; tokenIsOptional?: boolean; beforeNote?: () => void },
+): Promise<Client> {
+  const token = await tokenOf(flags);
+  if (token === undefined && !tokenIsOptional)
+    throw new WaybillError('secrets_invalid', 'there is no token for the daemon', {
+      hint: 'set WAYBILL_TOKEN, or name a file that holds it with --token-file',
+    });
+  let noted = '';
+  return connect({
+    url: flags.to,
+    signal,
+    ...(token === undefined ? {} : { token }),
+    onRetry(failure, pauseMs) {
+      // A server that stays down is reported once.
+      if (failure.message === noted) return;
+      noted = failure.message;
+      beforeNote();
+      output.note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
+    },
+  });
+}
+
+async function tokenOf({ tokenFile }: RemoteFlags): Promise<string | undefined> {
+  const given = tokenFile === undefined ? process.env['WAYBILL_TOKEN'] : await readToken(tokenFile);
+  const token = given?.trim();
+  if (token === undefined || token === '') return undefined;
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new WaybillError('secrets_invalid', 'the token is not one line of printable ASCII characters', {
+    hint: `look at ${tokenFile === undefined ? 'WAYBILL_TOKEN' : `"${tokenFile}"`}`,
+  });
+}
+
+async function readToken(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new WaybillError('secrets_invalid', `the file of the token cannot be read: ${reason}`, {
+      hint: 'name a file that holds the token with --token-file',
+      cause: error,
+    });
+  }
+}
+
+/* What whoever runs a command does about a refusal. */
+type Remedy = (url: string) => string;
+
+/** Of what the daemon says in the words of HTTP, or the client without any: told in its place. */
+const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
+  unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
+  pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
+  run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon remembers`,
+  run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
+  not_found: () => 'check the URL: it is that of the daemon, with its base path if it has one',
+  upload_not_found: () =>
+    'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
+  upload_locked: () => 'somebody else sends the same bundle: wait, and run the same command again',
+};
+
+/** Told after the hint of the daemon, which is about its settings. */
+const afterHint: Partial<Record<ErrorCode, Remedy>> = {
+  token_expired: () => 'ask whoever runs the daemon for a new token',
+  forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
+  insufficient_scope: () => 'ask whoever runs the daemon for a token with that scope',
+  bundle_gone: (url) => `send it again: waybill push --to ${url}`,
+  partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
+};
+
+/** Told where there is no hint. */
+const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
+  run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
+  connection_lost: () => 'run the same command again: what was taken already is not published twice',
+};
+
+/** Runs work on a daemon and gives its errors the remedy for whoever runs the command. */
+export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    const hint = remedyFor(error, to);
+    if (hint === error.hint || hint === undefined) throw error;
+    throw new WaybillError(error.code, error.message, {
+      hint,
+      findings: error.findings,
+      cause: error,
+    });
+  }
+}
+
+function remedyFor({ code, hint }: WaybillError, url: string): string | undefined {
+  const after = afterHint[code]?.(url);
+  if (after !== undefined) return hint === undefined ? after : `${hint}; ${after}`;
+  return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
+}

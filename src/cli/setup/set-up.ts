@@ -1,0 +1,172 @@
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
+import { systemClock } from '../../core/lib/clock.ts';
+import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
+import type { Loaded } from '../../core/config/accepted-config.ts';
+import { loadConfig } from '../../core/config/load.ts';
+import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
+import { nearest } from '../../core/config/nearest.ts';
+import { referencedSecrets, requireSecrets, secretValues } from '../../core/config/secret-references.ts';
+import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { WaybillError, type Finding } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { destinationsWithChannel } from '../../core/releases/place.ts';
+import { storageOpener } from '../../core/storage/open-storage.ts';
+import type { Output } from '../output/output.ts';
+
+export interface SetUp {
+  config: Config;
+  context: CoreContext;
+  warnings: Finding[];
+}
+
+interface SetUpOptions {
+  output: Output;
+  pipelineIds?: readonly string[];
+  verbose?: boolean;
+  signal?: AbortSignal;
+  /** The command publishes or prunes, so what its notifiers need must be there too. */
+  notifies?: boolean;
+  /** The command is traced, so what the collector needs must be there too. */
+  traces?: boolean;
+  /** The user named the directories on the command line: another user's rights to them are a warning. */
+  areDirectoriesNamed?: boolean;
+}
+
+/**
+ * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The
+ * credentials of the named pipelines (all of them if none is named) must be there.
+ */
+export async function setUp({ config, ...options }: SetUpOptions & { config: string }): Promise<SetUp> {
+  return prepare(await loadConfig(config, { home: homedir() }), options);
+}
+
+/** As `setUp`, with a configuration that is loaded already. */
+export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<SetUp> {
+  const { config } = loaded;
+  for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
+  const unsafe = requireSafePaths(loaded, { ...options, sudoUser: process.env['SUDO_UID'] });
+  const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
+  requireSecrets(
+    secrets,
+    referencedSecrets(config, {
+      notifiers: options.notifies === true,
+      tracing: options.traces === true,
+      ...(options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] }),
+    }),
+  );
+  const log: Log = options.verbose === true ? await verboseLog(config, secrets) : options.output.log;
+  const context: CoreContext = {
+    clock: systemClock,
+    log,
+    secrets,
+    openStorage: storageOpener({ clock: systemClock, log, secrets, signal: options.signal }),
+    ...userCache(),
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  };
+  return { config, context, warnings: [...loaded.warnings, ...unsafe, ...secrets.warnings] };
+}
+
+/** The cache directory of the user, if the user has a home directory. */
+function userCache(): Pick<CoreContext, 'cacheDirectory'> {
+  const configured = process.env['XDG_CACHE_HOME'] ?? '';
+  if (path.isAbsolute(configured)) return { cacheDirectory: path.join(configured, 'waybill') };
+  return existsSync(homedir()) ? { cacheDirectory: path.join(homedir(), '.cache', 'waybill') } : {};
+}
+
+export function pipelineOf(config: Pick<Config, 'pipelines'>, id: string): PipelineConfig {
+  return named(config.pipelines, id, 'pipeline');
+}
+
+/** A pipeline, and which of its destinations are meant. */
+export interface Chosen {
+  pipeline: PipelineConfig;
+  destinations: DestinationConfig[];
+}
+
+/**
+ * The pipelines of these names, or all; of each the destinations of these names, or all, and none that has no
+ * such destination. Throws `usage` for a name that none of them has.
+ */
+export function chooseDestinations(
+  config: Config,
+  names: { pipeline?: readonly string[]; destination?: readonly string[]; channel?: string },
+): Chosen[] {
+  const { channel } = names;
+  const chosen = chooseByName(config, names);
+  if (channel === undefined) return chosen;
+  const having = destinationsWithChannel(
+    chosen.flatMap(({ destinations }) => destinations),
+    channel,
+  );
+  return chosen
+    .map(({ pipeline, destinations }) => ({
+      pipeline,
+      destinations: destinations.filter((destination) => having.includes(destination)),
+    }))
+    .filter(({ destinations }) => destinations.length > 0);
+}
+
+function chooseByName(
+  { pipelines }: Config,
+  names: { pipeline?: readonly string[]; destination?: readonly string[] },
+): Chosen[] {
+  const named = names.pipeline === undefined ? undefined : [...new Set(names.pipeline)];
+  const among = named?.map((id) => pipelineOf({ pipelines }, id)) ?? pipelines;
+  const wanted = names.destination;
+  if (wanted === undefined)
+    return among.map((pipeline) => ({ pipeline, destinations: pipeline.destinations }));
+  const known = [...new Set(among.flatMap(({ destinations }) => destinations.map(({ id }) => id)))];
+  for (const id of wanted) if (!known.includes(id)) throw unknownName('destination', id, known);
+  return among
+    .map((pipeline) => ({
+      pipeline,
+      destinations: pipeline.destinations.filter(({ id }) => wanted.includes(id)),
+    }))
+    .filter(({ destinations }) => destinations.length > 0);
+}
+
+export function destinationOf(pipeline: PipelineConfig, id: string): DestinationConfig {
+  return named(pipeline.destinations, id, `destination of pipeline "${pipeline.id}"`);
+}
+
+/** The destination of this name or, without one, the only one. Throws `usage` if there are several. */
+export function onlyDestination(pipeline: PipelineConfig, named: string | undefined): DestinationConfig {
+  const [only, ...others] = pipeline.destinations;
+  if (named !== undefined || only === undefined) return destinationOf(pipeline, named ?? '');
+  if (others.length === 0) return only;
+  throw new WaybillError('usage', `pipeline "${pipeline.id}" has several destinations: name one`, {
+    hint: `--destination ${pipeline.destinations.map(({ id }) => id).join(' | ')}`,
+  });
+}
+
+function named<T extends { id: string }>(items: readonly T[], id: string, what: string): T {
+  const found = items.find((item) => item.id === id);
+  if (found !== undefined) return found;
+  throw unknownName(
+    what,
+    id,
+    items.map((item) => item.id),
+  );
+}
+
+/** The usage error for a name that the configuration does not have. */
+export function unknownName(what: string, name: string, known: readonly string[]): WaybillError {
+  const meant = nearest(name, known);
+  const guess = meant === undefined ? '' : `did you mean "${meant}"? `;
+  return new WaybillError('usage', `there is no ${what} named "${name}"`, {
+    hint: known.length === 0 ? 'the configuration has none' : `${guess}known: ${known.join(', ')}`,
+  });
+}
+
+async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
+  const [{ makeLogger }, { newRedaction }] = await Promise.all([
+    import('../output/logger.ts'),
+    import('../../core/lib/log.ts'),
+  ]);
+  const redaction = newRedaction();
+  redaction.add(secretValues(config, secrets));
+  return makeLogger({ verbose: true, color: false, pretty: false, redaction });
+}

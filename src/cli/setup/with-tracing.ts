@@ -1,0 +1,71 @@
+import type { PipelineConfig } from '../../core/config/config.ts';
+import type { CoreContext } from '../../core/context.ts';
+import type { PublishRequest } from '../../core/publish/publish-request.ts';
+import { receivedTrace } from '../../core/tracing/trace-context.ts';
+import { publishPipeline } from '../../core/publish/publish.ts';
+import type { PipelineResult } from '../../core/publish/results/result.ts';
+import type { SetUp } from './set-up.ts';
+
+/** How long a command that has done its work waits for the collector. */
+const waitAtMostMs = 3_000;
+
+/**
+ * Runs `work` with the tracer of the configuration, and sends its spans in the end. Where nothing is traced,
+ * nothing of it is loaded. Throws as `openTracing`, before `work` begins.
+ */
+export async function withTracing<T>(
+  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  work: (context: CoreContext) => Promise<T>,
+): Promise<T> {
+  if (config.tracing === null) return work(context);
+  const [{ openTracing }, { productVersion }] = await Promise.all([
+    import('../../core/tracing/open-tracing.ts'),
+    import('../../api/version.ts'),
+  ]);
+  const env = process.env;
+  const exportTimeoutMs = waitAtMostMs;
+  const tracing = await openTracing(config.tracing, {
+    ...context,
+    env,
+    version: productVersion(),
+    exportTimeoutMs,
+  });
+  try {
+    return await work({ ...context, tracer: tracing.tracer });
+  } finally {
+    await tracing.close(waitAtMostMs);
+  }
+}
+
+/**
+ * Publishes as `publishPipeline`, in a span of its own: it goes on with the trace that `TRACEPARENT` and
+ * `TRACESTATE` of the environment name, as what runs jobs sets them, or begins one. A dry run has none.
+ */
+export async function publishTraced(
+  context: CoreContext,
+  pipeline: PipelineConfig,
+  request: PublishRequest,
+): Promise<PipelineResult> {
+  const { tracer, notify } = context;
+  if (tracer === undefined || request.dryRun) return publishPipeline(context, pipeline, request);
+  const span = tracer.start('run', {
+    parent: receivedTrace(process.env['TRACEPARENT'], process.env['TRACESTATE']),
+    kind: 'internal',
+    attributes: { 'waybill.pipeline_id': pipeline.id },
+  });
+  const { trace } = span;
+  // What happens in no span of its own happens in this one.
+  const notifying =
+    notify === undefined
+      ? {}
+      : {
+          notify: ((occurrence, of = trace) => notify(occurrence, of)) satisfies CoreContext['notify'],
+        };
+  try {
+    const result = await publishPipeline({ ...context, ...notifying }, pipeline, { ...request, trace });
+    if (result.status === 'failed') span.fail(result.error?.code ?? 'failed');
+    return result;
+  } finally {
+    span.end();
+  }
+}
