@@ -26,7 +26,7 @@ import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
-import { inheritedSocket } from '../process/inherited-socket.ts';
+import { inheritedSocket } from '../process/systemd.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { watchLoopLag } from './loop-lag.ts';

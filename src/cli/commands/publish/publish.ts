@@ -8,15 +8,18 @@ import { acceptedConfig, type Loaded } from '../../../core/config/accepted-confi
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { allSucceeded } from '../../../core/publish/results/summary.ts';
-import type { CommonOptions } from '../../setup/options.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural } from '../../output/output.ts';
 import { prepare } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { heldBackExitCode, reportHeldBack } from './held-back.ts';
-import { printRun } from './run-text.ts';
+import { heldBackExitCode, reportHeldBack, printRun } from './run-text.ts';
 import { runAll } from './run.ts';
-import { configurationText, type PublishSettings } from './given-configuration.ts';
-import { parseDestination, type DestinationSettings } from './given-destination.ts';
+import {
+  configurationText,
+  type PublishSettings,
+  parseDestination,
+  type DestinationSettings,
+} from './given-destination.ts';
 import { withOptionHints, withoutSelection } from './result-text.ts';
 
 export interface PublishOptions extends CommonOptions {
