@@ -20,6 +20,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { destinationsWithChannel } from '../../core/releases/place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
+import { parseRelativePath } from '../../core/lib/paths.ts';
 
 export interface SetUp {
   config: Config;
@@ -219,4 +220,14 @@ export async function withNotifier<T>(
     await notifier.close(waitAtMostMs);
   }
   return { result, warnings: [...warnings, ...collected.warnings()] };
+}
+
+/** A bundle path as it was given, also as a shell completes a directory. Throws `usage` if it is none. */
+export function givenBundlePath(given: string): string {
+  const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
+  const verdict = path === '.' ? { ok: true as const } : parseRelativePath(path);
+  if (verdict.ok) return path;
+  throw new WaybillError('usage', `"${path}" is no bundle path: it ${verdict.reason}`, {
+    hint: 'give it relative to the root of the destination, as `waybill run` names it after target=',
+  });
 }

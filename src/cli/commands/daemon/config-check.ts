@@ -11,7 +11,7 @@ import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError, finding, type Finding } from '../../../core/lib/errors.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import type { Tried } from './probe/trial.ts';
+import type { Tried } from './probe.ts';
 import { makeOutput, plural, printError, type Output } from '../../output/output.ts';
 import { stat } from 'node:fs/promises';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
@@ -84,7 +84,7 @@ function asWarning(found: Finding, file: string): Finding {
 }
 
 async function probesOf(loaded: Loaded, secrets: Secrets): Promise<Tried[]> {
-  const { probeConfiguration } = await import('./probe/probe-configuration.ts');
+  const { probeConfiguration } = await import('./probe.ts');
   return probeConfiguration(loaded, secrets);
 }
 
@@ -98,7 +98,7 @@ async function report(output: Output, { config, warnings, probes }: Checked, giv
   for (const warning of warnings) output.warn(warning);
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
-  const { printTried } = await import('./probe/probe-configuration.ts');
+  const { printTried } = await import('./probe.ts');
   printTried(probes, given, output);
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../../../core/releases/place.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { columns, makeOutput, plural, type Output, localTime } from '../../output/output.ts';
-import { setUp, onlyDestination, pipelineOf, type SetUp } from '../../setup/set-up.ts';
+import { setUp, onlyDestination, pipelineOf, type SetUp, givenBundlePath } from '../../setup/set-up.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
 import type { ReleasesOptions } from '../../setup/command-options.ts';
 import { switchRefused } from '../../../core/releases/refusal.ts';
@@ -23,7 +23,6 @@ import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { readReleases } from '../../../core/releases/store.ts';
 import type { ReleaseId } from '../../../core/releases/release.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { givenBundlePath } from '../../setup/bundle-path.ts';
 
 /** `waybill releases list`: of one bundle path, or of all. */
 export async function showReleases(options: ReleasesOptions): Promise<number> {
