@@ -14,7 +14,7 @@ import { makeOutput, plural, type Output, columns, reasonText, signOf } from '..
 import { openClient, withRemedies, timeoutOf, type WaitFlags } from '../../setup/remote-client.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { newBars, withBars, type Bars } from '../../output/bars.ts';
+import { newBars, withBars, type Bars } from '../../output/progress.ts';
 
 export interface PushFlags
   extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
