@@ -107,7 +107,7 @@ const rules: Rule[] = [
   {
     name: 'cli-does-not-reach-into-workers',
     severity: 'error',
-    from: { path: '^src/cli/', pathNot: '^src/cli/daemon/' },
+    from: { path: '^src/cli/', pathNot: '^src/cli/(daemon|commands/daemon)/' },
     to: { path: '^src/workers/' },
   },
   // What a producer installs the package for: nothing of the daemon, and nobody's way to it.

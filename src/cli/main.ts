@@ -4,8 +4,8 @@ import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
 import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
-import { singleDashConfig } from './setup/single-dash-config.ts';
-import { tolerateBrokenPipes } from './output/standard-streams.ts';
+import { singleDashConfig } from './setup/command-options.ts';
+import { tolerateBrokenPipes } from './output/terminal.ts';
 
 /**
  * The command line. Only commander is needed to print the help; each command loads what it needs when it

@@ -2,29 +2,32 @@ import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { completionCommand } from './commands/completion.ts';
-import { configCommand } from './commands/daemon/config-command.ts';
-import { initCommand } from './commands/publish/init-command.ts';
-import { inspectCommand } from './commands/maintain/inspect-command.ts';
-import { notifyCommand } from './commands/daemon/notify-command.ts';
-import { packCommand } from './commands/publish/pack-command.ts';
-import { pipelinesCommand } from './commands/remote/pipelines-command.ts';
-import { publishCommand } from './commands/publish/publish-command.ts';
-import { pruneCommand } from './commands/maintain/prune-command.ts';
-import { pushCommand } from './commands/remote/push-command.ts';
-import { reconcileStateCommand } from './commands/maintain/reconcile-state-command.ts';
-import { releasesCommand } from './commands/publish/releases-command.ts';
-import { reloadCommand } from './commands/daemon/reload-command.ts';
-import { runCommand } from './commands/publish/run-command.ts';
-import { runsCommand } from './commands/remote/runs-command.ts';
+import {
+  configCommand,
+  notifyCommand,
+  reloadCommand,
+  serveCommand,
+  workerCommand,
+} from './commands/daemon/commands.ts';
+import {
+  initCommand,
+  packCommand,
+  publishCommand,
+  runCommand,
+  unpublishCommand,
+  validateCommand,
+  releasesCommand,
+} from './commands/publish/commands.ts';
+import {
+  inspectCommand,
+  pruneCommand,
+  reconcileStateCommand,
+  verifyCommand,
+} from './commands/maintain/commands.ts';
+import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
-import { serveCommand } from './commands/daemon/serve-command.ts';
-import { unpublishCommand } from './commands/publish/unpublish-command.ts';
-import { validateCommand } from './commands/publish/validate-command.ts';
-import { verifyCommand } from './commands/maintain/verify-command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
-import { workerCommand } from './commands/daemon/worker-command.ts';
-import { columnsOf, tolerateBrokenPipes, writeNow } from './output/standard-streams.ts';
-import { wrapped } from './output/wrap.ts';
+import { columnsOf, tolerateBrokenPipes, writeNow, wrapped } from './output/terminal.ts';
 
 /** By group and name, in the order of the help. Each loads what it needs when it runs. */
 const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 import './process/refuse-platform.ts';
 import { parseArgs } from 'node:util';
-import { singleDashConfig } from './setup/single-dash-config.ts';
+import { singleDashConfig } from './setup/command-options.ts';
 
 /** The bin `waybill-weather`: the weather reader alone. */
 

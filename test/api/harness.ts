@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
-import { newEntrance } from '../../src/cli/daemon/entrance.ts';
+import { newEntrance } from '../../src/cli/daemon/listener.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
 import { endedSessionsBook } from '../../src/workers/queue/ended-sessions.ts';

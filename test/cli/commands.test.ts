@@ -7,7 +7,7 @@ import * as tar from 'tar';
 import type { Command } from 'commander';
 import t from 'tap';
 import { makeProgram } from '../../src/cli/program.ts';
-import { wrapped } from '../../src/cli/output/wrap.ts';
+import { wrapped } from '../../src/cli/output/terminal.ts';
 import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
 import { ensureInstalled } from '../services/debian.ts';
 

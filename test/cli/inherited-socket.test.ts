@@ -7,7 +7,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import { inheritedSocket } from '../../src/cli/process/inherited-socket.ts';
+import { inheritedSocket } from '../../src/cli/process/systemd.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { ensureInstalled, pathOf } from '../services/debian.ts';
 import { freePort } from '../services/free-port.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isoMicroseconds, microsecondClock } from '../../src/cli/output/log-time.ts';
+import { isoMicroseconds, microsecondClock } from '../../src/cli/output/logger.ts';
 
 t.test('the time of a line is ISO 8601 with microseconds, and that of the clock', async (t) => {
   const before = Date.now();

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { watchLoopLag } from '../../src/cli/daemon/loop-lag.ts';
+import { watchLoopLag } from '../../src/cli/daemon/daemon-metrics.ts';
 import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import t from 'tap';
-import { refusalOf } from '../../src/cli/process/platform.ts';
+import { refusalOf } from '../../src/cli/process/refuse-platform.ts';
 import { nodeProgram } from '../services/node-releases.ts';
 import { program, web, configuration } from './process.ts';
 

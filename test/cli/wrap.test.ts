@@ -1,6 +1,6 @@
 import t from 'tap';
 import { barFormat } from '../../src/cli/output/progress.ts';
-import { belowLabel, widthOf, wrapped } from '../../src/cli/output/wrap.ts';
+import { belowLabel, widthOf, wrapped } from '../../src/cli/output/terminal.ts';
 
 const rows = [
   '    + target=docs/handbook  replace_catalog  12 files, 72.5 KiB, 1 removed, release 20261126T103320Z-287dcce7',

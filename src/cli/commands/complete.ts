@@ -1,8 +1,62 @@
 import type { Command, Option } from 'commander';
-import { namesIn, type Names } from './completion-names.ts';
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { readYaml } from '../../core/config/yaml-text.ts';
+
+/*
+ * Each script asks `waybill completion words` with the words up to the cursor, so that it knows what the
+ * installed version knows. Where that says nothing, the shell completes names of files.
+ */
+
+const bash = `_waybill() {
+  local line word words=()
+  COMPREPLY=()
+  # bash takes the "=" between an option and its value for a word of its own.
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    [[ $word == = ]] || words+=("$word")
+  done
+  [[ $word == = ]] && words+=("")
+  while IFS=$'\\t' read -r line _; do
+    COMPREPLY+=("$line")
+  done < <(waybill completion words -- "\${words[@]}" 2>/dev/null)
+}
+complete -o default -o bashdefault -F _waybill waybill
+`;
+
+const zsh = `#compdef waybill
+_waybill() {
+  local -a found
+  local word about
+  while IFS=$'\\t' read -r word about; do
+    found+=("\${word//:/\\\\:}:$about")
+  done < <(waybill completion words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  if (( \${#found} )); then _describe waybill found; else _files; fi
+}
+compdef _waybill waybill
+`;
+
+const fish = `function __waybill_words
+    set -l words (commandline -opc)[2..] (commandline -ct)
+    waybill completion words -- $words 2>/dev/null
+end
+function __waybill_has_words
+    set -l found (__waybill_words)
+    test -n "$found"
+end
+complete -c waybill -e
+complete -c waybill -n __waybill_has_words -f -a '(__waybill_words)'
+`;
+
+const scripts: Readonly<Record<string, string>> = { bash, zsh, fish };
+
+/** `waybill completion SHELL`. */
+export async function printScript(shell: string): Promise<number> {
+  process.stdout.write(scripts[shell] ?? '');
+  return 0;
+}
 
 /** What may be typed, and what it is. */
-export interface Candidate {
+interface Candidate {
   word: string;
   about: string;
 }
@@ -19,7 +73,7 @@ export async function printCandidates(program: Command, words: readonly string[]
 }
 
 /** What may stand in place of the last of the words that follow `waybill`. Pure. */
-export function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
+function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
   const [, name, begun] = /^(--[\w-]+)=(.*)$/s.exec(current) ?? [];
@@ -137,4 +191,46 @@ function valuesGiven(words: readonly string[], flags: readonly string[]): string
 
 function configNamed(words: readonly string[]): string | undefined {
   return valuesGiven(words, ['--config', '-c']).at(-1);
+}
+
+/** The ids of a configuration. */
+interface Names {
+  pipelines: { id: string; destinations: string[] }[];
+  notifiers: string[];
+}
+
+const nothing: Names = { pipelines: [], notifiers: [] };
+
+/**
+ * The ids in a configuration, also of one that is not valid yet; none if there is no file or it is no YAML.
+ * `~/` is the home directory, since a shell leaves it to whoever reads a line that is not run yet.
+ */
+async function namesIn(file: string | undefined): Promise<Names> {
+  if (file === undefined) return nothing;
+  try {
+    const read = readYaml(await readFile(file.replace(/^~(?=\/)/, homedir())));
+    return read.ok ? namesOf(read.yaml.value) : nothing;
+  } catch {
+    return nothing;
+  }
+}
+
+function namesOf(document: unknown): Names {
+  const pipelines = itemsOf(document, 'pipelines').flatMap((pipeline) =>
+    idsOf([pipeline]).map((id) => ({ id, destinations: idsOf(itemsOf(pipeline, 'destinations')) })),
+  );
+  return { pipelines, notifiers: idsOf(itemsOf(document, 'notifiers')) };
+}
+
+function itemsOf(value: unknown, key: string): unknown[] {
+  const list = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : null;
+  return Array.isArray(list) ? list : [];
+}
+
+/** Ids as they may be: what is none of them could mean something to a shell. */
+function idsOf(items: readonly unknown[]): string[] {
+  return items.flatMap((item) => {
+    const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;
+    return typeof id === 'string' && /^[a-z0-9][a-z0-9_-]{0,63}$/.test(id) ? [id] : [];
+  });
 }

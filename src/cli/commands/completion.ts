@@ -16,7 +16,7 @@ fish:  waybill completion fish > ~/.config/fish/completions/waybill.fish
 Ids of pipelines, destinations and notifiers come from the file that --config
 names on the line that is being completed.`,
     )
-    .action(async (shell: string) => exitWith((await import('./completion-scripts.ts')).printScript(shell)));
+    .action(async (shell: string) => exitWith((await import('./complete.ts')).printScript(shell)));
   command
     .command('words', { hidden: true })
     .description('what may stand in place of the last of these words')

@@ -24,12 +24,11 @@ import { sceneMapPool, type SceneMapPool } from '../../workers/threads/scene-map
 import { openPartialUploads, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import { expectMetrics, metricsOptions } from './metrics-options.ts';
+import { expectMetrics, metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import type { OpenedWeather } from '../../api/weather/open-weather.ts';
-import { inheritedSocket } from '../process/inherited-socket.ts';
-import { newEntrance, type Entrance } from './entrance.ts';
+import { inheritedSocket } from '../process/systemd.ts';
+import { newEntrance, type Entrance } from './listener.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
-import { watchLoopLag } from './loop-lag.ts';
 import { openConfiguredWeather } from './open-weather.ts';
 import type { ApiAccess } from '../../api/ports.ts';
 import { resolveAccess } from './api-ports.ts';

@@ -3,7 +3,7 @@ import { inContext } from '../../core/weather/open-reader.ts';
 import { listen } from '../../api/http/listen.ts';
 import { openWeather, requireForDatabases } from '../../api/weather/open-weather.ts';
 import { createReaderApp } from '../../api/reader-app.ts';
-import { inheritedSocket } from '../process/inherited-socket.ts';
+import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 
 export interface ServedWeather {

@@ -19,9 +19,8 @@ import {
 } from './bootstrap.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
-import { watchLoopLag } from './loop-lag.ts';
-import { expectMetrics, metricsOptions } from './metrics-options.ts';
-import { openWorkerListener, type WorkerListener } from './worker-listener.ts';
+import { watchLoopLag, expectMetrics, metricsOptions } from './daemon-metrics.ts';
+import { openWorkerListener, type WorkerListener } from './listener.ts';
 
 export interface WorkerOptions extends ProgramOptions {
   /** Where to answer probes and Prometheus, in place of what the configuration says. */

@@ -1,8 +1,7 @@
 import { Writable } from 'node:stream';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { logControl, type LogControl, type Redaction } from '../../core/lib/log.ts';
-import { logLines, type LogLines } from './log-lines.ts';
-import { isoMicroseconds } from './log-time.ts';
+import { writeSync } from 'node:fs';
 
 /**
  * Lines of JSON on stderr; for people if stderr is a terminal and `pretty` is asked for. No line holds a
@@ -61,3 +60,105 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
     ignore: 'pid,hostname',
   });
 }
+
+/** Where the lines of a log go. */
+interface LogLines {
+  /** Writes whole lines. Never throws: a log that cannot be written must not stop what it reports on. */
+  write(lines: string): void;
+}
+
+// A reader of the pipe that is slow for a moment loses nothing; one that hangs does not hang the daemon.
+const pauseMs = 5;
+const mostPauses = 40;
+
+/**
+ * Writes lines to a file descriptor, at once. What cannot be written (a full disk, a closed pipe) is lost;
+ * with the next line that can be, `onRecovered` is called with the number of writes that were lost.
+ *
+ * @param write `writeSync`, or what breaks like it.
+ */
+export function logLines(
+  descriptor: number,
+  onRecovered: (lost: number) => void = () => undefined,
+  write: (descriptor: number, bytes: Uint8Array) => number = writeSync,
+): LogLines {
+  let lost = 0;
+  return {
+    write: (lines) => {
+      // Once something was lost, a pipe that is still full is not waited for again.
+      const pauses = lost === 0 ? mostPauses : 0;
+      if (!writeAll(descriptor, Buffer.from(lines), write, pauses)) {
+        lost += 1;
+        return;
+      }
+      if (lost === 0) return;
+      const before = lost;
+      lost = 0;
+      onRecovered(before);
+    },
+  };
+}
+
+function writeAll(
+  descriptor: number,
+  bytes: Buffer,
+  write: (descriptor: number, bytes: Uint8Array) => number,
+  pauses: number,
+): boolean {
+  let left = pauses;
+  for (let done = 0; done < bytes.length;) {
+    try {
+      done += write(descriptor, bytes.subarray(done));
+    } catch (error) {
+      if (!isFullPipe(error) || left === 0) return false;
+      left -= 1;
+      Atomics.wait(pause, 0, 0, pauseMs);
+    }
+  }
+  return true;
+}
+
+const pause = new Int32Array(new SharedArrayBuffer(4));
+
+function isFullPipe(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
+}
+
+// The system clock counts milliseconds, and a jump of it must show.
+const mostDriftMs = 2;
+
+/** In milliseconds: the clock of the system, and a finer one that counts from anywhere and never jumps. */
+interface Clocks {
+  system: () => number;
+  fine: () => number;
+}
+
+/**
+ * Makes a clock of microseconds: the finer one, set by the system's if they drift apart. The system's is read
+ * before and after it: a process that is held up between two readings has not drifted, and must not go back.
+ */
+export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
+  let second = NaN;
+  let stamp = '';
+  return () => {
+    const earliest = system() - mostDriftMs;
+    let now = origin + fine();
+    const latest = system() + mostDriftMs;
+    const drift = now - Math.min(Math.max(now, earliest), latest);
+    origin -= drift;
+    now -= drift;
+    const microseconds = Math.round(now * 1000);
+    // Most lines are of the second of the line before.
+    if (Math.floor(microseconds / 1e6) !== second) {
+      second = Math.floor(microseconds / 1e6);
+      stamp = new Date(second * 1000).toISOString().slice(0, -4);
+    }
+    return `${stamp}${String(microseconds - second * 1e6).padStart(6, '0')}Z`;
+  };
+}
+
+/** Now, as ISO 8601 in UTC with microseconds: `2026-11-20T02:04:34.120417Z`. */
+export const isoMicroseconds = microsecondClock(
+  { system: Date.now, fine: () => performance.now() },
+  performance.timeOrigin,
+);

@@ -4,7 +4,7 @@ import { type ErrorRecord, type WaybillError, describeFinding, type Finding } fr
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { silentLog, type Log } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
-import { belowLabel, widthOf, wrapped } from './wrap.ts';
+import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
 /** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
 export interface Output {
@@ -149,4 +149,37 @@ function describeLogged(fields: object, message: string): string {
   const { storage, err } = fields as { storage?: unknown; err?: unknown };
   const where = typeof storage === 'string' ? `${storage}: ` : '';
   return `${where}${message}${err instanceof Error ? ` (${err.message})` : ''}`;
+}
+
+/*
+ * Decisions of a publication as `run`, `publish`, `push` and `runs` print them. Pure.
+ */
+
+/** `+` is new, `~` is changed, `=` stays as it is, `✗` failed. */
+export function signOf(action: string, error: object | null, style: Style): string {
+  if (error !== null) return style.red('✗');
+  if (action === 'skip_same') return style.dim('=');
+  return action === 'publish_new' ? style.green('+') : style.yellow('~');
+}
+
+/** The reasons that the action and its counts already show. */
+const usualReasons = ['destination_empty', 'outputs_differ', 'outputs_omitted', 'all_recorded'];
+
+/** Why an action was chosen, if that is not the usual reason and no error follows that repeats it. */
+export function reasonText(reason: { code: string; message: string } | null, error: object | null): string {
+  return reason === null || error !== null || usualReasons.includes(reason.code) ? '' : reason.message;
+}
+
+/** `2026-11-26 11:33 CET`: a time of a document (RFC 3339) for people, in their time zone. */
+export function localTime(time: string): string {
+  const at = new Date(time);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join('-');
+  return `${day} ${two(at.getHours())}:${two(at.getMinutes())} ${zoneOf(at)}`;
+}
+
+/** The short name of the local time zone at that time, such as `CET`, or `GMT+5:30` if it has none. */
+function zoneOf(at: Date): string {
+  const parts = new Intl.DateTimeFormat('en', { timeZoneName: 'short' }).formatToParts(at);
+  return parts.find(({ type }) => type === 'timeZoneName')?.value ?? 'UTC';
 }

@@ -1,9 +1,16 @@
 import type { RunRecord } from '../../client/client.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
-import { reasonText, signOf } from './action-text.ts';
-import { localTime } from './local-time.ts';
-import { columns, plural, tookText, type Output, type Style } from './output.ts';
+import {
+  reasonText,
+  signOf,
+  localTime,
+  columns,
+  plural,
+  tookText,
+  type Output,
+  type Style,
+} from './output.ts';
 
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];

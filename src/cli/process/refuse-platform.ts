@@ -1,4 +1,41 @@
-import { refusalOf } from './platform.ts';
+/** What the program runs on, as `process` says it. */
+interface Platform {
+  /** The version of Node.js, e.g. `20.19.0`. */
+  readonly node: string;
+  /** e.g. `linux` */
+  readonly platform: NodeJS.Platform;
+  /** e.g. `x64` */
+  readonly arch: NodeJS.Architecture;
+}
+
+/** As `engines` in package.json has it. */
+const oldest = { major: 20, minor: 19 };
+const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
+
+/** Why waybill does not run there, in two lines with what to do; null if it does. Pure. */
+export function refusalOf({ node, platform, arch }: Platform): string | null {
+  const [major = 0, minor = 0] = node.split('.').map(Number);
+  if (platform === 'win32')
+    return said(
+      'waybill does not run on Windows, whose files cannot be replaced while they are read',
+      'run it on Linux: in WSL 2, a container or a machine of its own',
+    );
+  if (of32Bits.has(arch))
+    return said(
+      `waybill needs a 64-bit system, and this Node.js is made for ${arch}`,
+      'install Node.js for x64 or arm64',
+    );
+  if (major < oldest.major || (major === oldest.major && minor < oldest.minor))
+    return said(
+      `waybill needs Node.js ${oldest.major}.${oldest.minor} or newer, and this is ${node}`,
+      'install a newer Node.js, and start waybill with that: https://nodejs.org/en/download',
+    );
+  return null;
+}
+
+function said(what: string, next: string): string {
+  return `error  ${what}\nnext   ${next}\n`;
+}
 
 /*
  * Imported first by each program: what comes after may not even load where this refuses, and would say so in

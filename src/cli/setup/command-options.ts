@@ -34,3 +34,112 @@ export function verboseCommand(name: string, description: string): Command {
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }
+
+/** Options of the commands, as commander parses them. */
+export interface CommonOptions {
+  format: 'text' | 'json';
+  color: boolean;
+  verbose: boolean;
+}
+
+export interface ConfiguredOptions extends CommonOptions {
+  config: string;
+}
+
+/** Options of the long-running commands. */
+export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
+
+export interface DestinationOptions extends ConfiguredOptions {
+  pipeline: string;
+  destination: string;
+}
+
+/** What a new manifest says, as commander parses it. */
+export interface BundleFlags {
+  name?: string;
+  created?: string;
+  metadata?: string[];
+  include?: string[];
+  exclude?: string[];
+  links?: 'refuse' | 'skip';
+  sceneMap?: string[];
+  renew: boolean;
+}
+
+/** The options of commands that make a bundle of a directory. */
+export function withBundleOptions(command: Command): Command {
+  return command
+    .option(
+      '--name <path>',
+      "the bundle's relative path, below which it is published (default: the name of the directory)",
+    )
+    .option('--created <time>', 'when it was made: RFC 3339, or now (default: the newest file)')
+    .addOption(
+      new Option('--include <pattern>', 'only these files, as .gitignore names them (again)').argParser(
+        collect,
+      ),
+    )
+    .addOption(
+      new Option('--exclude <pattern>', 'not these files, as .gitignore names them (again)').argParser(
+        collect,
+      ),
+    )
+    .addOption(linksOption())
+    .addOption(
+      new Option('--scene-map <pattern>', 'these files are session scene maps (again)').argParser(collect),
+    )
+    .addOption(
+      new Option('--metadata <key=value>', 'into the metadata of the manifest (again)').argParser(collect),
+    )
+    .option('--renew', 'make the manifest anew where there is one');
+}
+
+/** Where the daemon is and who calls, as commander parses it. */
+export interface RemoteFlags {
+  to: string;
+  tokenFile?: string;
+}
+
+/** The options of commands that call a daemon. */
+export function withRemoteOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--to <url>', 'the daemon, with its base path').makeOptionMandatory())
+    .option('--token-file <file>', 'file that holds the token (default: the variable WAYBILL_TOKEN)');
+}
+
+/**
+ * `-config file` and `-config=file` as `--config`, which is what parsers of today take for a name of many
+ * letters.
+ */
+export function singleDashConfig(args: readonly string[]): string[] {
+  const end = args.indexOf('--');
+  return args.map((arg, index) =>
+    /^-config(=|$)/.test(arg) && (end === -1 || index < end) ? `-${arg}` : arg,
+  );
+}
+
+export type ReleasesOptions = ConfiguredOptions & {
+  pipeline: string;
+  destination?: string;
+  /** Bundle path at the destination. */
+  path?: string;
+};
+
+export type SwitchOptions = ReleasesOptions & { dryRun: boolean };
+export type RollbackOptions = SwitchOptions & { to?: string };
+
+export interface RunOptions extends ConfiguredOptions {
+  pipeline?: string[];
+  destination?: string[];
+  dryRun: boolean;
+  force: boolean;
+  allowRemovals?: boolean;
+  /** The channel to publish to. */
+  channel?: string;
+  /** How long destinations that failed for a passing cause are tried again. */
+  retryFor?: string;
+  /** Where the plan of a dry run is written. */
+  out?: string;
+  /** The plan that is carried out. */
+  plan?: string;
+}

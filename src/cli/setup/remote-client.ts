@@ -2,9 +2,9 @@ import { readFile } from 'node:fs/promises';
 import { connect, type Client } from '../../client/client.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { formatDuration } from '../../core/lib/settings/units.ts';
+import { formatDuration, parseDuration } from '../../core/lib/settings/units.ts';
 import type { Output } from '../output/output.ts';
-import type { RemoteFlags } from './remote-options.ts';
+import type { RemoteFlags } from './command-options.ts';
 
 /**
  * The daemon that the flags name. Tries again are told on stderr. Throws `usage` for the URL and
@@ -111,4 +111,20 @@ function remedyFor({ code, hint }: WaybillError, url: string): string | undefine
   const after = afterHint[code]?.(url);
   if (after !== undefined) return hint === undefined ? after : `${hint}; ${after}`;
   return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
+}
+
+/** Whether and how long a command waits for the run that it has started, as commander parses it. */
+export interface WaitFlags {
+  wait: boolean;
+  timeout?: string;
+}
+
+/** In milliseconds; undefined: as long as it takes. Throws `usage`. */
+export function timeoutOf({ timeout }: WaitFlags): number | undefined {
+  if (timeout === undefined) return undefined;
+  const ms = parseDuration(timeout);
+  if (ms !== undefined) return ms;
+  throw new WaybillError('usage', `--timeout "${timeout}" is no duration`, {
+    hint: 'give one like 90s or 10m',
+  });
 }

@@ -7,7 +7,12 @@ import type { Loaded } from '../../core/config/accepted-config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { nearest } from '../../core/config/nearest.ts';
-import { referencedSecrets, requireSecrets, secretValues } from '../../core/config/secret-references.ts';
+import {
+  referencedSecrets,
+  requireSecrets,
+  secretValues,
+  notifiersOf,
+} from '../../core/config/secret-references.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError, type Finding } from '../../core/lib/errors.ts';
@@ -15,6 +20,7 @@ import type { Log } from '../../core/lib/log.ts';
 import { destinationsWithChannel } from '../../core/releases/place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
+import { parseRelativePath } from '../../core/lib/paths.ts';
 
 export interface SetUp {
   config: Config;
@@ -169,4 +175,59 @@ async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
   const redaction = newRedaction();
   redaction.add(secretValues(config, secrets));
   return makeLogger({ verbose: true, color: false, pretty: false, redaction });
+}
+
+/** How long a command that has published everything waits for receivers. */
+const waitAtMostMs = 60_000;
+
+/**
+ * Runs `work` with the notifiers of these pipelines, and waits until its events are delivered or given up. An
+ * event that was not delivered is a warning, not a failure. In a dry run the notifiers are checked and no
+ * event is sent.
+ */
+export async function withNotifier<T>(
+  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  options: { dryRun: boolean; pipelineIds?: readonly string[] | undefined },
+  work: (context: CoreContext) => Promise<T>,
+): Promise<{ result: T; warnings: Finding[] }> {
+  const configs = notifiersOf(config, options.pipelineIds);
+  if (configs.length === 0) return { result: await work(context), warnings: [] };
+  const [{ openNotifiers }, { createNotifier }, { collectWarnings }] = await Promise.all([
+    import('../../core/notify/open-notifiers.ts'),
+    import('../../core/notify/notifier.ts'),
+    import('../../core/notify/outcome-warnings.ts'),
+  ]);
+  const { notifiers, warnings } = await openNotifiers(configs, context);
+  if (options.dryRun) return { result: await work(context), warnings };
+
+  const { clock, log, signal, tracer } = context;
+  const collected = collectWarnings();
+  const notifier = createNotifier({
+    notifiers,
+    clock,
+    log,
+    onOutcome: collected.onOutcome,
+    ...(signal === undefined ? {} : { hurry: signal }),
+    ...(tracer === undefined ? {} : { tracer }),
+  });
+  let result: T;
+  try {
+    result = await work({
+      ...context,
+      notify: (occurrence, trace) => notifier.notify(occurrence, trace),
+    });
+  } finally {
+    await notifier.close(waitAtMostMs);
+  }
+  return { result, warnings: [...warnings, ...collected.warnings()] };
+}
+
+/** A bundle path as it was given, also as a shell completes a directory. Throws `usage` if it is none. */
+export function givenBundlePath(given: string): string {
+  const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
+  const verdict = path === '.' ? { ok: true as const } : parseRelativePath(path);
+  if (verdict.ok) return path;
+  throw new WaybillError('usage', `"${path}" is no bundle path: it ${verdict.reason}`, {
+    hint: 'give it relative to the root of the destination, as `waybill run` names it after target=',
+  });
 }

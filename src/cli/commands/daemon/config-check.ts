@@ -9,11 +9,13 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { requirePackages } from '../../../core/config/required-packages.ts';
 import { requireStrongTokens } from '../../../core/config/weak-tokens.ts';
 import { WaybillError, finding, type Finding } from '../../../core/lib/errors.ts';
-import type { ConfiguredOptions } from '../../setup/options.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import type { Tried } from './probe/trial.ts';
-import { lookAround } from './surroundings.ts';
+import type { Tried } from './probe.ts';
 import { makeOutput, plural, printError, type Output } from '../../output/output.ts';
+import { stat } from 'node:fs/promises';
+import type { KeyPath } from '../../../core/config/yaml-text.ts';
+import { openToOthers } from '../../../core/storage/sftp/key-file.ts';
 
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 
@@ -82,7 +84,7 @@ function asWarning(found: Finding, file: string): Finding {
 }
 
 async function probesOf(loaded: Loaded, secrets: Secrets): Promise<Tried[]> {
-  const { probeConfiguration } = await import('./probe/probe-configuration.ts');
+  const { probeConfiguration } = await import('./probe.ts');
   return probeConfiguration(loaded, secrets);
 }
 
@@ -96,7 +98,7 @@ async function report(output: Output, { config, warnings, probes }: Checked, giv
   for (const warning of warnings) output.warn(warning);
   output.data(`${output.style.green('valid')}  ${file}  ${plural(config.pipelines.length, 'pipeline')}`);
   if (probes === null) return;
-  const { printTried } = await import('./probe/probe-configuration.ts');
+  const { printTried } = await import('./probe.ts');
   printTried(probes, given, output);
 }
 
@@ -111,4 +113,63 @@ export async function printSchema(): Promise<number> {
   const { configJsonSchema } = await import('../../../core/config/json-schema.ts');
   process.stdout.write(`${JSON.stringify(configJsonSchema(), null, 2)}\n`);
   return 0;
+}
+
+type Place = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
+
+interface Location {
+  backend: string;
+  sshKeyFile?: string | null;
+}
+
+/**
+ * What is missing on this machine, or stands open, of what the configuration names: local sources, and
+ * private keys. `file` is the configuration, for messages. They are warnings, since it may run on another
+ * machine. Nothing is connected to.
+ */
+async function lookAround({ config, locate }: Loaded, file: string): Promise<Finding[]> {
+  const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });
+  const found = await Promise.all(
+    config.pipelines.flatMap(({ source, destinations }, index) => [
+      missingSource(source, at('pipelines', index, 'source', 'path')),
+      keyFile(source, at('pipelines', index, 'source', 'ssh_key_file')),
+      ...destinations.map(({ location }, other) =>
+        keyFile(location, at('pipelines', index, 'destinations', other, 'ssh_key_file')),
+      ),
+    ]),
+  );
+  return found.filter((each) => each !== null);
+}
+
+async function missingSource(
+  source: Config['pipelines'][number]['source'],
+  place: Place,
+): Promise<Finding | null> {
+  if (source.backend !== 'local') return null;
+  const root = source.path;
+  const entry = await stat(root).catch(() => null);
+  if (entry?.isDirectory() === true) return null;
+  const message =
+    entry === null
+      ? `${root} is not there; make it (mkdir -p ${root}), or correct the path`
+      : `${root} is not a directory; move it away, or correct the path`;
+  return finding('warning', 'source_missing', message, place);
+}
+
+async function keyFile(location: Location, place: Place): Promise<Finding | null> {
+  const key = location.sshKeyFile;
+  if (location.backend !== 'sftp' || key === undefined || key === null) return null;
+  try {
+    const mode = await openToOthers(key);
+    if (mode === null) return null;
+    const message = `${key} can be read by others (mode ${mode}), and will be refused: chmod 600 ${key}`;
+    return finding('warning', 'key_open_to_others', message, place);
+  } catch {
+    return finding(
+      'warning',
+      'key_missing',
+      `${key} cannot be looked at here; name the file of a private key`,
+      place,
+    );
+  }
 }

@@ -1,5 +1,5 @@
 import type { ReloadReport } from '../../../core/config/reload.ts';
-import type { ConfiguredOptions } from '../../setup/options.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { columns, makeOutput, type Output } from '../../output/output.ts';
 import { isObject, openOperator } from '../../setup/operator.ts';
 

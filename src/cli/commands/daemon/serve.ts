@@ -1,7 +1,7 @@
 import { serve } from '../../daemon/serve.ts';
 import { newRedaction } from '../../../core/lib/log.ts';
 import { controlOf, makeLogger } from '../../output/logger.ts';
-import type { DaemonOptions } from '../../setup/options.ts';
+import type { DaemonOptions } from '../../setup/command-options.ts';
 import { daemonProcess } from '../../process/daemon-process.ts';
 
 export interface ServeOptions extends DaemonOptions {

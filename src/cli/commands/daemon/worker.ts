@@ -3,7 +3,7 @@ import { parseListen } from '../../../core/lib/settings/values.ts';
 import { work } from '../../daemon/worker.ts';
 import { newRedaction } from '../../../core/lib/log.ts';
 import { controlOf, makeLogger } from '../../output/logger.ts';
-import type { DaemonOptions } from '../../setup/options.ts';
+import type { DaemonOptions } from '../../setup/command-options.ts';
 import { daemonProcess } from '../../process/daemon-process.ts';
 
 export interface WorkerCommandOptions extends DaemonOptions {

@@ -17,7 +17,7 @@ import { parseBundlePath } from '../../../core/storage/key.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
-import type { ConfiguredOptions } from '../../setup/options.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { columns, makeOutput, plural, type Output } from '../../output/output.ts';
 import { hasAllRights, printProbes, probePlaces, type PlaceProbe } from './probe-places.ts';
 import { pipelineOf, setUp } from '../../setup/set-up.ts';

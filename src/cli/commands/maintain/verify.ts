@@ -7,7 +7,7 @@ import { parseSubset, type Subset } from '../../../core/maintain/subset.ts';
 import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/unfinished.ts';
 import { describeLocation } from '../../../core/storage/location.ts';
-import type { ConfiguredOptions } from '../../setup/options.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
 import { chooseDestinations, setUp } from '../../setup/set-up.ts';

@@ -5,7 +5,7 @@ import { acceptedConfig } from '../../../core/config/accepted-config.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
-import type { CommonOptions } from '../../setup/options.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput } from '../../output/output.ts';
 import {
   placesBeside,

@@ -1,18 +1,20 @@
 import path from 'node:path';
-import type { Digest } from '../../../core/lib/digest.ts';
+import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
 import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import type { BundleFlags } from '../../setup/bundle-options.ts';
+import type { BundleFlags, CommonOptions } from '../../setup/command-options.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
-import type { CommonOptions } from '../../setup/options.ts';
 import { makeOutput, plural, type Output } from '../../output/output.ts';
 import { progressBar, type ProgressBar } from '../../output/progress.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
-import { writeBytes, writeToStdout } from './write-file.ts';
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import { once } from 'node:events';
 
 export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags {
   output?: string;
@@ -111,4 +113,64 @@ function tell(directory: string, bundle: PackedBundle, { archive, manifest }: Wr
     output.data(
       `${style.green('packed')}  ${path.relative('.', archive.path)}  ${amount}, ${formatSize(archive.size)} packed  ${style.dim(archive.digest)}`,
     );
+}
+
+type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/**
+ * Puts the bytes at `file` as a whole or not at all: they are written beside it and renamed. Throws `usage`
+ * if the file cannot be written there, and the error of the bytes.
+ */
+async function writeBytes(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
+  const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);
+  const handle = await open(scratch, 'wx').catch((error: unknown) => {
+    throw unwritable(file, error);
+  });
+  // However the process ends: a signal ends it by `exit`.
+  const remove = (): void => rmSync(scratch, { force: true });
+  process.on('exit', remove);
+  const hash = startDigest();
+  let size = 0;
+  try {
+    try {
+      for await (const chunk of bytes) {
+        hash.update(chunk);
+        size += chunk.byteLength;
+        for (let done = 0; done < chunk.byteLength;)
+          done += (
+            await handle.write(chunk, done).catch((error: unknown) => {
+              throw unwritable(file, error);
+            })
+          ).bytesWritten;
+      }
+    } finally {
+      await handle.close();
+    }
+    await rename(scratch, file).catch((error: unknown) => {
+      throw unwritable(file, error);
+    });
+  } finally {
+    remove();
+    process.off('exit', remove);
+  }
+  return { size, digest: finishDigest(hash) };
+}
+
+async function writeToStdout(bytes: AsyncIterable<Uint8Array>): Promise<{ size: number; digest: Digest }> {
+  const hash = startDigest();
+  let size = 0;
+  for await (const chunk of bytes) {
+    hash.update(chunk);
+    size += chunk.byteLength;
+    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain');
+  }
+  return { size, digest: finishDigest(hash) };
+}
+
+function unwritable(file: string, error: unknown): WaybillError {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
+    hint: 'name a place that exists and may be written',
+    cause: error,
+  });
 }

@@ -7,7 +7,7 @@ import type { Decisions } from '../../../core/publish/plan-file/decision-record.
 import { parsePlanFile, planFile, type PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
 import { planStale } from '../../../core/publish/plan-file/stale.ts';
 import { destinationOf, pipelineOf, type Chosen } from '../../setup/set-up.ts';
-import type { RunOptions } from './run-options.ts';
+import type { RunOptions } from '../../setup/command-options.ts';
 
 /** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
 export function refuseContradictions(options: RunOptions): void {

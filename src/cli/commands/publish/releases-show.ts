@@ -1,14 +1,95 @@
-import { describeReleases, releaseDetails } from '../../../core/releases/describe.ts';
-import { atDestination, placeOf, releaseNamed } from '../../../core/releases/place.ts';
-import { switchRefused } from '../../../core/releases/refusal.ts';
-import { errorRecord } from '../../../core/lib/errors.ts';
+import {
+  type ReleaseView,
+  describeReleases,
+  releaseDetails,
+  compareReleases,
+} from '../../../core/releases/describe.ts';
+import {
+  atDestination,
+  listReleases,
+  type ListedPath,
+  placeOf,
+  releaseNamed,
+  type Place,
+  requireReleasesLayout,
+} from '../../../core/releases/place.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { columns, makeOutput, plural } from '../../output/output.ts';
-import { setUp } from '../../setup/set-up.ts';
+import { columns, makeOutput, plural, type Output, localTime } from '../../output/output.ts';
+import { setUp, onlyDestination, pipelineOf, type SetUp, givenBundlePath } from '../../setup/set-up.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
-import { setUpFor } from './releases-list.ts';
-import { pathOf, releasesDestination } from './releases-place.ts';
-import type { ReleasesOptions } from './releases-options.ts';
+import type { ReleasesOptions } from '../../setup/command-options.ts';
+import { switchRefused } from '../../../core/releases/refusal.ts';
+import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { readReleases } from '../../../core/releases/store.ts';
+import type { ReleaseId } from '../../../core/releases/release.ts';
+import type { DestinationConfig } from '../../../core/config/config.ts';
+
+/** `waybill releases list`: of one bundle path, or of all. */
+export async function showReleases(options: ReleasesOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return endedBySignal(async () => {
+    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+    const destination = releasesDestination({ config }, options);
+    const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
+      listReleases(root, destination, pathOf(options)),
+    );
+    const about = { pipelineId: options.pipeline, destinationId: destination.id };
+    if (output.isJson) output.json('releases', { ...about, paths, warnings });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      printPaths(paths, output);
+    }
+    return 0;
+  });
+}
+
+export function setUpFor({ config, pipeline, verbose }: ReleasesOptions): {
+  config: string;
+  pipelineIds: string[];
+  verbose: boolean;
+} {
+  return { config, pipelineIds: [pipeline], verbose };
+}
+
+function printPaths(paths: readonly ListedPath[], output: Output): void {
+  const { style } = output;
+  for (const { destinationPath, releases, foreignTarget, channels } of paths) {
+    output.data(`${style.bold(`target=${destinationPath}`)}  ${plural(releases.length, 'release')}`);
+    if (foreignTarget !== null)
+      output.data(`  ${style.red(`the pointer names "${foreignTarget}", which is not a release`)}`);
+    for (const { name, release, expiresAt } of channels)
+      output.data(`  channel ${style.cyan(name)} → ${release ?? 'nothing'}, until ${localTime(expiresAt)}`);
+    for (const line of columns(
+      releases.map((release) => row(release, output)),
+      '  ',
+    ))
+      output.data(line);
+  }
+  if (paths.every(({ releases }) => releases.length === 0)) output.note('nothing is published there yet');
+}
+
+function row(release: ReleaseView, { style }: Output): string[] {
+  const { id, isCurrent, outputs, bytes, bundle, activatedAt } = release;
+  return [
+    `${isCurrent ? style.green('→') : ' '} ${id}`,
+    outputs === null ? '-' : plural(outputs, 'file'),
+    outputs === null ? '-' : formatSize(bytes ?? 0),
+    bundle === null ? '-' : bundle.path,
+    activatedAt === null ? 'never current' : `since ${localTime(activatedAt)}`,
+    stateOf(release).join(', '),
+  ];
+}
+
+function stateOf(release: ReleaseView): string[] {
+  return [
+    ...(release.isCurrent ? ['current'] : []),
+    ...release.channels.map((name) => `channel ${name}`),
+    ...(release.isLastGood ? ['a rollback goes here'] : []),
+    ...(release.isRolledBack ? ['rolled back'] : []),
+    ...(release.isBeingRemoved ? ['being removed'] : []),
+    ...(release.state === 'complete' ? [] : [release.state]),
+  ];
+}
 
 /** `waybill releases show`: fails if the release could not become current. */
 export async function showRelease(name: string, options: ReleasesOptions): Promise<number> {
@@ -55,4 +136,66 @@ export async function showRelease(name: string, options: ReleasesOptions): Promi
     }
     return error === null ? 0 : 1;
   });
+}
+
+/** `waybill releases diff`, by the catalogs of both: no published file is read. */
+export async function diffReleases(
+  from: string,
+  to: string | undefined,
+  options: ReleasesOptions,
+): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return endedBySignal(async () => {
+    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+    const destination = releasesDestination({ config }, options);
+    const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
+      const place = await placeOf(root, destination, pathOf(options));
+      const [before, after] = [
+        await releaseNamed(place, from),
+        to === undefined ? await currentOf(place) : await releaseNamed(place, to),
+      ];
+      const difference = await compareReleases(place.storage, before, after);
+      return { destinationPath: place.destinationPath, from: before, to: after, ...difference };
+    });
+    if (output.isJson)
+      output.json('release-diff', {
+        ...{ pipelineId: options.pipeline, destinationId: destination.id },
+        ...found,
+        warnings,
+      });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      const { style, data } = output;
+      for (const path of found.added) data(`${style.green('add')}     ${path}`);
+      for (const path of found.changed) data(`${style.yellow('change')}  ${path}`);
+      for (const path of found.removed) data(`${style.red('remove')}  ${path}`);
+      const { added, changed, removed, same } = found;
+      const counts = `${added.length} added, ${changed.length} changed, ${removed.length} removed`;
+      data(`${found.from} → ${found.to}: ${counts}, ${plural(same, 'output')} the same`);
+    }
+    return 0;
+  });
+}
+
+async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId> {
+  const { current } = await readReleases(storage);
+  if (current !== null) return current;
+  throw new WaybillError('usage', `"${destinationPath}" has no current release to compare with`, {
+    hint: 'name two releases; `waybill releases list` shows them',
+  });
+}
+
+/** The destination that the options name. Throws `usage`, and `no_releases` if it is published in place. */
+export function releasesDestination(
+  { config }: Pick<SetUp, 'config'>,
+  { pipeline, destination }: ReleasesOptions,
+): DestinationConfig {
+  const named = onlyDestination(pipelineOf(config, pipeline), destination);
+  requireReleasesLayout(named);
+  return named;
+}
+
+/** The bundle path that the options name, if they do. Throws `usage` if it is none. */
+export function pathOf({ path }: ReleasesOptions): string | undefined {
+  return path === undefined ? undefined : givenBundlePath(path);
 }

@@ -3,13 +3,12 @@ import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts'
 import { atDestination, placeOf } from '../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import { makeOutput, type Output } from '../../output/output.ts';
-import { setUp, type SetUp } from '../../setup/set-up.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { setUp, type SetUp, withNotifier } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { withNotifier } from '../../setup/with-notifier.ts';
-import { setUpFor } from './releases-list.ts';
-import { pathOf, releasesDestination } from './releases-place.ts';
-import type { RollbackOptions, SwitchOptions } from './releases-options.ts';
+import { setUpFor, pathOf, releasesDestination } from './releases-show.ts';
+import type { RollbackOptions, SwitchOptions } from '../../setup/command-options.ts';
+import { tidyDestination, type TidiedPath } from '../../../core/publish/release/tidy-releases.ts';
 
 /** `waybill releases rollback`. */
 export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {
@@ -50,7 +49,7 @@ async function change(options: SwitchOptions, request: SwitchRequest): Promise<n
       output.json('release-switch', { action: verb, dryRun, ...about, ...outcome, isChanged, warnings });
     else {
       for (const warning of warnings) output.warn(warning);
-      print(request, outcome, dryRun, output);
+      printSwitch(request, outcome, dryRun, output);
     }
     return outcome.error === null ? 0 : 1;
   });
@@ -95,7 +94,7 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
 
 const done = { rollback: 'rolled back', promote: 'promoted', resume: 'resumed', drop: 'dropped' } as const;
 
-function print(
+function printSwitch(
   request: SwitchRequest,
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
@@ -130,4 +129,38 @@ function print(
     data(
       `${style.cyan('next:')} what was rolled back stays back until a bundle with other content comes, or \`waybill releases resume\``,
     );
+}
+
+/** `waybill releases tidy`: at one bundle path, or at all of the destination. */
+export async function tidyReleases(options: SwitchOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return untilStopped(async (signal) => {
+    const { config, context, warnings } = await setUp({ ...setUpFor(options), output, signal });
+    const destination = releasesDestination({ config }, options);
+    const { dryRun } = options;
+    const paths = await atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+      tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
+    );
+    const about = { pipelineId: options.pipeline, destinationId: destination.id };
+    if (output.isJson) output.json('releases-tidied', { dryRun, ...about, paths, warnings });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      printTidied(paths, dryRun, output);
+    }
+    return 0;
+  });
+}
+
+function printTidied(paths: readonly TidiedPath[], dryRun: boolean, { data, note, style }: Output): void {
+  for (const { destinationPath, channels, releases } of paths) {
+    const gone = [
+      ...channels.map((name) => `channel ${name}`),
+      ...(releases.length === 0 ? [] : [`${plural(releases.length, 'release')} (${releases.join(', ')})`]),
+    ];
+    const end = dryRun ? '; nothing was changed' : '';
+    data(
+      `${style.green(dryRun ? 'dry run' : 'removed')}  target=${destinationPath}: ${gone.join(', ')}${end}`,
+    );
+  }
+  if (paths.length === 0) note('there is nothing to remove');
 }

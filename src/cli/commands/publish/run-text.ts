@@ -7,17 +7,16 @@ import type {
   DestinationResult,
   PipelineResult,
   RunResult,
+  OrphanResult,
 } from '../../../core/publish/results/result.ts';
-import { reasonText, signOf } from '../../output/action-text.ts';
-import { columns, plural, tookText, type Output } from '../../output/output.ts';
-import { countedOrphans, printOrphans } from './orphan-text.ts';
+import { reasonText, signOf, columns, plural, tookText, type Output } from '../../output/output.ts';
 
 /** The changes of one destination that are listed without --verbose. */
 const changesShown = 20;
 
 type DestinationAction = DestinationResult['actions'][number];
 
-export interface RunTextOptions {
+interface RunTextOptions {
   verbose: boolean;
   stopped: boolean;
   tookMs: number;
@@ -221,4 +220,82 @@ function happened(
 
 function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction, dryRun: boolean): number {
   return dryRun ? predicted(changes, outputs, release !== null).bytes : bytesWritten;
+}
+
+/** The outputs of one orphan that are listed without --verbose. */
+const outputsShown = 20;
+
+/** What a run did, or would do, with the orphans of one destination. */
+function printOrphans(
+  orphans: readonly OrphanResult[],
+  { data, style }: Output,
+  { dryRun, verbose }: { dryRun: boolean; verbose: boolean },
+): void {
+  const rows = orphans.map(({ destinationPath, action, outputs, bytes }) => [
+    `${orphanSign(action, style)} target=${destinationPath}`,
+    action === 'keep' ? 'orphan' : action,
+    `${plural(outputs.length, 'file')}, ${formatSize(bytes)}`,
+    style.dim(meaningOf(action, dryRun)),
+  ]);
+  for (const [index, line] of columns(rows, '    ').entries()) {
+    data(line);
+    const orphan = orphans[index];
+    if (orphan === undefined) continue;
+    const { action, outputs, error } = orphan;
+    if (error !== null) {
+      data(`      ${style.red(`failed: ${error.message}`)}  ${style.dim(`(${error.code})`)}`);
+      if (error.hint !== null) data(`        ${style.cyan('next:')} ${error.hint}`);
+    }
+    if (action !== 'unpublish' || (!dryRun && !verbose)) continue;
+    const shown = verbose ? outputs : outputs.slice(0, outputsShown);
+    for (const path of shown) data(style.dim(`      - ${path}`));
+    const hidden = outputs.length - shown.length;
+    if (hidden > 0) data(style.dim(`      … and ${plural(hidden, 'more file')} (--verbose shows all)`));
+  }
+}
+
+function orphanSign(action: OrphanResult['action'], style: Output['style']): string {
+  if (action === 'error') return style.red('✗');
+  return action === 'unpublish' ? style.red('-') : style.yellow('!');
+}
+
+function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
+  const gone = 'no longer in the source';
+  if (action === 'unpublish') return `${gone}; ${dryRun ? 'it would be removed' : 'it was removed'}`;
+  return action === 'keep' ? `${gone}; it stays published` : gone;
+}
+
+/** For the last line of a run: `orphans=2`, `unpublish=1`. */
+function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
+  const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
+  const removed = orphans.filter(({ action }) => action === 'unpublish').length;
+  const left = orphans.length - removed;
+  return [...(removed > 0 ? [`unpublish=${removed}`] : []), ...(left > 0 ? [`orphans=${left}`] : [])];
+}
+
+/** The exit code of a publication in which nothing failed, and readers still have another release. */
+export const heldBackExitCode = 3;
+
+/**
+ * Reports every bundle that was not published because its release was rolled back, with the command that
+ * brings it back. `configured` are the options that name the configuration there. True if there are any.
+ */
+export function reportHeldBack(
+  pipelines: readonly PipelineResult[],
+  output: Output,
+  configured: string,
+): boolean {
+  let isAny = false;
+  for (const { pipelineId, destinations } of pipelines)
+    for (const { destinationId, actions } of destinations)
+      for (const { reason, release, destinationPath } of actions) {
+        if (reason?.code !== 'rolled_back' || release === null) continue;
+        isAny = true;
+        const place = destinationPath === '.' ? destinationId : `${destinationId}, ${destinationPath}`;
+        const path = destinationPath === '.' ? '' : ` --path ${destinationPath}`;
+        output.note(
+          `${place}: readers still have another release, because ${release} was rolled back; to publish it: waybill releases promote ${release} ${configured} --pipeline ${pipelineId} --destination ${destinationId}${path}`,
+        );
+      }
+  return isAny;
 }

@@ -13,15 +13,13 @@ import type { PipelineResult, RunResult } from '../../../core/publish/results/re
 import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';
 import { makeOutput, type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { chooseDestinations, setUp, type Chosen, type SetUp } from '../../setup/set-up.ts';
+import { chooseDestinations, setUp, type Chosen, type SetUp, withNotifier } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { withNotifier } from '../../setup/with-notifier.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
-import { heldBackExitCode, reportHeldBack } from './held-back.ts';
-import type { RunOptions } from './run-options.ts';
-import { printRun } from './run-text.ts';
+import { heldBackExitCode, reportHeldBack, printRun } from './run-text.ts';
+import type { RunOptions } from '../../setup/command-options.ts';
 
 /** `waybill run`: pipelines one after another, their destinations side by side. */
 export async function run(options: RunOptions): Promise<number> {

@@ -6,12 +6,17 @@ import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-
 import type { Layout } from '../../../core/releases/release.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
-import { givenBundlePath } from '../../setup/bundle-path.ts';
-import type { ConfiguredOptions } from '../../setup/options.ts';
+import {
+  givenBundlePath,
+  onlyDestination,
+  pipelineOf,
+  setUp,
+  type SetUp,
+  withNotifier,
+} from '../../setup/set-up.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { onlyDestination, pipelineOf, setUp, type SetUp } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { withNotifier } from '../../setup/with-notifier.ts';
 
 export type UnpublishOptions = ConfiguredOptions & {
   pipeline: string;

@@ -16,7 +16,7 @@ import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { localStorage } from '../../../core/storage/local/driver.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
-import type { CommonOptions } from '../../setup/options.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural, type Output } from '../../output/output.ts';
 import { progressBar, type ProgressBar } from '../../output/progress.ts';
 import { pipelineOf, setUp } from '../../setup/set-up.ts';

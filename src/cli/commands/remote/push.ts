@@ -2,23 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
-import type { Client, PushOutcome, Resumable } from '../../../client/client.ts';
+import type { Client, PushOutcome, Resumable, Plan } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
-import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import { WaybillError, type Finding, describeFinding } from '../../../core/lib/errors.ts';
 import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
-import type { BundleFlags } from '../../setup/bundle-options.ts';
+import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
 import { revisionMetadata, type RevisionFlags } from './git-revision.ts';
-import type { CommonOptions } from '../../setup/options.ts';
-import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { openClient, withRemedies } from '../../setup/remote-client.ts';
-import type { RemoteFlags } from '../../setup/remote-options.ts';
+import { makeOutput, plural, type Output, columns, reasonText, signOf } from '../../output/output.ts';
+import { openClient, withRemedies, timeoutOf, type WaitFlags } from '../../setup/remote-client.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
-import { timeoutOf, type WaitFlags } from '../../setup/wait-options.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { newBars, withBars, type Bars } from '../../output/bars.ts';
-import { printPlan, planFails } from './plan-text.ts';
+import { newBars, withBars, type Bars } from '../../output/progress.ts';
 
 export interface PushFlags
   extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
@@ -180,4 +176,46 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
       ...(hint === undefined ? {} : { hint }),
     });
   }
+}
+
+/** A plan as people read it: what publishing an upload would do. */
+function printPlan(plan: Plan, output: Output): void {
+  const { style } = output;
+  for (const { destinations, error } of plan.pipelines) {
+    if (error !== null) output.data(`${style.red('✗')} ${error.code}  ${error.message}`);
+    for (const { destination_id: id, actions, error: failure } of destinations) {
+      output.data(failure === null ? style.cyan(id) : `${style.red('✗')} ${style.cyan(id)}`);
+      if (failure !== null) printReason(failure, output);
+      const rows = actions.map(({ destination_path: target, action, changes, reason, error: wrong }) => [
+        `${signOf(action, wrong, style)} target=${target}`,
+        action,
+        action === 'skip_same' ? '' : plural(changes.length, 'change'),
+        style.dim(reasonText(reason, wrong)),
+      ]);
+      for (const line of columns(rows, '  ')) output.data(line);
+      for (const { error: wrong } of actions) if (wrong !== null) printReason(wrong, output);
+    }
+  }
+  output.data(`${countsText(plan)}; dry run, nothing was published (--format json lists each path)`);
+}
+
+function countsText({ pipelines }: Plan): string {
+  const actions = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.actions));
+  const failed = actions.filter(({ error }) => error !== null).length;
+  const unchanged = actions.filter(({ action }) => action === 'skip_same').length;
+  return `would publish ${actions.length - failed - unchanged}, unchanged ${unchanged}, failed ${failed}`;
+}
+
+/** Whether a publication would fail at any destination. */
+function planFails({ pipelines }: Plan): boolean {
+  return pipelines.some(({ status }) => status === 'failed');
+}
+
+function printReason(
+  { code, message, hint, findings }: NonNullable<Plan['pipelines'][number]['error']>,
+  output: Output,
+): void {
+  output.data(`   ${output.style.red(code)}  ${message}`);
+  for (const finding of findings) output.data(`     ${describeFinding(finding)}`);
+  if (hint !== null) output.data(`   ${output.style.cyan('next')}  ${hint}`);
 }

@@ -4,7 +4,7 @@ import { feedDocument, notFed, type Fed } from '../../../core/weather/feed/feed-
 import { feedForever, feedOnce } from '../../../core/weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, largestFile } from '../../../core/weather/feed/sources/files.ts';
 import type { Target } from '../../../core/weather/feed/tables/target.ts';
-import type { CommonOptions } from '../../setup/options.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, type Output } from '../../output/output.ts';
 import { setUp, type SetUp } from '../../setup/set-up.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';

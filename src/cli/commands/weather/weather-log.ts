@@ -1,6 +1,5 @@
 import type { Log, LogControl, Redaction } from '../../../core/lib/log.ts';
-import { logLines } from '../../output/log-lines.ts';
-import { isoMicroseconds } from '../../output/log-time.ts';
+import { logLines, isoMicroseconds } from '../../output/logger.ts';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 

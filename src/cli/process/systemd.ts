@@ -2,9 +2,10 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /** Whoever started this process and wants to know how it is doing: systemd, or nobody. */
-export interface ServiceManager {
+interface ServiceManager {
   /** The start is over; from now on it is told, as often as it asks for, that the process turns. */
   ready(status: string): void;
   /** The configuration is being read again; before `ready` and after `stopping` it tells nothing. */
@@ -17,7 +18,7 @@ export interface ServiceManager {
   close(): Promise<void>;
 }
 
-export interface ServiceManagerOptions {
+interface ServiceManagerOptions {
   env: NodeJS.ProcessEnv;
   pid: number;
   clock: Clock;
@@ -107,4 +108,21 @@ function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: num
   const microseconds = Number(WATCHDOG_USEC);
   const isOurs = WATCHDOG_PID === undefined || Number(WATCHDOG_PID) === pid;
   return isOurs && microseconds > 0 ? Math.max(Math.floor(microseconds / 2000), 1) : null;
+}
+
+/** The first descriptor that systemd passes on, behind those of standard input, output and error. */
+const firstDescriptor = 3;
+
+/**
+ * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) says; null
+ * if there is none. Variables that are for another process, as for a parent that passed its environment on,
+ * say nothing. Throws `config_invalid` if there are several: which of them would be a guess.
+ */
+export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | null {
+  const count = Number(env['LISTEN_FDS']);
+  if (Number(env['LISTEN_PID']) !== pid || !(count > 0)) return null;
+  if (count === 1) return firstDescriptor;
+  throw new WaybillError('config_invalid', `systemd passes ${count} sockets on; one is what is listened on`, {
+    hint: 'leave one ListenStream= in the .socket unit, and one .socket unit in Sockets= of the service',
+  });
 }

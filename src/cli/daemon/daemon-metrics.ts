@@ -1,6 +1,8 @@
 import { productVersion } from '../../api/version.ts';
 import type { MetricsOptions, ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 
 /** What the metrics of this process are made with. */
 export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions {
@@ -20,4 +22,37 @@ export function expectMetrics(metrics: ProcessMetrics | null, config: Config): v
   const { pipelineIds, notifierIds, places } = metricsOptions(config);
   metrics?.runs.expect(pipelineIds, places ?? []);
   metrics?.expectDeliveries(notifierIds ?? []);
+}
+
+const everyMs = 100;
+/** A pause that clients notice. */
+const longMs = 1_000;
+
+/**
+ * Measures how late timers come, ten times a second: for as long the event loop was busy with something
+ * else, and no new connection was accepted. Each measurement, in seconds, goes to `record`; one of a second
+ * or more is logged, since the times of requests do not show it.
+ */
+export function watchLoopLag({
+  clock,
+  log,
+  record,
+}: {
+  clock: Clock;
+  log: Log;
+  record: (seconds: number) => void;
+}): Timer {
+  let last = clock.monotonic();
+  return clock.every(
+    everyMs,
+    () => {
+      const now = clock.monotonic();
+      const lagMs = Math.max(now - last - everyMs, 0);
+      last = now;
+      record(lagMs / 1000);
+      if (lagMs >= longMs)
+        log.warn({ ms: Math.round(lagMs) }, 'the event loop was blocked; new connections had to wait');
+    },
+    { unref: true },
+  );
 }

@@ -1,10 +1,11 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { currentUserName } from '../../../../core/lib/unsafe-path.ts';
-import { WaybillError } from '../../../../core/lib/errors.ts';
-import { formatSize } from '../../../../core/lib/settings/units.ts';
-import { requireMakeableRoot } from '../../../../core/storage/local/root.ts';
-import { describeOwner } from './owner.ts';
+import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
+import { weatherFamilies } from '../../../core/weather/families.ts';
+import { missingTemplates } from '../../../core/weather/render/text.ts';
 
 /** Errors of this machine begin with it, and need not: the path says where it is. */
 const label = 'here';
@@ -90,4 +91,27 @@ function ofWhom(error: unknown, there: string): unknown {
   const { code, hint = 'correct the path' } = error;
   const owner = code === 'storage_denied' ? `: ${there} ${describeOwner(there)}` : '';
   return new WaybillError(code, `${error.message.slice(label.length + 2)}${owner}`, { hint, cause: error });
+}
+
+/** `belongs to www-data (mode 0755)`, of a file or directory that exists. Throws the system's error. */
+function describeOwner(place: string): string {
+  const { uid, mode } = statSync(place);
+  return `belongs to ${userName(uid) ?? `user ${uid}`} (mode ${(mode & 0o7777).toString(8).padStart(4, '0')})`;
+}
+
+/** The text templates of the weather reader: there, and what compiles. */
+export async function tryTemplates(baseDir: string): Promise<string> {
+  const directory = path.resolve(baseDir);
+  tryReadableDirectory(directory);
+  const names = [...new Set(Object.values(weatherFamilies).map(({ template }) => template))];
+  const missing = await missingTemplates(directory, names);
+  if (missing.length === names.length)
+    throw new WaybillError('storage_not_found', `${directory} holds none of the ${names.length} templates`, {
+      hint: 'copy templates/weather of the package there, or leave base_dir out to use those',
+    });
+  const found = `${names.length - missing.length} of ${names.length} templates are there and compile`;
+  const [first] = missing;
+  if (first === undefined) return found;
+  const others = missing.length === 1 ? '' : ` and ${missing.length - 1} more`;
+  return `${found}; format=text is answered with 406 without ${first}.txt.tmpl${others}`;
 }

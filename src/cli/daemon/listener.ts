@@ -1,3 +1,4 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Readiness } from '../../api/health/readiness.ts';
 import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
@@ -7,7 +8,32 @@ import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
 import { metricsToken } from './api-ports.ts';
 import type { Foundation, ReadConfig } from './bootstrap.ts';
-import { newEntrance } from './entrance.ts';
+
+/** Holds requests back until the program is ready for them. */
+export interface Entrance {
+  listener: RequestListener;
+  /** Hands the held requests and all further ones to `listener`. */
+  open(listener: RequestListener): void;
+}
+
+/**
+ * Once open, requests are handed on at once: one that turns out to be no HTTP is refused in the same turn, by
+ * an application that knows it already. One that was refused while it was held is not handed on.
+ */
+export function newEntrance(): Entrance {
+  let opened: RequestListener | null = null;
+  const held: [IncomingMessage, ServerResponse][] = [];
+  return {
+    listener: (req, res) => {
+      if (opened === null) held.push([req, res]);
+      else opened(req, res);
+    },
+    open: (listener) => {
+      opened = listener;
+      for (const [req, res] of held.splice(0)) if (!res.headersSent) listener(req, res);
+    },
+  };
+}
 
 /** Where a worker answers probes and Prometheus. */
 export interface WorkerListener {

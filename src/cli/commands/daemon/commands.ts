@@ -1,0 +1,156 @@
+import { Command } from 'commander';
+import {
+  configOption,
+  exitWith,
+  verboseCommand,
+  formatOption,
+  collect,
+} from '../../setup/command-options.ts';
+import type { ServeOptions } from './serve.ts';
+import type { WorkerCommandOptions } from './worker.ts';
+import type { ReloadOptions } from './reload.ts';
+import type { NotifyTestOptions, UndeliveredOptions } from './notify.ts';
+import type { CheckOptions } from './config-check.ts';
+
+const serveHelp = `
+One process does all. With server.queue.driver: bullmq any number of hosts may
+share the work: each runs the API and workers (serve), the API alone (serve
+--no-workers) or workers alone (waybill worker).
+
+Example:
+  waybill serve --config waybill.yml
+
+SIGTERM and SIGINT accept no more uploads and finish the current runs within
+server.http.shutdown_timeout. A second signal ends the daemon immediately.
+
+Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
+or secrets.`;
+
+export function serveCommand(): Command {
+  return verboseCommand('serve', 'run the daemon: uploads over HTTP, published as they come')
+    .addOption(configOption())
+    .option(
+      '--no-workers',
+      'the API alone; workers of other processes publish (needs the queue driver bullmq)',
+    )
+    .addHelpText('after', serveHelp)
+    .action(async (options: ServeOptions) => exitWith((await import('./serve.ts')).serveForever(options)));
+}
+
+const workerHelp = `
+Give every daemon and worker the same configuration. max_concurrency of
+server.http limits the publications of this process. One pipeline never
+publishes two uploads at once, on any number of hosts.
+
+SIGTERM and SIGINT take no more runs, finish the current ones within
+server.http.shutdown_timeout, and give back the rest for other workers. A
+second signal ends the worker immediately, and other workers take its runs
+after server.queue.worker_timeout.
+
+Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
+or secrets.`;
+
+export function workerCommand(): Command {
+  return verboseCommand(
+    'worker',
+    'publish what daemons of other processes accept (needs the queue driver bullmq)',
+  )
+    .addOption(configOption())
+    .option(
+      '--listen <host:port>',
+      'answer GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
+    )
+    .addHelpText('after', workerHelp)
+    .action(async (options: WorkerCommandOptions) =>
+      exitWith((await import('./worker.ts')).workForever(options)),
+    );
+}
+
+const reloadHelp = `
+Checks the file here first. Then it asks the daemon at server.http.listen, with
+the token of server.admin_token_env, to read its own file. Tokens, pipelines,
+notifiers, log and the secrets directory take effect immediately; settings that
+need a restart are listed. If anything is wrong, the daemon keeps its current
+configuration and every mistake is printed. Without a token, or for a worker:
+kill -HUP, or systemctl reload.`;
+
+export function reloadCommand(): Command {
+  return new Command('reload')
+    .description('let the daemon read its configuration again')
+    .addOption(configOption())
+    .option('--url <url>', 'base URL of the daemon (default: from server.http of the file)')
+    .addOption(formatOption())
+    .addHelpText('after', reloadHelp)
+    .action(async (options: ReloadOptions) => exitWith((await import('./reload.ts')).reloadDaemon(options)));
+}
+
+const undeliveredHelp = `
+The daemon keeps events that could not be delivered, at most 1,000 for each
+notifier. It is asked at server.http.listen, with the token of
+server.admin_token_env. --notifier also takes one that is no longer configured.`;
+
+const redeliverHelp = `
+Asks the daemon at server.http.listen, with the token of
+server.admin_token_env, to send the undelivered events again: in the order in
+which they happened, each with the id that it had. Delivered events are removed.
+
+Exit codes: 0 all delivered, 1 some are left, 2 usage, configuration or
+secrets.`;
+
+export function notifyCommand(): Command {
+  const group = new Command('notify').description('look after notifiers');
+  group
+    .command('test')
+    .description('send a test event to the notifiers, one try each, and tell how it went')
+    .option('--verbose', 'log to stderr in detail')
+    .addOption(configOption())
+    .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+    .addOption(formatOption())
+    .action(async (options: NotifyTestOptions) =>
+      exitWith((await import('./notify.ts')).notifyTest(options)),
+    );
+  withDaemon(group.command('undelivered'))
+    .description('list the events that the daemon has given up')
+    .addHelpText('after', undeliveredHelp)
+    .action(async (options: UndeliveredOptions) =>
+      exitWith((await import('./notify.ts')).listUndelivered(options)),
+    );
+  withDaemon(group.command('redeliver'))
+    .description('send the events again that the daemon has given up')
+    .addHelpText('after', redeliverHelp)
+    .action(async (options: UndeliveredOptions) =>
+      exitWith((await import('./notify.ts')).redeliverAll(options)),
+    );
+  return group;
+}
+
+function withDaemon(command: Command): Command {
+  return command
+    .addOption(configOption())
+    .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+    .option('--url <url>', 'base URL of the daemon (default: from server.http of the file)')
+    .addOption(formatOption());
+}
+
+export function configCommand(): Command {
+  const group = new Command('config').description('look at configuration files');
+  group
+    .command('check')
+    .description('check a configuration file and its secrets directory, and tell everything that is wrong')
+    .addOption(configOption())
+    .option(
+      '--probe',
+      'try all that it names: paths, SFTP and S3 servers (with small files that are removed again), Redis, databases, webhooks (connected to only), templates',
+    )
+    .addOption(formatOption())
+    .action(async (options: CheckOptions) => {
+      await exitWith((await import('./config-check.ts')).checkConfig(options));
+      // What was given up still waits for its server, for minutes where that says nothing.
+      if (options.probe) process.stdout.write('', () => process.exit());
+    });
+  group
+    .command('schema')
+    .description('print the JSON Schema of the configuration, for editors')
+    .action(async () => exitWith((await import('./config-check.ts')).printSchema()));
+  return group;
+}

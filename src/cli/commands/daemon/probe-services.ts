@@ -1,0 +1,161 @@
+import type { CoreContext } from '../../../core/context.ts';
+import { WaybillError, hasCode, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { silentLog } from '../../../core/lib/log.ts';
+import { sinkKindOf, type NotifierConfig } from '../../../core/notify/sink-kinds.ts';
+import { reachServer } from '../../../core/lib/reach-server.ts';
+import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';
+import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
+import { readdirSync } from 'node:fs';
+import { firstRefusal, probeStorage, type Probe } from '../../../core/maintain/probe.ts';
+import { onAbort } from '../../../core/lib/on-abort.ts';
+import type { StorageLocation } from '../../../core/storage/backends.ts';
+import type { OpenOptions } from '../../../core/storage/backend.ts';
+import type { Storage } from '../../../core/storage/storage.ts';
+
+/** Of a server that is up and near, with much to spare. */
+const answerWithinMs = 5_000;
+
+/** A weather database: opened and asked one question. An embedded one is opened by one process at a time. */
+export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
+  if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
+  const { openDatabase } = await import('../../../core/weather/database/open-database.ts');
+  const opened = await openDatabase(database, { secrets, deadlineMs: answerWithinMs });
+  try {
+    await opened.probe();
+  } finally {
+    await opened.close();
+  }
+  return 'reached, logged in to, and asked';
+}
+
+/** Where a notifier sends: connected to, and nothing is sent. */
+export async function tryNotifier(
+  { clock, secrets }: CoreContext,
+  notifier: NotifierConfig,
+  signal: AbortSignal,
+): Promise<string> {
+  const warnings: string[] = [];
+  const found = await sinkKindOf(notifier).reach(notifier, {
+    ...{ clock, secrets, log: silentLog },
+    neededBy: `notifier "${notifier.id}"`,
+    warn: ({ message }) => void warnings.push(message),
+    signal,
+  });
+  return [found, ...warnings].join('; ');
+}
+
+/** The collector of spans: connected to, and nothing is sent. */
+export async function tryCollector(endpoint: string, signal: AbortSignal): Promise<string> {
+  try {
+    await reachServer(new URL(endpoint), { signal });
+    return 'connected to';
+  } catch (cause) {
+    signal.throwIfAborted();
+    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'no connection';
+    throw new WaybillError('unreachable', `the collector ${endpoint} cannot be reached (${code})`, {
+      hint: 'start it, or correct tracing.endpoint',
+      cause,
+    });
+  }
+}
+
+/** What has to be free where uploads are staged, in bytes. */
+export { leastRoom } from '../../../workers/staging/staging-check.ts';
+
+/** Of a server that is up and near, with much to spare. */
+const queueAnswerMs = 5_000;
+
+/**
+ * A Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. Resolves with
+ * what was found, in words. Throws as `linkRedis`.
+ *
+ * @param redisUrlEnv the variable that holds its URL
+ */
+export async function tryQueue({ clock, secrets }: CoreContext, redisUrlEnv: string): Promise<string> {
+  const url = secrets.require(redisUrlEnv, 'server.queue');
+  const doubts: string[] = [];
+  const log = { ...silentLog, warn: (_: object, message: string) => void doubts.push(message) };
+  const { linkRedis } = await import('../../../workers/bullmq/link.ts');
+  const link = await linkRedis({ url, urlEnv: redisUrlEnv, log, clock, withinMs: queueAnswerMs });
+  link.close();
+  return ['reached, and logged in to', ...doubts].join('; ');
+}
+
+/** A source: reached, logged in to, listed. Nothing is written, the key of a new host neither. */
+export async function trySource(
+  context: CoreContext,
+  location: StorageLocation,
+  signal: AbortSignal,
+): Promise<string> {
+  if (location.backend === 'local') {
+    const found = tryReadableDirectory(location.path);
+    return readdirSync(location.path).length === 0 ? `${found}; empty` : found;
+  }
+  const options = { readOnly: true, mustExist: true, dryRun: true };
+  return opened(context, location, options, signal, async (storage) => {
+    const { latencyMs, rights } = await probeStorage(storage, context.clock, { write: false });
+    if (rights.list.error !== null) throw asThrown(rights.list.error);
+    return `reached and listed; ${milliseconds(latencyMs)}`;
+  });
+}
+
+/**
+ * A destination. On a server a publication's calls are made on small files of reserved names, which are
+ * removed again; in a directory, and where the root on a server is not there yet, nothing is written.
+ */
+export async function tryDestination(
+  context: CoreContext,
+  location: StorageLocation,
+  signal: AbortSignal,
+): Promise<string> {
+  if (location.backend === 'local') return tryWritableDirectory(location.path);
+  const options = { readOnly: false, dryRun: true };
+  try {
+    return await opened(context, location, { ...options, mustExist: true }, signal, async (storage) => {
+      const probe = await probeStorage(storage, context.clock, { write: true });
+      const refusal = firstRefusal(probe);
+      if (refusal !== null) throw asThrown(refusal);
+      const alone =
+        probe.conditionalWrites === 'none'
+          ? '; honours no conditional writes: let one publisher write there at a time'
+          : '';
+      return `reached, written to and cleaned; ${milliseconds(probe.latencyMs)}${alone}`;
+    });
+  } catch (error) {
+    // A bucket is never made, and a directory with the first publication.
+    if (location.backend === 's3' || !hasCode(error, 'storage_not_found')) throw error;
+    return opened(
+      context,
+      location,
+      options,
+      signal,
+      async () => 'reached; the directory is not there, and can be made',
+    );
+  }
+}
+
+async function opened(
+  context: CoreContext,
+  location: StorageLocation,
+  options: OpenOptions,
+  signal: AbortSignal,
+  work: (storage: Storage) => Promise<string>,
+): Promise<string> {
+  const storage = await context.openStorage(location, options);
+  const close = (): void => void storage.close().catch(() => undefined);
+  const release = onAbort(signal, close);
+  try {
+    return await work(storage);
+  } finally {
+    release();
+    await storage.close();
+  }
+}
+
+function asThrown({ code, message, hint, findings }: ErrorRecord): WaybillError {
+  return new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
+}
+
+function milliseconds(latency: Probe['latencyMs']): string {
+  return latency === null ? 'no latency' : `${latency.median.toFixed(1)} ms an answer`;
+}

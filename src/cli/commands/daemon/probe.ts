@@ -1,0 +1,230 @@
+import { currentUserName } from '../../../core/lib/unsafe-path.ts';
+import type { Loaded } from '../../../core/config/accepted-config.ts';
+import { systemClock, type Clock } from '../../../core/lib/clock.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { silentLog } from '../../../core/lib/log.ts';
+import type { Secrets } from '../../../core/lib/secrets.ts';
+import { storageOpener } from '../../../core/storage/open-storage.ts';
+import { columns, plural, type Output } from '../../output/output.ts';
+import type { Config, PipelineConfig } from '../../../core/config/config.ts';
+import type { KeyPath } from '../../../core/config/yaml-text.ts';
+import { backendOf, type StorageLocation } from '../../../core/storage/backends.ts';
+import { describeLocation } from '../../../core/storage/location.ts';
+import {
+  leastRoom,
+  tryQueue,
+  tryCollector,
+  tryDatabase,
+  tryNotifier,
+  tryDestination,
+  trySource,
+} from './probe-services.ts';
+import { tryReadableDirectory, tryWritableDirectory, tryTemplates } from './probe-machine.ts';
+import { asWaybillError, errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { inParallel } from '../../../core/lib/parallel.ts';
+
+/** A person waits: what fails once is told, and not tried again. */
+const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
+
+/** Tries everything that the configuration names. Leaves nothing behind. */
+export async function probeConfiguration({ config, locate }: Loaded, secrets: Secrets): Promise<Tried[]> {
+  const log = silentLog;
+  const context: CoreContext = {
+    clock: systemClock,
+    log,
+    secrets,
+    openStorage: storageOpener(
+      { clock: systemClock, log, secrets },
+      { opening: noRetries, calls: noRetries },
+    ),
+  };
+  return tryAll(trialsOf(config, context), { clock: systemClock, locate });
+}
+
+/** A line for each, and below those that failed where that stands, what happened, and what to do. */
+export function printTried(tried: readonly Tried[], file: string, output: Output): void {
+  const { style } = output;
+  const failed = tried.filter(({ error }) => error !== null).length;
+  const summary = failed === 0 ? style.green('all well') : style.red(`${failed} of them failed`);
+  output.data(`probe  as ${currentUserName()}  ${plural(tried.length, 'place')}, ${summary}`);
+  const rows = tried.map(({ pointer, subject, found }) => [
+    found === null ? style.red('✗') : style.green('✓'),
+    pointer,
+    style.cyan(subject),
+    found ?? '',
+  ]);
+  const lines = columns(rows, '  ');
+  for (const [index, { line, column, error }] of tried.entries()) {
+    output.data(lines[index] ?? '');
+    if (error === null) continue;
+    output.data(`    ${file}:${line}:${column}: ${error.message}`);
+    if (error.hint !== null) output.data(`    ${style.cyan('next')}  ${error.hint}`);
+  }
+}
+
+/** Everything outside of the file that a configuration names, in the order of the file's reference. Pure. */
+function trialsOf(config: Config, context: CoreContext): Trial[] {
+  return [
+    ...ofServer(config, context),
+    ...ofTracing(config),
+    ...config.pipelines.flatMap((pipeline, index) => ofPipeline(pipeline, ['pipelines', index], context)),
+    ...config.notifiers.map((notifier, index) => ({
+      path: ['notifiers', index],
+      subject: `notifier "${notifier.id}" (${notifier.kind})`,
+      run: (signal: AbortSignal) => tryNotifier(context, notifier, signal),
+    })),
+    ...config.databases.map((database, index) => ({
+      path: ['databases', index],
+      subject: `database "${database.name}" (${database.driver})`,
+      run: () => tryDatabase(context, database),
+    })),
+    ...ofTemplates(config),
+  ];
+}
+
+/** Where staging of this machine is configured, beside staging that hosts share and without. */
+const ofRedis = ['server', 'queue'] as const;
+const inQueue = ['queue', 'scratch_directory'] as const;
+const inStaging = ['staging', 'directory'] as const;
+
+/** What the daemon alone needs: staging where anything is uploaded, and the queue. */
+function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): Trial[] {
+  const { staging, queue } = server;
+  const trials: Trial[] = [];
+  if (secrets.directory !== null) {
+    const { directory } = secrets;
+    const run = async (): Promise<string> => tryReadableDirectory(directory);
+    trials.push({ path: ['secrets', 'directory'], subject: directory, run });
+  }
+  const directory = (path: KeyPath, subject: string): Trial => ({
+    path,
+    subject,
+    run: async () => tryWritableDirectory(subject, { leastRoom }),
+  });
+  const isShared = staging.shared !== null;
+  if (pipelines.some(({ source }) => source.backend === 'http_upload'))
+    trials.push(directory(['server', ...(isShared ? inQueue : inStaging)], staging.directory));
+  if (staging.shared?.backend === 'local')
+    trials.push(directory(['server', ...inStaging], staging.shared.path));
+  else if (staging.shared !== null)
+    trials.push(destinationAt(['server', 'staging'], staging.shared, context));
+  if (queue.driver === 'embedded') trials.push(directory(['server', 'queue', 'directory'], queue.directory));
+  if (queue.driver === 'bullmq')
+    for (const [index, urlEnv] of queue.redisUrlEnvs.entries())
+      trials.push({
+        path:
+          queue.redisUrlEnvs.length === 1
+            ? [...ofRedis, 'redis_url_env']
+            : [...ofRedis, 'redis_url_envs', index],
+        subject: `Redis (${urlEnv})`,
+        run: () => tryQueue(context, urlEnv),
+      });
+  return trials;
+}
+
+function ofTracing({ tracing }: Config): Trial[] {
+  const endpoint = tracing?.endpoint ?? null;
+  if (endpoint === null) return [];
+  const run = (signal: AbortSignal): Promise<string> => tryCollector(endpoint, signal);
+  return [{ path: ['tracing', 'endpoint'], subject: endpoint, run }];
+}
+
+function ofPipeline({ source, destinations }: PipelineConfig, at: KeyPath, context: CoreContext): Trial[] {
+  const trials = destinations.map(({ location }, index) =>
+    destinationAt([...at, 'destinations', index], location, context),
+  );
+  if (source.backend === 'http_upload') return trials;
+  const path = [...at, 'source', backendOf(source).placeSetting];
+  const run = (signal: AbortSignal): Promise<string> => trySource(context, source, signal);
+  return [{ path, subject: describeLocation(source), run }, ...trials];
+}
+
+function destinationAt(at: KeyPath, location: StorageLocation, context: CoreContext): Trial {
+  return {
+    path: [...at, backendOf(location).placeSetting],
+    subject: describeLocation(location),
+    run: (signal) => tryDestination(context, location, signal),
+  };
+}
+
+function ofTemplates({ templates: { baseDir } }: Config): Trial[] {
+  if (baseDir === null) return [];
+  return [{ path: ['templates', 'base_dir'], subject: baseDir, run: () => tryTemplates(baseDir) }];
+}
+
+/** One thing that the configuration names, to be tried. */
+interface Trial {
+  /** The setting that names it. */
+  path: KeyPath;
+  /** What is tried, for people and without a secret: a directory, a server. */
+  subject: string;
+  /**
+   * Tries it, leaves nothing behind, and returns what was found, as half a sentence. Throws what is wrong.
+   * What is still open when `signal` aborts is closed; whatever comes then is not waited for.
+   */
+  run: (signal: AbortSignal) => Promise<string>;
+}
+
+/** How a trial ended. */
+export interface Tried {
+  /** As in findings: `pipelines[0].source.path`. */
+  pointer: string;
+  /** In the file, from 1. */
+  line: number;
+  column: number;
+  subject: string;
+  /** Null where it failed. */
+  found: string | null;
+  /** Null where it did not. */
+  error: ErrorRecord | null;
+}
+
+/** Trials at once: most of them wait for another machine. */
+const atOnce = 8;
+/** For one trial: twice what a server in trouble takes to say so, and less than a person waits. */
+const deadlineMs = 15_000;
+
+/** Tries everything, and returns how each ended, in the order in which they were given. Never throws. */
+async function tryAll(
+  trials: readonly Trial[],
+  { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,
+): Promise<Tried[]> {
+  const ended: Tried[] = [];
+  await inParallel(trials.entries(), atOnce, async ([index, { path, subject, run }]) => {
+    const place = { ...locate(path), subject };
+    try {
+      ended[index] = { ...place, found: await inTime(run, clock), error: null };
+    } catch (error) {
+      ended[index] = { ...place, found: null, error: errorRecord(explained(error)) };
+    }
+  });
+  return ended;
+}
+
+async function inTime(run: Trial['run'], clock: Clock): Promise<string> {
+  const ending = new AbortController();
+  return new Promise<string>((resolve, reject) => {
+    const timer = clock.timeout(deadlineMs, () => {
+      const message = `there was no answer within ${deadlineMs / 1000} s`;
+      const hint =
+        'look whether it is up, and whether a firewall between here and there drops the connection';
+      const late = new WaybillError('storage_transient', message, { hint });
+      ending.abort(late);
+      reject(late);
+    });
+    run(ending.signal)
+      .finally(() => timer.cancel())
+      .then(resolve, reject);
+  });
+}
+
+/** Errors that say what is wrong say as a rule also what to do; here all do. */
+function explained(thrown: unknown): WaybillError {
+  const error = asWaybillError(thrown);
+  if (error.hint !== undefined) return error;
+  return new WaybillError(error.code, error.message, {
+    hint: 'correct this setting, or what it names',
+    cause: error,
+    findings: error.findings,
+  });
+}
