@@ -35,8 +35,8 @@ const pureFiles = [
  * imported anywhere.
  */
 const homes: Record<string, string> = {
-  '@aws-sdk/[^/]+': 'src/core/storage/s3/client/.+',
-  '@smithy/[^/]+': 'src/core/storage/s3/client/.+',
+  '@aws-sdk/[^/]+': 'src/core/storage/s3/(client|sdk)\\.ts',
+  '@smithy/[^/]+': 'src/core/storage/s3/sdk\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',
   ssh2: 'src/core/storage/sftp/.+',
   express: 'src/api/.+',

@@ -48,12 +48,13 @@ const filesWith = (text: string, more: Files = {}): Files => ({
   ...more,
 });
 
-const isPut = ({ method, url }: SeenRequest, key: string): boolean => method === 'PUT' && url.endsWith(key);
+const isOf = ({ url }: SeenRequest, key: string): boolean => url.split('?')[0]?.endsWith(key) === true;
+const isPut = (request: SeenRequest, key: string): boolean => request.method === 'PUT' && isOf(request, key);
 const refusals: Record<string, (request: SeenRequest) => boolean> = {
   'the last key of many that exist': (request) => isPut(request, `/bundle/${keys.at(-1) ?? ''}`),
   'a key that is new': (request) => isPut(request, '/bundle/new.txt'),
   'a page, which comes last': (request) => isPut(request, '/bundle/index.html'),
-  'a deletion': ({ method, url }) => method === 'DELETE' && url.endsWith('/bundle/gone.txt'),
+  'a deletion': (request) => request.method === 'DELETE' && isOf(request, '/bundle/gone.txt'),
 };
 
 for (const [what, isRefused] of Object.entries(refusals))

@@ -3,8 +3,8 @@ import t from 'tap';
 import { discoverBundles } from '../../../src/core/bundle/discover.ts';
 import { measure, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
+import type { ListPage } from '../../../src/core/storage/s3/client.ts';
 import { pagesBelow } from '../../../src/core/storage/s3/listing.ts';
-import type { ListPage } from '../../../src/core/storage/s3/wire.ts';
 import { readDirectory } from '../../../src/core/storage/sftp/read-directory.ts';
 import { maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
@@ -66,7 +66,7 @@ async function pagesFrom(answer: (page: number) => Partial<ListPage>): Promise<n
   const wire = {
     list: async () => ({ objects: [], prefixes: [], next: null, ...answer((pages += 1)) }),
   };
-  const listing = pagesBelow(storage, wire, 'site/', { oneLevel: true, pageSize: null });
+  const listing = pagesBelow({ ...storage, client: wire, pageSize: null }, 'site/', { oneLevel: true });
   for await (const page of listing) if (page.next === null) break;
   return pages;
 }

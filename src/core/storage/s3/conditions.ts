@@ -1,53 +1,142 @@
-import { hasCode } from '../../lib/errors.ts';
-import type { ConditionalWrites } from '../storage.ts';
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../lib/clock.ts';
+import { digestOf, hexOf } from '../../lib/digest.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
+import { stagingName } from '../../lib/paths.ts';
+import { readOnly as refuseReadOnly } from '../errors.ts';
+import type { Key } from '../key.ts';
+import type { ConditionalWrites, WriteOptions } from '../storage.ts';
+import type { BucketClient } from './client.ts';
 import { isUnsupported } from './errors.ts';
-import type { Condition, VersionForm } from './wire.ts';
+import { pagesBelow } from './listing.ts';
+import type { Condition, VersionForm } from './sdk.ts';
+
+/** A probe takes seconds, so one that is this old was left by a killed process. */
+const probeAbandonedAfterMs = 600_000;
+/** The result of a probe that took longer is not used: another publisher may have swept its object. */
+const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** The form that `If-Match` is honoured in; null if in neither. */
+  /** The form in which the server honours `If-Match`; null if in neither. */
   versionForm: VersionForm | null;
 }
 
-/** One object that nobody else knows. `write` returns the version and rejects like `S3Wire.put`. */
+/** The conditions that a server honours, probed by the first write that needs one. */
+export class ConditionProbe {
+  readonly #client: BucketClient;
+  readonly #options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log };
+  #probed: Promise<Conditions> | undefined;
+
+  /** Probe objects are written to the staging directory below `prefix`, which is that of the storage. */
+  constructor(
+    client: BucketClient,
+    options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log },
+  ) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  /**
+   * The condition of a write; undefined if it has none. Throws `storage_permanent` if the server does not
+   * honour it.
+   */
+  async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
+    if (mode !== 'create' && ifVersion === undefined) return undefined;
+    const { honoured, versionForm } = await this.conditions();
+    if (mode === 'create' && honoured !== 'none') return { absent: true };
+    if (ifVersion !== undefined && versionForm !== null) return { version: ifVersion, form: versionForm };
+    throw new WaybillError(
+      'storage_permanent',
+      `${this.#options.label}: "${key}": the server does not honour this condition, so the object cannot be written safely`,
+    );
+  }
+
+  /** Throws `storage_denied` if the storage was opened read-only, since probing has to write. */
+  async conditions(): Promise<Conditions> {
+    const { readOnly, label } = this.#options;
+    if (readOnly) throw refuseReadOnly({ label }, stagingName);
+    this.#probed ??= this.#probe();
+    this.#probed.catch(() => (this.#probed = undefined));
+    return this.#probed;
+  }
+
+  async #probe(): Promise<Conditions> {
+    const { prefix, label, clock, log } = this.#options;
+    const probes = `${prefix}${stagingName}/probe-`;
+    await this.#removeAbandoned(probes);
+    const key = `${probes}${randomUUID()}`;
+    const started = clock.monotonic();
+    const found = await probeConditions({
+      write: async (text, condition) =>
+        this.#client.put(key, Buffer.from(text), { sha256: hexOf(digestOf(text)), headers: {}, condition }),
+      remove: async () => this.#client.remove(key),
+    });
+    if (clock.monotonic() - started > probeTimeoutMs)
+      throw new WaybillError('storage_transient', `${label}: trying conditional writes took too long`);
+    log.debug({ storage: label, ...found }, 'conditional writes were probed');
+    if (found.honoured !== 'full')
+      log.warn(
+        { storage: label, honoured: found.honoured },
+        'the server does not honour all conditional writes: do not let two publishers write to it at once',
+      );
+    return found;
+  }
+
+  async #removeAbandoned(probes: string): Promise<void> {
+    const { label, clock } = this.#options;
+    const client = this.#client;
+    const before = clock.now().getTime() + (client.clockOffsetMs ?? 0) - probeAbandonedAfterMs;
+    const source = { client, label, pageSize: null };
+    for await (const { objects } of pagesBelow(source, probes, { oneLevel: false }))
+      for (const { key, modifiedAt } of objects)
+        if (modifiedAt !== null && modifiedAt.getTime() < before) await client.remove(key);
+  }
+}
+
+/**
+ * One object with a name that no other process knows. `write` returns the version and rejects like
+ * `BucketClient.put`.
+ */
 export interface ProbeObject {
   write(text: string, condition?: Condition): Promise<string>;
   remove(): Promise<void>;
 }
 
 /**
- * Finds out which conditions a server really honours, by trying each on an object of its own: a write must
- * succeed if its condition holds and be refused if it does not. This cannot be concluded from the name of the
- * server or from a single answer, since some answer 501 and others ignore the condition and report success.
- * Removes the object at the end. Throws what a write fails with unless that is a refusal.
+ * Finds the conditions that a server really honours, by trying each on an object of its own: a write must
+ * succeed if its condition holds and be refused if it does not. The name of the server or a single answer
+ * cannot show that, since some answer 501 and others ignore the condition and report success. Removes the
+ * object at the end. Throws the failure of a write unless that is a refusal.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {
-    return await probe(object);
+    if ((await attempt(object, '1', { absent: true })) !== 'written')
+      return { honoured: 'none', versionForm: null };
+    if ((await attempt(object, '2', { absent: true })) !== 'refused')
+      return { honoured: 'none', versionForm: null };
+    for (const form of ['quoted', 'unquoted'] as const) {
+      const version = await object.write('3');
+      if ((await attempt(object, '4', { version, form })) !== 'written') continue;
+      // This version is outdated now.
+      if ((await attempt(object, '5', { version, form })) === 'refused')
+        return { honoured: 'full', versionForm: form };
+    }
+    return { honoured: 'create', versionForm: null };
   } finally {
     await object.remove();
   }
 }
 
-async function probe(object: ProbeObject): Promise<Conditions> {
-  const none: Conditions = { honoured: 'none', versionForm: null };
-  if ((await attempt(() => object.write('1', { absent: true }))) !== 'written') return none;
-  if ((await attempt(() => object.write('2', { absent: true }))) !== 'refused') return none;
-  const create: Conditions = { honoured: 'create', versionForm: null };
-  for (const form of ['quoted', 'unquoted'] as const) {
-    const version = await object.write('3');
-    if ((await attempt(() => object.write('4', { version, form }))) !== 'written') continue;
-    // This version is outdated now.
-    if ((await attempt(() => object.write('5', { version, form }))) === 'refused')
-      return { honoured: 'full', versionForm: form };
-  }
-  return create;
-}
-
 /** The outcome of a conditional write. Any failure besides a refusal ends the probe. */
-async function attempt(write: () => Promise<string>): Promise<'written' | 'refused' | 'unsupported'> {
+async function attempt(
+  object: ProbeObject,
+  text: string,
+  condition: Condition,
+): Promise<'written' | 'refused' | 'unsupported'> {
   try {
-    await write();
+    await object.write(text, condition);
     return 'written';
   } catch (error) {
     if (hasCode(error, 'storage_conflict') || hasCode(error, 'storage_exists')) return 'refused';

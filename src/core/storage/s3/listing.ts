@@ -1,21 +1,74 @@
-import type { Storage } from '../storage.ts';
+import { escapedName } from '../../lib/text.ts';
+import { listedKey, nameOf, splitAtOddSegment, type Key } from '../key.ts';
+import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, maxEmptyPages, maxListed } from '../untrusted.ts';
-import type { ListPage, S3Wire } from './wire.ts';
+import type { BucketClient, ListPage } from './client.ts';
+
+export interface ListingSource {
+  client: Pick<BucketClient, 'list'>;
+  /** For messages. */
+  label: string;
+  /** Keys per page; null: the server's own. */
+  pageSize: number | null;
+}
+
+/** As `Storage.list`, for a storage below `prefix`. */
+export async function* listEntries(
+  source: ListingSource,
+  prefix: string,
+  directory: Key | '',
+  { recursive, onUnreadable }: ListOptions,
+): AsyncIterable<Entry> {
+  const below = directory === '' ? prefix : `${prefix}${directory}/`;
+  const files = ({ objects }: ListPage): Entry[] => objects.flatMap((object) => fileOf(object, prefix));
+  for await (const page of pagesBelow(source, below, { oneLevel: !recursive })) {
+    for (const file of files(page)) {
+      const odd = onUnreadable && splitAtOddSegment(file.key);
+      if (odd) onUnreadable(unreadable(odd, 'file'));
+      else yield file;
+    }
+    for (const name of page.prefixes) {
+      const key = listedKey(name.slice(prefix.length, -1));
+      const odd = splitAtOddSegment(key);
+      if (odd !== null && onUnreadable !== undefined)
+        onUnreadable(unreadable({ ...odd, rest: `${odd.rest}/` }, 'directory'));
+      // "a//b" implies a directory without a name, which no key can reach: its objects are listed instead.
+      else if (nameOf(key) === '')
+        for await (const inner of pagesBelow(source, name, { oneLevel: false })) yield* files(inner);
+      else yield { key, type: 'directory', size: 0 };
+    }
+  }
+}
+
+/** Consoles create empty objects whose names end with "/" to represent directories. They are skipped. */
+function fileOf({ key, size, version, modifiedAt }: ListPage['objects'][number], prefix: string): Entry[] {
+  if (size === 0 && key.endsWith('/')) return [];
+  const file = { key: listedKey(key.slice(prefix.length)), type: 'file' as const, size };
+  if (version === null || modifiedAt === null) return [file];
+  return [{ ...file, stamp: { id: `${size}-${version}`, modifiedAt, isExact: true } }];
+}
+
+function unreadable(
+  { directory, rest }: { directory: Key | ''; rest: string },
+  type: Entry['type'],
+): UnreadableName {
+  return { reason: 'no_path', directory, decoded: rest, escaped: escapedName(Buffer.from(rest)), type };
+}
 
 /**
- * All pages of a listing, one request each. `pageSize` null: as many keys per page as the server likes.
- * Throws `storage_permanent` if the server names a key outside the prefix, or if its listing has no end.
+ * All pages of a listing, one request each. Throws `storage_permanent` if the server names a key outside the
+ * prefix, or if its listing has no end.
  */
 export async function* pagesBelow(
-  storage: Pick<Storage, 'label'>,
-  wire: Pick<S3Wire, 'list'>,
+  { client, label, pageSize }: ListingSource,
   prefix: string,
-  { oneLevel, pageSize }: { oneLevel: boolean; pageSize: number | null },
+  { oneLevel }: { oneLevel: boolean },
 ): AsyncIterable<ListPage> {
+  const storage: Pick<Storage, 'label'> = { label };
   let token: string | null = null;
   let [emptyPages, listed] = [0, 0];
   do {
-    const page: ListPage = await wire.list({ prefix, oneLevel, token, pageSize });
+    const page: ListPage = await client.list({ prefix, oneLevel, token, pageSize });
     const names = [...page.objects.map(({ key }) => key), ...page.prefixes];
     const stray = names.find((name) => !name.startsWith(prefix) || name.includes('\0'));
     if (stray !== undefined)

@@ -9,7 +9,7 @@ import { silentLog } from '../../../../src/core/lib/log.ts';
 import { selectFiles } from '../../../../src/core/bundle/pack/select-files.ts';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';
+import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
 import { s3Storage, type S3StorageOptions } from '../../../../src/core/storage/s3/driver.ts';
 import type { ConditionalWrites, Storage } from '../../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../../src/core/storage/wrappers/retry.ts';
@@ -415,9 +415,8 @@ t.test(
   async (t) => {
     const location = place();
     const { accessKeyId, secretAccessKey } = server.user;
-    const wire = s3Client({
+    const wire = new BucketClient({
       location,
-      place: { label: 'S3', bucket },
       credentials: { accessKeyId, secretAccessKey },
       clock: systemClock,
     });

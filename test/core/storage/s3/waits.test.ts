@@ -4,8 +4,7 @@ import { readdirSync } from 'node:fs';
 import net from 'node:net';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { s3Client } from '../../../../src/core/storage/s3/client/client.ts';
-import type { S3Wire } from '../../../../src/core/storage/s3/wire.ts';
+import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
 
 /** Every wait on an S3 server ends, and its connection is closed. See docs/design/waits.md. */
 
@@ -18,7 +17,7 @@ const clientDescriptors = (): number => readdirSync('/proc/self/fd').length - se
 
 type Serve = (socket: net.Socket, begin: string) => void;
 
-async function wireTo(t: Test, serve: Serve, silenceMs = 200): Promise<S3Wire> {
+async function wireTo(t: Test, serve: Serve, silenceMs = 200): Promise<BucketClient> {
   const server = net.createServer((socket) => {
     served.add(socket);
     socket.on('close', () => served.delete(socket));
@@ -34,12 +33,11 @@ async function wireTo(t: Test, serve: Serve, silenceMs = 200): Promise<S3Wire> {
     while (served.size > 0) await systemClock.sleep(5);
   });
   const endpoint = `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`;
-  return s3Client({
+  return new BucketClient({
     location: {
       ...{ backend: 's3', bucket: 'maps', prefix: '', endpoint, region: 'us-east-1', pathStyle: true },
       credentials: null,
     },
-    place: { label: 's3://maps/', bucket: 'maps', endpoint },
     credentials: { accessKeyId: 'id', secretAccessKey: 'secret' },
     clock: systemClock,
     silenceMs,
@@ -47,7 +45,7 @@ async function wireTo(t: Test, serve: Serve, silenceMs = 200): Promise<S3Wire> {
 }
 
 type Call = 'list' | 'head' | 'put' | 'remove' | 'get';
-const calls: Record<Call, (wire: S3Wire) => Promise<unknown>> = {
+const calls: Record<Call, (wire: BucketClient) => Promise<unknown>> = {
   list: (wire) => wire.list({ prefix: '', oneLevel: false, token: null, pageSize: 1 }),
   head: (wire) => wire.head('key'),
   put: (wire) => wire.put('key', bytes, { sha256, headers: {} }),

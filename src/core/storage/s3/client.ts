@@ -1,0 +1,307 @@
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CopyObjectCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+  type ServiceInputTypes,
+  type ServiceOutputTypes,
+} from '@aws-sdk/client-s3';
+import type { Clock } from '../../lib/clock.ts';
+import { hasCode } from '../../lib/errors.ts';
+import type { ObjectHeaders } from '../storage.ts';
+import { answerName, otherServer } from './errors.ts';
+import { describeS3 } from './location.ts';
+import {
+  conditionOf,
+  copySource,
+  directPut,
+  headersOf,
+  nameDecoder,
+  openSdk,
+  Requests,
+  signAs,
+  unquoted,
+  type Condition,
+  type DirectPut,
+  type SdkOptions,
+} from './sdk.ts';
+
+export interface ObjectHead {
+  /** In bytes. */
+  size: number;
+  version: string;
+  modifiedAt: Date | null;
+  /**
+   * Names this content for as long as the bucket keeps versions. "null" for an object that is older than the
+   * versions of the bucket; null if the bucket never had versions.
+   */
+  storedVersion: string | null;
+}
+
+export interface ListPage {
+  objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
+  /** Each ends with `/`. Empty unless the listing has one level. */
+  prefixes: string[];
+  /** The token of the next page; null on the last page. */
+  next: string | null;
+}
+
+export interface Upload {
+  key: string;
+  uploadId: string;
+}
+
+interface BodyOptions {
+  /** Of the bytes, in hexadecimal; signed, so that the server refuses other bytes. */
+  sha256: string;
+  signal?: AbortSignal | undefined;
+}
+
+/**
+ * The calls that waybill makes to one bucket, with whole object keys. Each is attempted once and has a
+ * deadline. Failures are `WaybillError`s with a `storage_*` code; `storage_conflict` means that a condition
+ * of either kind did not hold. Connects when the first call is made.
+ */
+export class BucketClient {
+  /** Whether TLS protects bodies from changes on the way, so that parts need not be hashed again. */
+  readonly isEncrypted: boolean;
+  readonly #Bucket: string;
+  readonly #sdk: S3Client;
+  readonly #requests: Requests;
+  /** Null without a configured endpoint: the SDK then has to find the one of the bucket. */
+  readonly #directPut: DirectPut | null;
+  #clockOffsetMs: number | null = null;
+
+  constructor(options: SdkOptions & { clock: Clock }) {
+    const { location, clock } = options;
+    const { bucket, endpoint } = location;
+    this.isEncrypted = endpoint?.startsWith('https:') ?? false;
+    this.#Bucket = bucket;
+    this.#sdk = openSdk(options, (date) => (this.#clockOffsetMs = date - clock.now().getTime()));
+    this.#directPut = endpoint === null ? null : directPut(this.#sdk, location, new URL(endpoint));
+    this.#requests = new Requests({ label: describeS3(location), bucket, endpoint }, clock);
+  }
+
+  /** The server's clock minus ours in milliseconds, by its latest answer; null before the first. */
+  get clockOffsetMs(): number | null {
+    return this.#clockOffsetMs;
+  }
+
+  /** Stores an object and returns its version. */
+  async put(
+    key: string,
+    bytes: Uint8Array,
+    options: BodyOptions & { headers: ObjectHeaders; condition?: Condition | undefined },
+  ): Promise<string> {
+    const { sha256, headers, condition, signal } = options;
+    const input = { ...headersOf(headers, sha256), ...conditionOf(condition) };
+    const limits = { bodyBytes: bytes.byteLength, signal };
+    const direct = this.#directPut;
+    if (direct !== null) {
+      const send = (abortSignal: AbortSignal): Promise<string | undefined> =>
+        direct(key, bytes, sha256, input, abortSignal);
+      return unquoted(await this.#requests.run(key, send, limits));
+    }
+    const command = new PutObjectCommand({
+      Bucket: this.#Bucket,
+      Key: key,
+      Body: bytes,
+      ContentLength: bytes.byteLength,
+      ...input,
+    });
+    signAs(command, sha256);
+    const { ETag } = await this.#send(key, command, limits);
+    return unquoted(ETag);
+  }
+
+  /** Throws `storage_not_found` if there is no such object. */
+  async get(key: string): Promise<AsyncIterable<Uint8Array>> {
+    const { Body } = await this.#send(key, new GetObjectCommand({ Bucket: this.#Bucket, Key: key }));
+    return this.#requests.chunksOf(key, Body as AsyncIterable<Uint8Array>);
+  }
+
+  /** Undefined if there is no such object or version of it. Reading versions is a right of its own. */
+  async head(key: string, storedVersion?: string): Promise<ObjectHead | undefined> {
+    const command = new HeadObjectCommand({ Bucket: this.#Bucket, Key: key, VersionId: storedVersion });
+    try {
+      const { ContentLength, ETag, LastModified, VersionId } = await this.#send(key, command);
+      return {
+        size: ContentLength ?? 0,
+        version: unquoted(ETag),
+        modifiedAt: LastModified ?? null,
+        storedVersion: VersionId ?? null,
+      };
+    } catch (error) {
+      // The answer to HEAD has no body, and so no error code but the status 404.
+      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NotFound') return undefined;
+      throw error;
+    }
+  }
+
+  /**
+   * Copies an object or a version of it on the server, with its headers and metadata, replacing the object at
+   * `to`. False if there is no such object.
+   */
+  async copy(from: { key: string; version?: string }, to: string): Promise<boolean> {
+    const CopySource = copySource(this.#Bucket, from);
+    try {
+      await this.#send(to, new CopyObjectCommand({ Bucket: this.#Bucket, Key: to, CopySource }));
+      return true;
+    } catch (error) {
+      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NoSuchVersion') return false;
+      throw error;
+    }
+  }
+
+  /**
+   * One page of a listing. With `oneLevel`, deeper objects are represented by `prefixes`. `token` is the
+   * `next` of the previous page, null for the first; `pageSize` null: the server's own.
+   */
+  async list(options: {
+    prefix: string;
+    oneLevel: boolean;
+    token: string | null;
+    pageSize: number | null;
+  }): Promise<ListPage> {
+    const { prefix, oneLevel, token, pageSize } = options;
+    const command = new ListObjectsV2Command({
+      Bucket: this.#Bucket,
+      Prefix: prefix,
+      EncodingType: 'url',
+      Delimiter: oneLevel ? '/' : undefined,
+      ContinuationToken: token ?? undefined,
+      MaxKeys: pageSize ?? undefined,
+    });
+    const page = await this.#send(prefix, command);
+    // The SDK parses any XML, and even HTML, as an empty listing.
+    if (page.IsTruncated === undefined)
+      throw this.#requests.unusableAnswer(prefix, 'something that is not a listing', otherServer);
+    const next = page.NextContinuationToken ?? '';
+    if (page.IsTruncated && (next === '' || next === token)) throw this.#cutShort(prefix);
+    const name = nameDecoder(page.EncodingType);
+    return {
+      objects: (page.Contents ?? []).map(({ Key, Size, ETag, LastModified }) => ({
+        key: name(Key),
+        size: Size ?? 0,
+        version: ETag ?? null,
+        modifiedAt: LastModified ?? null,
+      })),
+      prefixes: (page.CommonPrefixes ?? []).map(({ Prefix }) => name(Prefix)),
+      next: page.IsTruncated ? next : null,
+    };
+  }
+
+  /** Succeeds if there is no such object. */
+  async remove(key: string): Promise<void> {
+    const command = new DeleteObjectCommand({ Bucket: this.#Bucket, Key: key });
+    await ignoring('NoSuchKey', this.#send(key, command));
+  }
+
+  /** Throws `storage_not_found` if there is no such object. Many servers ignore the condition. */
+  async removeVersion(key: string, condition: Condition): Promise<void> {
+    const command = new DeleteObjectCommand({ Bucket: this.#Bucket, Key: key, ...conditionOf(condition) });
+    await this.#send(key, command);
+  }
+
+  /** Begins a multipart upload and returns its id. `sha256` is null if it is not known beforehand. */
+  async beginUpload(
+    key: string,
+    { sha256, headers }: { sha256: string | null; headers: ObjectHeaders },
+  ): Promise<string> {
+    const input = { Bucket: this.#Bucket, Key: key, ...headersOf(headers, sha256) };
+    const { UploadId } = await this.#send(key, new CreateMultipartUploadCommand(input));
+    if (UploadId === undefined) throw this.#requests.unusableAnswer(key, 'a multipart upload without an id');
+    return UploadId;
+  }
+
+  /** Returns the ETag of the part. `number` is from 1. If `sha256` is null the bytes are not signed. */
+  async putPart(
+    { key, uploadId, number }: Upload & { number: number },
+    bytes: Uint8Array,
+    { sha256, signal }: Omit<BodyOptions, 'sha256'> & { sha256: string | null },
+  ): Promise<string> {
+    const command = new UploadPartCommand({
+      Bucket: this.#Bucket,
+      Key: key,
+      UploadId: uploadId,
+      PartNumber: number,
+      Body: bytes,
+      ContentLength: bytes.byteLength,
+    });
+    signAs(command, sha256 ?? 'UNSIGNED-PAYLOAD');
+    const { ETag } = await this.#send(key, command, { bodyBytes: bytes.byteLength, signal });
+    if (ETag === undefined) throw this.#requests.unusableAnswer(key, 'a part without an ETag');
+    return ETag;
+  }
+
+  /** Makes the object visible and returns its version. `etags` are those of the parts in order. */
+  async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
+    const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
+    const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
+    return unquoted((await this.#send(key, new CompleteMultipartUploadCommand(input))).ETag);
+  }
+
+  /** Succeeds if there is no such upload. */
+  async abortUpload({ key, uploadId }: Upload): Promise<void> {
+    const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId };
+    await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
+  }
+
+  /** The uploads below a prefix that were begun and neither completed nor aborted. */
+  async unfinishedUploads(prefix: string): Promise<Upload[]> {
+    const uploads: Upload[] = [];
+    let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
+    while (from !== null) {
+      const marker: { KeyMarker?: string; UploadIdMarker?: string } = from;
+      const input = { Bucket: this.#Bucket, Prefix: prefix, EncodingType: 'url' as const, ...marker };
+      const page = await this.#send(prefix, new ListMultipartUploadsCommand(input));
+      const name = nameDecoder(page.EncodingType);
+      for (const { Key, UploadId } of page.Uploads ?? [])
+        if (UploadId !== undefined) uploads.push({ key: name(Key), uploadId: UploadId });
+      const KeyMarker = name(page.NextKeyMarker);
+      const UploadIdMarker = page.NextUploadIdMarker ?? '';
+      from = page.IsTruncated === true ? { KeyMarker, UploadIdMarker } : null;
+      if (from !== null && KeyMarker === marker.KeyMarker && UploadIdMarker === marker.UploadIdMarker)
+        throw this.#cutShort(prefix);
+    }
+    return uploads;
+  }
+
+  close(): void {
+    this.#sdk.destroy();
+  }
+
+  #send<Input extends ServiceInputTypes, Output extends ServiceOutputTypes>(
+    key: string,
+    command: Parameters<typeof S3Client.prototype.send<Input, Output>>[0],
+    options?: { bodyBytes?: number; signal?: AbortSignal | undefined },
+  ): Promise<Output> {
+    return this.#requests.run(key, (abortSignal) => this.#sdk.send(command, { abortSignal }), options);
+  }
+
+  /** A page is marked as not the last one, but does not say where the next one begins. */
+  #cutShort(prefix: string): Error {
+    return this.#requests.unusableAnswer(
+      prefix,
+      'a listing that is cut short and does not say how to go on',
+      'this is a defect of the server; waybill never takes part of a listing for all of it',
+    );
+  }
+}
+
+/** Waits for a call and treats the S3 error `name` ("it does not exist") as success. */
+async function ignoring(name: string, call: Promise<unknown>): Promise<void> {
+  try {
+    await call;
+  } catch (error) {
+    if (answerName(error) !== name) throw error;
+  }
+}
