@@ -2,7 +2,7 @@ import type { Config } from '../core/config/config.ts';
 import type { CoreContext } from '../core/context.ts';
 import { errorRecord, hasCode, WaybillError } from '../core/lib/errors.ts';
 import type { TidiedPath } from '../core/publish/release/tidy-releases.ts';
-import type { RootIndex } from '../core/publish/root-index/planned-files.ts';
+import type { RootIndex } from '../core/publish/root-index/root-files.ts';
 import {
   atDestination,
   destinationNamed,

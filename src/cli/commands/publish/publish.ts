@@ -7,7 +7,7 @@ import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { allSucceeded } from '../../../core/publish/results/summary.ts';
+import { allSucceeded } from '../../../core/publish/results/result.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural } from '../../output.ts';
 import { prepare } from '../../set-up.ts';

@@ -1,6 +1,6 @@
 import { describeReleases, releaseDetails } from '../../../core/releases/describe.ts';
 import { atDestination, placeOf, releaseNamed } from '../../../core/releases/place.ts';
-import { switchRefused } from '../../../core/releases/refusal.ts';
+import { switchRefused } from '../../../core/releases/switch.ts';
 import { errorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { columns, makeOutput, plural } from '../../output.ts';

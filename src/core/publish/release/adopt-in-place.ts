@@ -1,4 +1,4 @@
-import type { BundlePublication } from '../bundle-publication.ts';
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import { pathWithin } from '../../lib/paths.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
@@ -11,10 +11,9 @@ import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
-import type { PublishRequest } from '../publish-request.ts';
 import { adoptable } from './adoption.ts';
 import { fillRelease, type Filling } from './fill-release.ts';
-import { isInPlace, type Snapshot } from './snapshot.ts';
+import { isInPlace, type Snapshot } from './plan-release.ts';
 
 /*
  * The change from the in-place layout to releases: the files in place become the first release.

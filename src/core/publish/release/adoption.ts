@@ -1,13 +1,15 @@
-import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
+import { describeBundlePath, compareCodeUnits, pathWithin } from '../../lib/paths.ts';
 import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
-import { WaybillError } from '../../lib/errors.ts';
+import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { storedBody } from '../../storage/body.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { damagedAmong } from '../observation/damage.ts';
-import type { BundleIdentity, PlannedOutput } from '../plan.ts';
+import { damagedAmong } from '../decision/damage.ts';
+import type { BundleIdentity, PlannedOutput, Reason } from '../plan.ts';
+import type { Layout } from '../../releases/release.ts';
+import type { ActionResult } from '../results/result.ts';
 
 /*
  * A change of layout adopts the published outputs in the new layout before anything new is published. The old
@@ -65,4 +67,31 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
       hint: `publish to another path, or unpublish it with --pipeline ${pipelineId} --destination ${destinationId}`,
     },
   );
+}
+
+/*
+ * Reports a change of layout: its reason, result and warning. Pure.
+ */
+
+function layoutReason(from: Layout): Reason {
+  const to = from === 'in_place' ? 'releases' : 'in_place';
+  const message = `the layout changed from \`layout: ${from}\` to \`layout: ${to}\``;
+  return { code: 'layout_changed', message };
+}
+
+/** Reports unchanged outputs in a new layout as a change. */
+export function asLayoutChange(result: ActionResult, from: Layout): ActionResult {
+  if (result.action !== 'skip_same') return result;
+  return { ...result, action: 'replace_catalog', reason: layoutReason(from) };
+}
+
+/** The warning that asks the operator to serve the new location and unpublish the old one. */
+export function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
+  const serve =
+    from === 'in_place'
+      ? `have it served from "${pathWithin(destinationPath, 'current')}"`
+      : `have it served from ${describeBundlePath(destinationPath)} itself`;
+  const left = from === 'in_place' ? 'the files that were published in place' : 'its releases';
+  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${left} with \`waybill unpublish --layout ${from} ${destinationPath}\``;
+  return finding('warning', 'layout_changed', message);
 }

@@ -1,4 +1,4 @@
-import type { BundlePublication } from '../bundle-publication.ts';
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
@@ -18,11 +18,9 @@ import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply } from '../apply/apply.ts';
-import { refuseObstructed } from '../apply/preflight.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
 import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
 import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
-import type { PublishRequest } from '../publish-request.ts';
 import { adoptable, type Adoptable } from './adoption.ts';
 
 /*

@@ -1,31 +1,35 @@
-import { abortedIfStopped } from '../bundle-publication.ts';
+import { abortedIfStopped, type PublishRequest } from '../publish-request.ts';
 import { pathWithin } from '../../lib/paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { CoreContext } from '../../context.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { releaseKey, type ReleaseId } from '../../releases/release.ts';
-import { isRetirementDue } from '../../releases/retention.ts';
+import { isRetirementDue } from '../../releases/retire.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
-import { refuseObstructed } from '../apply/preflight.ts';
-import { isOvertaken } from '../decision/stale.ts';
+import { refuseObstructed } from '../apply/apply.ts';
+import { isOvertaken } from '../decision/refusals.ts';
 import { planOutputs } from '../outputs.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';
-import type { PublishRequest } from '../publish-request.ts';
 import { allKept, failedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { fillRelease, unlikeCurrent, type Filling } from './fill-release.ts';
-import { asLayoutChange, layoutWarning } from './layout-change.ts';
+import { asLayoutChange, layoutWarning } from './adoption.ts';
 import { asChannelSet, switchPointer } from './switch-pointer.ts';
-import { planRelease, type PlannedRelease, type ReleasePlan } from './plan-release.ts';
+import {
+  planRelease,
+  type PlannedRelease,
+  type ReleasePlan,
+  readSnapshot,
+  type Snapshot,
+} from './plan-release.ts';
 import { releaseResult, releasedBy } from './release-result.ts';
 import type { ReleasePublication } from './release-publication.ts';
-import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
 /** How often a publication starts over if other processes keep changing the bundle path. */

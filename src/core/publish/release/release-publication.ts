@@ -1,5 +1,5 @@
 import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
-import type { BundlePublication } from '../bundle-publication.ts';
+import type { BundlePublication } from '../publish-request.ts';
 
 /** A bundle to publish as a release. */
 export interface ReleasePublication extends BundlePublication {

@@ -2,13 +2,12 @@ import type { CoreContext } from '../../context.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { setChannel } from '../../releases/channels.ts';
 import type { ReleaseId } from '../../releases/release.ts';
-import { switchRefused } from '../../releases/refusal.ts';
-import { activate, type SwitchRefusal } from '../../releases/switch.ts';
+import { switchRefused, activate, type SwitchRefusal } from '../../releases/switch.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { ReleasePublication } from './release-publication.ts';
-import type { Snapshot } from './snapshot.ts';
+import type { Snapshot } from './plan-release.ts';
 
 /**
  * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the publication

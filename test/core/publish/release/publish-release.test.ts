@@ -5,7 +5,7 @@ import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../../src/core/maintain/verify.ts';
-import { findOrphans } from '../../../../src/core/publish/orphans/find-orphans.ts';
+import { findOrphans } from '../../../../src/core/publish/orphans.ts';
 import { unpublish } from '../../../../src/core/publish/unpublish/unpublish.ts';
 import { currentLinkKey, releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';

@@ -1,25 +1,26 @@
 import path from 'node:path';
-import { discoverBundles, type BundleCandidate, type Discovery } from '../../bundle/discover.ts';
-import { hasErrors, invalidBundle } from '../../bundle/invalid-bundle.ts';
-import { maxListedFiles } from '../../bundle/limits.ts';
-import { manifestName } from '../../bundle/manifest.ts';
-import type { PipelineConfig } from '../../config/config.ts';
-import type { CoreContext } from '../../context.ts';
-import { digestOf, type Digest } from '../../lib/digest.ts';
-import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
-import type { Instant } from '../../lib/instant.ts';
-import { inParallel } from '../../lib/parallel.ts';
-import { parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import { measure } from '../../storage/body.ts';
-import { keyOf, listedKey } from '../../storage/key.ts';
-import { describeLocation } from '../../storage/location.ts';
-import type { Stamp, Storage } from '../../storage/storage.ts';
-import { noDigestCache, openDigestCache, type DigestCache } from '../../bundle/pack/digest-cache.ts';
-import { manifestText } from '../../bundle/pack/make-manifest.ts';
-import { selectFiles, type SelectedFile } from '../../bundle/pack/select-files.ts';
+import { discoverBundles, type BundleCandidate, type Discovery } from '../bundle/discover.ts';
+import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import { maxListedFiles } from '../bundle/limits.ts';
+import { manifestName } from '../bundle/manifest.ts';
+import type { PipelineConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { digestOf, type Digest } from '../lib/digest.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import type { Instant } from '../lib/instant.ts';
+import { inParallel } from '../lib/parallel.ts';
+import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { measure } from '../storage/body.ts';
+import { keyOf, listedKey } from '../storage/key.ts';
+import { describeLocation } from '../storage/location.ts';
+import type { Stamp, Storage } from '../storage/storage.ts';
+import { noDigestCache, openDigestCache, type DigestCache } from '../bundle/pack/digest-cache.ts';
+import { manifestText } from '../bundle/pack/make-manifest.ts';
+import { selectFiles, type SelectedFile } from '../bundle/pack/select-files.ts';
+import type { SourceLocation } from '../storage/backends.ts';
 
 /** The bundles of a source, and the paths that its patterns exclude. */
-export interface FoundBundles extends Discovery {
+interface FoundBundles extends Discovery {
   excluded: readonly string[];
 }
 
@@ -165,4 +166,12 @@ function candidateOf(
 function nameOf(id: string): RelativePath | undefined {
   const verdict = parseRelativePath(id);
   return verdict.ok ? verdict.path : undefined;
+}
+
+/** The source location of a pipeline. Throws `usage` for an upload pipeline. Pure. */
+export function readableSource({ id, source }: PipelineConfig): SourceLocation {
+  if (source.backend !== 'http_upload') return source;
+  throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {
+    hint: 'choose a pipeline whose source is a local directory, SFTP or S3',
+  });
 }

@@ -1,15 +1,137 @@
-import type { DestinationConfig } from '../../config/config.ts';
-import type { CoreContext } from '../../context.ts';
-import { errorRecord, hasCode, WaybillError, finding } from '../../lib/errors.ts';
-import { withReleasers } from '../../lib/lifecycle.ts';
-import type { Storage } from '../../storage/storage.ts';
-import type { PublishRequest } from '../publish-request.ts';
-import { refuseRemovals } from '../refusals/removal-limit.ts';
-import { withDestinationFailure } from '../results/action-result.ts';
-import type { DestinationResult, OrphanResult } from '../results/result.ts';
-import { unpublishListed } from '../root-index/unpublish-listed.ts';
-import { findOrphans, type FoundOrphans, type Orphan } from './find-orphans.ts';
-import { heldPaths, isFromSource, isHeld, type PublishedFrom, type SourceListing } from './orphan.ts';
+import type { Discovery } from '../bundle/discover.ts';
+import type { Catalog, PublishedBundle } from '../catalog/catalog.ts';
+import { sameOwner, type Owner, type SourceIdentity } from '../storage/identity.ts';
+import { surveyDestination } from '../catalog/managed-paths.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
+import { bundlePathsAmong, publishedState } from '../releases/describe.ts';
+import type { Layout } from '../releases/release.ts';
+import { parseBundlePath } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+import { unpublication } from './unpublish/unpublication.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { errorRecord, hasCode, WaybillError, finding } from '../lib/errors.ts';
+import { withReleasers } from '../lib/lifecycle.ts';
+import type { PublishRequest } from './publish-request.ts';
+import { refuseRemovals } from './decision/refusals.ts';
+import { withDestinationFailure } from './results/action-result.ts';
+import type { DestinationResult, OrphanResult } from './results/result.ts';
+import { unpublishListed } from './root-index/listed-changes.ts';
+
+/*
+ * Decides which published bundles a source no longer has. Pure.
+ */
+
+/** The parts of a complete source listing that may be or may hide a bundle. */
+export type SourceListing = Pick<Discovery, 'warnings'> & {
+  candidates: readonly { path: string }[];
+  invalid: readonly { path: string }[];
+};
+
+/** Selects the bundles that an owner published from a source. */
+export interface PublishedFrom {
+  owner: Owner;
+  source: Pick<SourceIdentity, 'backend' | 'id'>;
+}
+
+/**
+ * The paths that the source may still have: every bundle, valid or not, and everything that discovery
+ * skipped, such as links and dot directories. Discovery does not look below these paths, so bundles there may
+ * exist, too.
+ */
+export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
+  return new Set([
+    ...[...candidates, ...invalid].map(({ path }) => path),
+    ...warnings.flatMap(({ file }) => file ?? []),
+  ]);
+}
+
+/** Whether the path is one of these or below one. */
+export function isHeld(held: ReadonlySet<string>, path: string): boolean {
+  if (held.has('.')) return true;
+  for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
+    if (held.has(at)) return true;
+  return false;
+}
+
+/**
+ * Whether the owner has outputs at the bundle path, and all of them come from the bundle with the same path
+ * in this source. Outputs announced by an interrupted attempt of the owner count, too.
+ */
+export function isFromSource(
+  { outputs, pending }: Catalog,
+  { owner, source }: PublishedFrom,
+  destinationPath: string,
+): boolean {
+  const own = [...outputs, ...(pending?.outputs ?? [])].filter((record) => sameOwner(record.owner, owner));
+  return (
+    own.length > 0 &&
+    own.every(
+      (record) =>
+        record.source.backend === source.backend &&
+        record.source.id === source.id &&
+        record.source.path === destinationPath,
+    )
+  );
+}
+
+interface Orphan {
+  /** Relative to the destination root. */
+  destinationPath: string;
+  layout: Layout;
+  /** The bundle that was published there; null if the catalog does not record it. */
+  bundle: PublishedBundle | null;
+  /** Everything that unpublishing it would remove, sorted. */
+  outputs: string[];
+  /** The total size of the recorded outputs. */
+  bytes: number;
+  /** The generation of its catalog. */
+  generation: number;
+  updatedAt: string;
+}
+
+interface FoundOrphans {
+  /** Sorted by path. */
+  orphans: Orphan[];
+  /** The number of the owner's recorded outputs: in orphans (`goes`), and at the whole destination. */
+  counts: { goes: number; total: number };
+}
+
+/**
+ * Finds the bundle paths that `from` published and that the source no longer has. Takes one recursive
+ * listing. With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid
+ * catalogs and those of other owners. Throws the storage's error.
+ */
+export async function findOrphans(
+  root: Storage,
+  from: PublishedFrom,
+  held: ReadonlySet<string>,
+  { counted }: { counted: boolean },
+): Promise<FoundOrphans> {
+  const found: FoundOrphans = { orphans: [], counts: { goes: 0, total: 0 } };
+  for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
+    const mayGo = !isHeld(held, destinationPath);
+    if (!mayGo && !counted) continue;
+    const storage = within(root, parseBundlePath(destinationPath));
+    const { state, release } = await publishedState(storage, 'in_place');
+    if (state.kind !== 'valid') continue;
+    const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
+    found.counts.total += own.length;
+    if (!mayGo || !isFromSource(state.catalog, from, destinationPath)) continue;
+    found.counts.goes += own.length;
+    found.orphans.push({
+      destinationPath,
+      layout: release === null ? 'in_place' : 'releases',
+      bundle: publishedBy(state, from.owner),
+      outputs: [...unpublication(state.catalog, from.owner, destinationPath).removes],
+      bytes: own.reduce((sum, { size }) => sum + size, 0),
+      generation: state.catalog.generation,
+      updatedAt: state.catalog.updatedAt,
+    });
+  }
+  return found;
+}
 
 export interface OrphanTask {
   destination: DestinationConfig;

@@ -1,14 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
-import type { Digest } from '../../lib/digest.ts';
-import { instantForPeople, parseInstant } from '../../lib/instant.ts';
-import type { RelativePath } from '../../lib/paths.ts';
-import { digestInputs } from '../generator.ts';
-import { xmlText } from '../../lib/xml.ts';
-import { idOf, jsonFeed, summaryOf, type RootListing } from './json-feed.ts';
-import { linkTo } from './links.ts';
-import type { ListedBundle } from './listed-bundle.ts';
+import type { Digest } from '../lib/digest.ts';
+import { instantForPeople, parseInstant } from '../lib/instant.ts';
+import type { RelativePath } from '../lib/paths.ts';
+import { digestInputs } from './generator.ts';
+import { xmlText } from '../lib/xml.ts';
+import { idOf, jsonFeed, summaryOf, type RootListing, linkTo, type ListedBundle } from './json-feed.ts';
 
 /*
  * Renders the files of a root index: a page, a JSON feed and an Atom feed.
@@ -27,7 +25,7 @@ export interface RootFile {
   text: string;
 }
 
-const templates = new URL('../../../../templates/', import.meta.url);
+const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;
 
 /** The templates and styles of the files. */
