@@ -23,8 +23,8 @@ import {
   refuseObstructedMove,
   releasesToLeave,
   type LeftReleases,
-} from './release/leave-releases.ts';
-import { asLayoutChange, layoutWarning } from './release/adoption.ts';
+} from './layouts/leave-releases.ts';
+import { asLayoutChange, layoutWarning } from './layouts/adoption.ts';
 import type { ActionResult } from './results/result.ts';
 
 /** How often a publication starts over if other runs keep publishing newer bundles. */

@@ -172,7 +172,7 @@ async function publishThere(
 ): Promise<ActionResult> {
   const { releases: rule } = publication.destination;
   if (rule === null) return publishBundle(context, storage, publication, request);
-  const { publishRelease } = await import('./release/publish-release.ts');
+  const { publishRelease } = await import('./layouts/publish-release.ts');
   const channel = channelOf(rule, request);
   return publishRelease(context, storage, { ...publication, rule, channel }, request);
 }

@@ -1,5 +1,5 @@
 import { atDestination } from '../../../core/releases/place.ts';
-import { tidyDestination, type TidiedPath } from '../../../core/publish/release/tidy-releases.ts';
+import { tidyDestination, type TidiedPath } from '../../../core/publish/layouts/tidy-releases.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';
 import { setUp } from '../../set-up.ts';
 import { untilStopped } from '../../stop-signal.ts';

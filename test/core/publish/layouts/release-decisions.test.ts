@@ -9,7 +9,7 @@ import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
+import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { currentLinkKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';

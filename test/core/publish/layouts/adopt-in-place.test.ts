@@ -10,7 +10,7 @@ import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
+import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
 import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';

@@ -429,7 +429,7 @@ t.test('URLs lead below current only if asked for', async (t) => {
 });
 
 t.test('the newest bundle is asked for again when another run was quicker', async (t) => {
-  const { publishRelease } = await import('../../../../src/core/publish/release/publish-release.ts');
+  const { publishRelease } = await import('../../../../src/core/publish/layouts/publish-release.ts');
   const { destinationOf } = await import('../../../faults/world.ts');
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 2);

@@ -4,7 +4,7 @@ import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalo
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { fillRelease, type Filled } from '../../../../src/core/publish/release/fill-release.ts';
+import { fillRelease, type Filled } from '../../../../src/core/publish/layouts/fill-release.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { Progress } from '../../../../src/core/publish/results/result.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { ChannelConfig, DestinationConfig } from '../../../../src/core/config/config.ts';
-import { publishRelease } from '../../../../src/core/publish/release/publish-release.ts';
-import { tidyDestination } from '../../../../src/core/publish/release/tidy-releases.ts';
+import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
+import { tidyDestination } from '../../../../src/core/publish/layouts/tidy-releases.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
