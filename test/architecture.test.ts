@@ -25,9 +25,9 @@ const pureFiles = [
   'weather/derived.ts',
   'weather/units.ts',
   'publish/decision/decide.ts',
-  'publish/selection/mapping.ts',
+  'publish/select-bundles.ts',
   'publish/plan.ts',
-  'publish/refusals/removal-limit.ts',
+  'publish/decision/refusals.ts',
 ].map((file) => `src/core/${file}`);
 
 /**

@@ -1,8 +1,7 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
-import type { ActionResult, RunResult } from '../../src/core/publish/results/result.ts';
-import { countActions } from '../../src/core/publish/results/summary.ts';
+import { type ActionResult, type RunResult, countActions } from '../../src/core/publish/results/result.ts';
 import type { JobResult, PublishJob, StagedJob } from '../../src/workers/queue/job.ts';
 import type { KeepLimits } from '../../src/workers/queue/kept-bundles.ts';
 import type {

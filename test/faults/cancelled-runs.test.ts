@@ -3,7 +3,7 @@ import type { PipelineConfig } from '../../src/core/config/config.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { publishBundles } from '../../src/core/publish/publish.ts';
-import { countActions } from '../../src/core/publish/results/summary.ts';
+import { countActions } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import type { JobResult } from '../../src/workers/queue/job.ts';
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';

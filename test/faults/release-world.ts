@@ -5,7 +5,7 @@ import { hasCode } from '../../src/core/lib/errors.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { publishRelease } from '../../src/core/publish/release/publish-release.ts';
+import { publishRelease } from '../../src/core/publish/layouts/publish-release.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { bundlesInFeed } from '../../src/core/outputs/root-index/json-feed.ts';
-import { unpublishListed } from '../../src/core/publish/root-index/unpublish-listed.ts';
+import { bundlesInFeed } from '../../src/core/outputs/json-feed.ts';
+import { unpublishListed } from '../../src/core/publish/root-index/listed-changes.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { Stand } from '../core/publish/stand.ts';
 import { startRadosgw } from '../services/radosgw.ts';

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { rootIndexFiles } from '../../src/core/outputs/root-index/root-index.ts';
+import { rootIndexFiles } from '../../src/core/outputs/root-index.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { bundleOf, bytesOf, everything, options } from '../support/outputs.ts';
 import type { Lifetime, PageSet } from './page-sets.ts';

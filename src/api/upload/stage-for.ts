@@ -1,4 +1,4 @@
-import { chooseOutputs, namesTaken } from '../../core/outputs/generated-names.ts';
+import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
 import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 type StageRequest = Parameters<StageUpload>[0];

@@ -12,14 +12,18 @@ import type { Amount } from '../lib/settings/units.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../lib/errors.ts';
 import { pruneOccurrence } from '../publish/results/occurrences.ts';
-import { refuseRemovals } from '../publish/refusals/removal-limit.ts';
+import { refuseRemovals } from '../publish/decision/refusals.ts';
 import { releasePathOf } from '../releases/release.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { refuseClockAhead } from './clock-ahead.ts';
+import {
+  refuseClockAhead,
+  selectPrunable,
+  type PruneCandidate,
+  type PruneDecision,
+} from './select-prunable.ts';
 import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
-import { selectPrunable, type PruneCandidate, type PruneDecision } from './select-prunable.ts';
 
 export interface PruneOptions {
   owner: Owner;

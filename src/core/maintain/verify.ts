@@ -5,12 +5,12 @@ import type { Truth } from '../catalog/settle.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { unfinishedRelease, type UnfinishedRelease } from '../releases/unfinished.ts';
+import { unfinishedRelease, type UnfinishedRelease } from '../releases/describe.ts';
 import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
-import { isInSubset, type Subset } from './subset.ts';
+import { createHash } from 'node:crypto';
 
 export interface VerifyOptions {
   concurrency: number;
@@ -21,7 +21,7 @@ export interface VerifyOptions {
   lingerMs?: number | null;
 }
 
-export interface Difference {
+interface Difference {
   path: string;
   problem: 'missing' | 'size' | 'digest';
   expected: string;
@@ -107,4 +107,31 @@ function differenceOf({ path, size, digest }: OutputRecord, truth: Truth): Diffe
   if (truth.size !== size) return { path, problem: 'size', expected: `${size}`, found: `${truth.size}` };
   if (truth.digest !== digest) return { path, problem: 'digest', expected: digest, found: truth.digest };
   return null;
+}
+
+/*
+ * Divides published paths into parts, so that a verification can be spread over several days.
+ */
+
+/** One part of all published paths. `part` is from 1 to `parts`. */
+export interface Subset {
+  part: number;
+  parts: number;
+}
+
+const subsetForm = /^(\d{1,4})\/(\d{1,4})$/;
+
+/** Parses `1/7` to `7/7`; undefined for anything else. Pure. */
+export function parseSubset(text: string): Subset | undefined {
+  const [part = 0, parts = 0] = (subsetForm.exec(text) ?? []).slice(1).map(Number);
+  return part >= 1 && part <= parts ? { part, parts } : undefined;
+}
+
+/**
+ * Whether a published path belongs to this part. A hash of the path decides, so that every path belongs to
+ * exactly one part, which never changes. Pure.
+ */
+export function isInSubset({ part, parts }: Subset, destinationPath: string, path: string): boolean {
+  const hash = createHash('sha256').update(`${destinationPath}/${path}`).digest();
+  return hash.readUInt32BE(0) % parts === part - 1;
 }

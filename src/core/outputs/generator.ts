@@ -1,7 +1,13 @@
 import type { DigestedBundle } from '../bundle/validate-bundle.ts';
-import type { RelativePath } from '../lib/paths.ts';
+import { type RelativePath, ancestorsOf, parseRelativePath } from '../lib/paths.ts';
 import { digestOf, type Digest } from '../lib/digest.ts';
-import type { GeneratedOutputs } from '../config/config.ts';
+import type { GeneratedOutputs, DestinationConfig } from '../config/config.ts';
+import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { foldedPath } from '../lib/text.ts';
+import { type WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import { nameOf } from '../storage/key.ts';
 
 /*
  * The contract of generators, which create outputs from a bundle. `generators.ts` lists them.
@@ -59,4 +65,123 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
     kept ??= Buffer.from(make());
     if (kept.byteLength > 0) yield kept;
   };
+}
+
+/*
+ * The names of generated outputs. They depend only on the manifest, so a bundle with a conflicting file is
+ * rejected before its files are read: by the API before it answers 202, by `validate`, and by each run.
+ */
+
+/** A bundle as its manifest describes it. */
+interface NamedBundle extends Pick<SourceBundle, 'path' | 'name'> {
+  files: readonly { path: RelativePath; kind: string }[];
+}
+
+type Output = keyof GeneratedOutputs;
+
+/** In order of precedence: an output with `auto` is skipped if an earlier one has its name. */
+const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
+  archive: (bundle) => [archiveName(bundle)],
+  sceneMapPage: ({ files }) =>
+    files.filter(({ kind }) => kind === sceneMapKind).map(({ path }) => sceneMapPageName(path)),
+  checksums: () => [checksumsName],
+  index: () => [indexName],
+};
+
+const settings: Record<Output, string> = {
+  archive: 'outputs.archive',
+  sceneMapPage: 'outputs.scene_map_page',
+  checksums: 'outputs.checksums',
+  index: 'outputs.index',
+};
+
+export const checksumsName = 'SHA256SUMS' as RelativePath;
+export const indexName = 'index.html' as RelativePath;
+
+/** The last segment of the bundle's path, or of its name. */
+export function archiveName({ path, name }: Pick<NamedBundle, 'path' | 'name'>): RelativePath {
+  const verdict = parseRelativePath(`${nameOf(path === '.' ? (name ?? 'bundle') : path)}.tar.gz`);
+  return verdict.ok ? verdict.path : ('bundle.tar.gz' as RelativePath);
+}
+
+/** `maps/scenes.html` for `maps/scenes.json`. */
+export function sceneMapPageName(path: RelativePath): RelativePath {
+  return path.replace(/(\.json)?$/i, '.html') as RelativePath;
+}
+
+/** Which outputs are generated for a bundle, with `auto` resolved. */
+export type ChosenOutputs = Record<Output, boolean>;
+
+/**
+ * Decides which outputs a destination generates for a bundle. `taken` has an error for each of their names
+ * that a file of the bundle or another output already has. Pure.
+ */
+export function chooseOutputs(
+  bundle: NamedBundle,
+  { id, outputs }: Pick<DestinationConfig, 'id' | 'outputs'>,
+): { chosen: ChosenOutputs; taken: Finding[] } {
+  const chosen: ChosenOutputs = { archive: false, sceneMapPage: false, checksums: false, index: false };
+  const wanted = (Object.keys(namesOf) as Output[]).filter((output) => outputs[output] !== false);
+  const taken: Finding[] = [];
+  if (wanted.length === 0) return { chosen, taken };
+  const present = new PresentNames(bundle.files.map(({ path }) => path));
+  for (const output of wanted) {
+    const names = namesOf[output](bundle);
+    if (outputs[output] === 'auto' && names.some((name) => present.conflict(name) !== undefined)) continue;
+    chosen[output] = true;
+    for (const name of names) {
+      const conflict = present.conflict(name);
+      if (conflict === undefined) present.add(name, output);
+      else taken.push(takenName(id, name, output, conflict));
+    }
+  }
+  return { chosen, taken };
+}
+
+/** One error for all name conflicts. `name` is the bundle's name for the message. */
+export function namesTaken(name: string, taken: readonly Finding[]): WaybillError {
+  return invalidBundle(name, taken, 'change the setting named above, or rename the file in the bundle');
+}
+
+interface Conflict {
+  path: string;
+  /** null for a file of the bundle. */
+  output: Output | null;
+}
+
+/** Finds paths that conflict with a name: the same path after case folding, or a path below it. */
+class PresentNames {
+  readonly #files = new Map<string, Conflict>();
+
+  constructor(paths: readonly RelativePath[]) {
+    for (const path of paths) this.add(path, null);
+  }
+
+  add(path: RelativePath, output: Output | null): void {
+    const folded = foldedPath(path);
+    this.#files.set(folded, { path, output });
+    for (const directory of ancestorsOf(folded))
+      if (!this.#files.has(directory)) this.#files.set(directory, { path, output });
+  }
+
+  conflict(name: RelativePath): Conflict | undefined {
+    return this.#files.get(foldedPath(name));
+  }
+}
+
+function takenName(
+  id: string,
+  name: RelativePath,
+  output: Output,
+  { path, output: other }: Conflict,
+): Finding {
+  const setting = settings[output];
+  const reason =
+    other === null
+      ? `destination "${id}" generates "${name}" (${setting}), but the bundle has "${path}"`
+      : `destination "${id}" generates "${name}" twice (${settings[other]} and ${setting})`;
+  const value = output === 'index' ? 'auto or false' : 'false';
+  const remedy = other === null ? ', or remove the file from the bundle' : '';
+  const message = `${reason}; set ${setting} to ${value} there${remedy}`;
+  return finding('error', 'generated_path_taken', message, { file: path });
 }

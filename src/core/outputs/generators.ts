@@ -1,8 +1,113 @@
-import { archiveGenerator } from './archive.ts';
-import { checksumsGenerator } from './checksums.ts';
-import type { Generator } from './generator.ts';
+import { manifestName } from '../bundle/manifest.ts';
+import { dateOf } from '../lib/instant.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import { gzip } from '../bundle/archive/gzip.ts';
+import {
+  archiveName,
+  checksumsName,
+  sceneMapPageName,
+  digestInputs,
+  type Generator,
+  type GeneratorInput,
+  keptBytes,
+  type GeneratedFile,
+} from './generator.ts';
+import { writeTar, type TarFile } from '../bundle/archive/tar-writer.ts';
+import { hexOf } from '../lib/digest.ts';
+import type { DigestedFile } from '../bundle/validate-bundle.ts';
+import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import { nameOf } from '../storage/key.ts';
 import { indexGenerator } from './index-page.ts';
-import { sceneMapPageGenerator } from './scene-map-page.ts';
+
+/**
+ * The whole bundle as a tar.gz: the original `manifest.json`, then the listed files. It can be uploaded as a
+ * bundle again. It is generated on each `open` and never stored.
+ */
+const archiveGenerator: Generator = {
+  name: 'archive',
+  version: 2,
+  switchedBy: 'archive',
+  describe: async ({ bundle }) => {
+    const files = filesOf(bundle);
+    return [
+      {
+        path: archiveName(bundle),
+        kind: 'archive',
+        contentType: 'application/gzip',
+        inputs: digestInputs(
+          files.map(({ path, digest }) => [path, digest]),
+          bundle.created,
+        ),
+        open: () => gzip(writeTar(files, dateOf(bundle.created))),
+      },
+    ];
+  },
+};
+
+function filesOf({ manifestFile, files }: GeneratorInput['bundle']): TarFile[] {
+  const sorted = [...files].sort((a, b) => compareCodeUnits(a.path, b.path));
+  return [{ path: manifestName, ...manifestFile }, ...sorted];
+}
+
+/**
+ * `SHA256SUMS` for `sha256sum -c`, with every listed file and every other generated output. Names need no
+ * escapes, because the path policy allows neither backslashes nor line breaks.
+ */
+const checksumsGenerator: Generator = {
+  name: 'checksums',
+  version: 1,
+  switchedBy: 'checksums',
+  describe: async (input) => [
+    {
+      path: checksumsName,
+      kind: 'checksums',
+      contentType: 'text/plain; charset=utf-8',
+      inputs: digestInputs(covered(input)),
+      open: keptBytes(() =>
+        covered(input)
+          .map(([path, hex]) => `${hex}  ${path}\n`)
+          .join(''),
+      ),
+    },
+  ],
+};
+
+function covered({ bundle, siblings }: GeneratorInput): [path: string, hex: string][] {
+  return [...bundle.files, ...siblings]
+    .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
+    .sort(([a], [b]) => compareCodeUnits(a, b));
+}
+
+/** An HTML page next to each scene map of the bundle: `maps/scenes.json` gets `maps/scenes.html`. */
+const sceneMapPageGenerator: Generator = {
+  name: 'scene_map_page',
+  version: 3,
+  switchedBy: 'sceneMapPage',
+  describe: async ({ bundle }) => bundle.files.filter(({ kind }) => kind === sceneMapKind).map(pageOf),
+};
+
+function pageOf(file: DigestedFile): GeneratedFile {
+  return {
+    path: sceneMapPageName(file.path),
+    kind: 'scene_map_page',
+    contentType: 'text/html; charset=utf-8',
+    inputs: digestInputs(file.path, file.digest),
+    async *open() {
+      yield Buffer.from(await render(file));
+    },
+  };
+}
+
+async function render(file: DigestedFile): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of file.body.open()) chunks.push(chunk);
+  const { readSceneMap } = await import('../scene-map/read-scene-map.ts');
+  const { renderSceneMapPage } = await import('../scene-map/page.ts');
+  const { map, findings } = readSceneMap(Buffer.concat(chunks), file.path, { maxBytes: maxSceneMapBytes });
+  if (map === null) throw invalidBundle(`"${file.path}"`, findings);
+  return renderSceneMapPage(map, { findings, documentHref: encodeURIComponent(nameOf(file.path)) });
+}
 
 /** Each generator sees the outputs of those before it, so that the checksums cover all others. */
 export const generators: readonly Generator[] = [

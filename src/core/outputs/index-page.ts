@@ -5,8 +5,7 @@ import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { instantForPeople } from '../lib/instant.ts';
 import { formatSize } from '../lib/settings/units.ts';
-import { indexName } from './generated-names.ts';
-import { digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
+import { indexName, digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;

@@ -3,7 +3,7 @@ import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import { formatDuration } from '../lib/settings/units.ts';
-import { asAborted } from './bundle-publication.ts';
+import { asAborted } from './publish-request.ts';
 import type { Progress } from './results/result.ts';
 
 /*

@@ -2,13 +2,14 @@ import { findClaimAbove } from '../catalog/claim-above.ts';
 import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';
-import { refuseBucketRoot } from './refusals/bucket-root.ts';
 import { decide } from './decision/decide.ts';
-import { dependsOnClaims, respectClaim } from './decision/respect-claim.ts';
-import { observe } from './observation/observe.ts';
+import { dependsOnClaims, respectClaim } from './decision/collisions.ts';
+import { observe } from './decision/observe.ts';
 import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
 import type { PublishRequest } from './publish-request.ts';
-import { refuseUnwanted } from './refusals/unwanted-plan.ts';
+import { refuseUnwanted } from './decision/refusals.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 
 /*
  * Observes a bundle path and decides. The decision is made without the lease first, and again under it.
@@ -88,4 +89,23 @@ function isSameSight(a: Observation, b: Observation): boolean {
 
 export function isSameState(a: StoredState, b: StoredState): boolean {
   return isSameBytes(a.raw, b.raw);
+}
+
+/**
+ * Refuses a forced replacement at a destination root that is a whole bucket: it would also delete unrelated
+ * files in the bucket. Throws `bucket_root_protected` if the backend protects that root. Pure.
+ */
+export function refuseBucketRoot(
+  { clears, destinationPath }: Pick<Plan, 'clears' | 'destinationPath'>,
+  location: DestinationLocation,
+): void {
+  if (!clears || destinationPath !== '.') return;
+  const backend = backendOf(location);
+  const root = backend.protectedRoot(location);
+  if (root === null) return;
+  throw new WaybillError(
+    'bucket_root_protected',
+    `${backend.describe(location)}: a forced replacement here would delete everything in ${root.holder}; nothing was deleted`,
+    { hint: root.hint },
+  );
 }

@@ -6,8 +6,14 @@ import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { Owner } from '../storage/identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { measure } from '../storage/body.ts';
-import { chooseOutputs, namesTaken, type ChosenOutputs } from '../outputs/generated-names.ts';
-import type { GeneratedFile, Generator, Sibling } from '../outputs/generator.ts';
+import {
+  chooseOutputs,
+  namesTaken,
+  type ChosenOutputs,
+  type GeneratedFile,
+  type Generator,
+  type Sibling,
+} from '../outputs/generator.ts';
 import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {

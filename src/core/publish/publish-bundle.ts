@@ -1,4 +1,4 @@
-import { abortedIfStopped, type BundlePublication } from './bundle-publication.ts';
+import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { publishedBy } from '../catalog/published-bundles.ts';
 import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
@@ -11,13 +11,11 @@ import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { allKept, failedResult, plannedResult } from './results/action-result.ts';
-import { apply, type Applied } from './apply/apply.ts';
-import { refuseObstructed } from './apply/preflight.ts';
+import { apply, type Applied, refuseObstructed } from './apply/apply.ts';
 import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from './decide-on-state.ts';
-import { isOvertaken } from './decision/stale.ts';
+import { isOvertaken } from './decision/refusals.ts';
 import { planOutputs } from './outputs.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from './plan.ts';
-import type { PublishRequest } from './publish-request.ts';
 import {
   carryOutMove,
   isUnpublished,
@@ -25,8 +23,8 @@ import {
   refuseObstructedMove,
   releasesToLeave,
   type LeftReleases,
-} from './release/leave-releases.ts';
-import { asLayoutChange, layoutWarning } from './release/layout-change.ts';
+} from './layouts/leave-releases.ts';
+import { asLayoutChange, layoutWarning } from './layouts/adoption.ts';
 import type { ActionResult } from './results/result.ts';
 
 /** How often a publication starts over if other runs keep publishing newer bundles. */

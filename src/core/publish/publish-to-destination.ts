@@ -1,4 +1,4 @@
-import { asAborted, type BundlePublication } from './bundle-publication.ts';
+import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { CatalogState } from '../catalog/catalog.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
@@ -10,16 +10,13 @@ import { withReleasers } from '../lib/lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import { describeLocation } from '../storage/location.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { MappedBundle } from './selection/mapping.ts';
+import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
-import { publicUrl } from './public-url.ts';
 import { publishBundle } from './publish-bundle.ts';
-import type { PublishedPath } from './root-index/list-published.ts';
-import { destinationSpan, endSpan } from './destination-span.ts';
-import type { Decided, PublishRequest } from './publish-request.ts';
+import type { PublishedPath } from './root-index/listed-changes.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
-import type { Selection, Selector } from './selection/select-bundles.ts';
+import type { Span, SpanAttributes } from '../tracing/span.ts';
 
 /**
  * Publishes the selected bundles to one destination, one after another, and notifies of each. Never throws: a
@@ -130,7 +127,7 @@ async function listAtRoot(
 ): Promise<void> {
   // The root index lists current releases only, not channels.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
-  const { listPublished } = await import('./root-index/list-published.ts');
+  const { listPublished } = await import('./root-index/listed-changes.ts');
   const warning = await listPublished(context, storage, { owner, destination }, decided, { leaseTimes });
   if (warning !== null) warn?.(warning);
 }
@@ -175,7 +172,7 @@ async function publishThere(
 ): Promise<ActionResult> {
   const { releases: rule } = publication.destination;
   if (rule === null) return publishBundle(context, storage, publication, request);
-  const { publishRelease } = await import('./release/publish-release.ts');
+  const { publishRelease } = await import('./layouts/publish-release.ts');
   const channel = channelOf(rule, request);
   return publishRelease(context, storage, { ...publication, rule, channel }, request);
 }
@@ -212,4 +209,63 @@ function rootWarnings(destination: DestinationConfig, { action }: ActionResult, 
       : 'the content that this pipeline published at the destination root';
   const message = `target=.: ${what} ${dryRun ? 'would be' : 'was'} replaced (${describeLocation(destination.location)})`;
   return [finding('warning', 'destination_root_replaced', message)];
+}
+
+/** Starts the span of one destination of a run; null for a dry run and if tracing is off. */
+export function destinationSpan(
+  { tracer }: Pick<CoreContext, 'tracer'>,
+  { pipelineId, destinationId }: Owner,
+  { dryRun, runId, trace }: Pick<PublishRequest, 'dryRun' | 'runId' | 'trace'>,
+): Span | null {
+  if (tracer?.isOn !== true || dryRun) return null;
+  const run: SpanAttributes = runId === undefined ? {} : { 'waybill.run_id': runId };
+  return tracer.start('destination', {
+    ...(trace === undefined ? {} : { parent: trace }),
+    kind: 'client',
+    attributes: { 'waybill.pipeline_id': pipelineId, 'waybill.destination_id': destinationId, ...run },
+  });
+}
+
+/** Ends the span with the outcome at the destination. */
+export function endSpan(span: Span | null, { actions: all, error }: DestinationResult): void {
+  if (span === null) return;
+  const failure = error ?? all.find((action) => action.error !== null)?.error ?? null;
+  const actions = all.filter(({ bundle }) => bundle !== null);
+  if (failure !== null) span.fail(failure.code);
+  const [only, ...others] = actions;
+  if (only !== undefined && others.length === 0) {
+    span.set({ 'waybill.action': only.action });
+    if (only.release !== null) span.set({ 'waybill.release': only.release });
+  }
+  span.set({
+    'waybill.bundles': actions.length,
+    'waybill.outputs_written': sum(actions.map(({ outputsWritten }) => outputsWritten)),
+    'waybill.outputs_linked': sum(actions.map(({ outputsLinked }) => outputsLinked)),
+    'waybill.bytes_written': sum(actions.map(({ bytesWritten }) => bytesWritten)),
+  });
+  span.end();
+}
+
+const sum = (counts: readonly number[]): number => counts.reduce((all, count) => all + count, 0);
+
+/**
+ * Where readers find what is published at a bundle path, from `public_base_url`; null if no setting says. A
+ * channel has the URL of its own setting. Without one, it has one only if the server serves the destination
+ * as it is (`current_in_url`), because the channel is then a directory. Ends with `/`. Pure.
+ *
+ * @param channel The channel that is published to; null for the current content.
+ */
+export function publicUrl(
+  { publicBaseUrl, releases, location }: Pick<DestinationConfig, 'publicBaseUrl' | 'releases' | 'location'>,
+  destinationPath: string,
+  channel: string | null,
+): string | null {
+  const path = destinationPath === '.' ? [] : destinationPath.split('/');
+  const at = (base: string | null, ...more: string[]): string | null =>
+    base === null ? null : base + [...path, ...more].map((name) => `${encodeURIComponent(name)}/`).join('');
+  // On S3, the pointers are objects that no reader can follow as a path.
+  const isServedAsItIs = releases?.currentInUrl === true && location.backend !== 's3';
+  if (channel === null) return at(publicBaseUrl, ...(releases?.currentInUrl === true ? ['current'] : []));
+  const own = releases?.channels.find(({ name }) => name === channel)?.publicBaseUrl ?? null;
+  return own === null && isServedAsItIs ? at(publicBaseUrl, channel) : at(own);
 }

@@ -4,15 +4,14 @@ import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, type ErrorRecord, finding } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
-import { findBundles } from './selection/find-bundles.ts';
+import { findBundles } from './find-bundles.ts';
 import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { withinDiscoveryTimeout } from './deadlines.ts';
 import { sourceFailures } from './results/occurrences.ts';
-import type { SourceListing } from './orphans/orphan.ts';
-import { settleOrphans, type OrphanTask } from './orphans/settle-orphans.ts';
+import { type SourceListing, settleOrphans, type OrphanTask } from './orphans.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
 import type { DestinationResult, PipelineResult } from './results/result.ts';
@@ -22,7 +21,7 @@ import {
   selectLoaded,
   type Selector,
   type SourceContent,
-} from './selection/select-bundles.ts';
+} from './select-bundles.ts';
 
 /*
  * The entry points of publication, for `waybill run` and the daemon's runs.

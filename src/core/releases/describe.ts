@@ -1,11 +1,21 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
+import { reportedPath } from '../catalog/managed-paths.ts';
+import { readState, requireCatalog, type StoredState } from '../catalog/store.ts';
+import { parseBundlePath, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { lastGood, rolledBack, type Releases } from './ledger.ts';
-import type { ReleaseId } from './release.ts';
+import { within } from '../storage/wrappers/within.ts';
+import { lastGood, ledTo, rolledBack, type Releases } from './ledger.ts';
+import { releasePathOf, type Layout, type ReleaseId } from './release.ts';
+import { removableFrom } from './retire.ts';
 import { readReleases } from './store.ts';
-import { eachRelease, releaseIn, unusable, type Unusable } from './stored-releases.ts';
-import type { StoredRelease } from './retention.ts';
+import {
+  eachRelease,
+  releaseIn,
+  releaseState,
+  unusable,
+  type StoredRelease,
+  type Unusable,
+} from './stored-releases.ts';
 
 /*
  * Views of the releases of a bundle path for the CLI, the API and the console.
@@ -159,4 +169,61 @@ function isSame(a: OutputRecord, b: OutputRecord): boolean {
 
 async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
   return requireCatalog((await readState(releaseIn(storage, id))).state);
+}
+
+/**
+ * The bundle paths of these managed paths, `.` for the root, in the same order. A release counts as its
+ * bundle path. Pure.
+ */
+export function bundlePathsAmong(managed: readonly (Key | '')[]): string[] {
+  return [...new Set(managed.map((path) => releasePathOf(path)?.bundlePath ?? reportedPath(path)))];
+}
+
+/**
+ * The state published at the bundle path that `storage` is rooted at: the in-place catalog or the catalog of
+ * the current release. If a change of layout left both, `preferred` decides. Throws the storage's error, and
+ * `state_conflict` if the ledger of the releases is malformed.
+ */
+export async function publishedState(
+  storage: Storage,
+  preferred: Layout,
+): Promise<StoredState & { release: ReleaseId | null }> {
+  const inPlace = { ...(await readState(storage)), release: null };
+  if (preferred === 'in_place' && inPlace.state.kind !== 'absent') return inPlace;
+  const { current } = await readReleases(storage);
+  return current === null ? inPlace : { ...(await readState(releaseIn(storage, current))), release: current };
+}
+
+/** An unfinished release without a pointer to it. Plain data. */
+export interface UnfinishedRelease {
+  state: 'writing' | 'abandoned';
+  /** RFC 3339, UTC. */
+  startedAt: string;
+  /** RFC 3339, UTC: the first run after this time removes the release; null if no run removes it. */
+  removedAfter: string | null;
+}
+
+/**
+ * Describes the managed path `path` of a destination as an unfinished release. null if it is not a release,
+ * is finished, or a pointer leads or may lead to it.
+ *
+ * @param lingerMs How long a release is kept without readers; null if the destination keeps no releases.
+ */
+export async function unfinishedRelease(
+  root: Storage,
+  path: string,
+  { pending, updatedAt }: Pick<Catalog, 'pending' | 'updatedAt'>,
+  lingerMs: number | null,
+): Promise<UnfinishedRelease | null> {
+  const place = releasePathOf(path);
+  if (place === null || pending === null) return null;
+  const releases = await readReleases(within(root, parseBundlePath(place.bundlePath)));
+  const { current, foreignTarget } = releases;
+  if (foreignTarget !== null || current === place.id || ledTo(releases).includes(place.id)) return null;
+  const release = { id: place.id, ...releaseState({ pending, updatedAt }) };
+  return {
+    state: release.state === 'abandoned' ? 'abandoned' : 'writing',
+    startedAt: pending.startedAt,
+    removedAfter: lingerMs === null ? null : removableFrom(releases, release, { lingerMs }),
+  };
 }

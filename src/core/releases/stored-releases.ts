@@ -6,11 +6,24 @@ import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { parseReleaseId, releaseKey, releasesKey, type ReleaseId } from './release.ts';
-import type { StoredRelease } from './retention.ts';
 
 /*
  * The releases in storage and their state. `storage` is always rooted at the bundle path.
  */
+
+/** A release found in storage. */
+export interface StoredRelease {
+  id: ReleaseId;
+  /**
+   * - `complete`: its catalog has no intent.
+   * - `writing`: an attempt may be working on it.
+   * - `abandoned`: an attempt started it and no longer works on it.
+   * - `unreadable`: its catalog is invalid or of a newer version.
+   */
+  state: 'complete' | 'writing' | 'abandoned' | 'unreadable';
+  /** RFC 3339, UTC: when its catalog was written; null if unknown. */
+  writtenAt: string | null;
+}
 
 /** The ids of the releases that have a directory, sorted. */
 export async function releaseIds(storage: Storage): Promise<ReleaseId[]> {

@@ -2,12 +2,11 @@ import { describeBundlePath } from '../lib/paths.ts';
 import type { CoreContext } from '../context.ts';
 import type { Owner } from '../storage/identity.ts';
 import { removeChannel } from './channels.ts';
-import { switchOccurrence } from './occurrence.ts';
 import { releaseNamed, unknownName, type Place } from './place.ts';
-import { switchRefused } from './refusal.ts';
+import { switchRefused, promote, resume, rollBack, type SwitchOptions, type SwitchResult } from './switch.ts';
 import type { ReleaseId } from './release.ts';
 import { readReleases } from './store.ts';
-import { promote, resume, rollBack, type SwitchOptions, type SwitchResult } from './switch.ts';
+import type { Occurrence } from '../notify/event.ts';
 
 /*
  * Carries out the requests of the `releases` commands and routes at one bundle path.
@@ -82,4 +81,22 @@ async function performSwitch(
     case 'resume':
       return resume(context, storage, options);
   }
+}
+
+/** The notification of a switch that a client requested. Pure. */
+function switchOccurrence(
+  { pipelineId, destinationId }: Owner,
+  { destinationPath, from, to }: { destinationPath: string; from: ReleaseId | null; to: ReleaseId },
+  verb: 'rollback' | 'promote',
+): Occurrence {
+  return {
+    type: verb === 'rollback' ? 'release.rolled_back' : 'release.activated',
+    data: {
+      pipeline_id: pipelineId,
+      destination_id: destinationId,
+      destination_path: destinationPath,
+      release: to,
+      previous: from,
+    },
+  };
 }

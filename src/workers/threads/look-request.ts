@@ -5,9 +5,13 @@ import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
-import { compareReleases, type ReleaseDifference } from '../../core/releases/describe.ts';
+import {
+  compareReleases,
+  type ReleaseDifference,
+  bundlePathsAmong,
+  publishedState,
+} from '../../core/releases/describe.ts';
 import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/place.ts';
-import { bundlePathsAmong, publishedState } from '../../core/releases/published-state.ts';
 import { releaseKey } from '../../core/releases/release.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import { within } from '../../core/storage/wrappers/within.ts';

@@ -4,7 +4,7 @@ import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
-import { countActions } from '../../core/publish/results/summary.ts';
+import { countActions } from '../../core/publish/results/result.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import { withReleasers } from '../../core/lib/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';

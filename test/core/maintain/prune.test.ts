@@ -5,7 +5,7 @@ import type { CoreContext } from '../../../src/core/context.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
-import { refuseClockAhead } from '../../../src/core/maintain/clock-ahead.ts';
+import { refuseClockAhead } from '../../../src/core/maintain/select-prunable.ts';
 import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';
 import { listedKey, type Key } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

@@ -5,7 +5,7 @@ import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { decide } from '../../../src/core/publish/decision/decide.ts';
-import { isSettledByState } from '../../../src/core/publish/decision/recorded-as.ts';
+import { isSettledByState } from '../../../src/core/publish/decision/records.ts';
 import {
   changesDestination,
   type DecisionInput,

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
-import { destinationSpan, endSpan } from '../../../src/core/publish/destination-span.ts';
+import { destinationSpan, endSpan } from '../../../src/core/publish/publish-to-destination.ts';
 import { failedResult, plannedResult } from '../../../src/core/publish/results/action-result.ts';
 import type { ActionResult, DestinationResult } from '../../../src/core/publish/results/result.ts';
 import { noTracer, recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';

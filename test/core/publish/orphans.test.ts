@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import { heldPaths, isHeld } from '../../../src/core/publish/orphans/orphan.ts';
+import { heldPaths, isHeld } from '../../../src/core/publish/orphans.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { PipelineConfig } from '../../../src/core/config/config.ts';
-import { readableSource } from '../../../src/core/publish/readable-source.ts';
+import { readableSource } from '../../../src/core/publish/find-bundles.ts';
 
 const pipeline = (source: PipelineConfig['source']): PipelineConfig =>
   ({ id: 'maps', source }) as PipelineConfig;

@@ -1,11 +1,10 @@
 import t, { type Test } from 'tap';
-import { bundlesInFeed } from '../../../src/core/outputs/root-index/json-feed.ts';
-import { maxListed, type ListedBundle } from '../../../src/core/outputs/root-index/listed-bundle.ts';
+import { bundlesInFeed, maxListed, type ListedBundle } from '../../../src/core/outputs/json-feed.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
 import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/root-index.ts';
-import { unpublishListed } from '../../../src/core/publish/root-index/unpublish-listed.ts';
+import { unpublishListed } from '../../../src/core/publish/root-index/listed-changes.ts';
 import type { DestinationConfig } from '../../../src/core/config/config.ts';
 import { placeAt } from '../../../src/core/releases/place.ts';
 import { switchAt } from '../../../src/core/releases/switch-at.ts';

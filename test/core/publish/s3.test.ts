@@ -1,11 +1,10 @@
-import type { BundlePublication } from '../../../src/core/publish/bundle-publication.ts';
+import type { BundlePublication, PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import t, { type Test } from 'tap';
 import { PutBucketPolicyCommand, DeleteBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
-import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
 import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import { finding } from '../../../src/core/lib/errors.ts';
 import { publishToDestination } from '../../../src/core/publish/publish-to-destination.ts';
 import type { DestinationResult } from '../../../src/core/publish/results/result.ts';
-import { selectLoaded } from '../../../src/core/publish/selection/select-bundles.ts';
+import { selectLoaded } from '../../../src/core/publish/select-bundles.ts';
 import { bundleOf, contextWith, destinationOf, owner, testClock, type Files } from '../../faults/world.ts';
 import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
 

@@ -5,8 +5,8 @@ import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type {
   UnpublishReport,
   UnpublishRequest,
-} from '../../../src/core/publish/unpublish/unpublish-request.ts';
-import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';
+  DecidedOrphan,
+} from '../../../src/core/publish/unpublish/unpublication.ts';
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { unpublishReleases } from '../../../src/core/publish/unpublish/unpublish-releases.ts';
 import { currentLinkKey, releaseKey } from '../../../src/core/releases/release.ts';

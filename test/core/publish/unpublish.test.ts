@@ -4,10 +4,7 @@ import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
-import type {
-  UnpublishReport,
-  UnpublishRequest,
-} from '../../../src/core/publish/unpublish/unpublish-request.ts';
+import type { UnpublishReport, UnpublishRequest } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

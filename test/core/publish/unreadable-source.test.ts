@@ -2,7 +2,7 @@ import t from 'tap';
 import type { PipelineConfig } from '../../../src/core/config/config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
-import { countActions } from '../../../src/core/publish/results/summary.ts';
+import { countActions } from '../../../src/core/publish/results/result.ts';
 import type { StorageLocation } from '../../../src/core/storage/backends.ts';
 import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';

@@ -19,7 +19,8 @@ import {
   type Releases,
 } from '../../../src/core/releases/ledger.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
-import { isRetirementDue, retired, type StoredRelease } from '../../../src/core/releases/retention.ts';
+import { isRetirementDue, retired } from '../../../src/core/releases/retire.ts';
+import type { StoredRelease } from '../../../src/core/releases/stored-releases.ts';
 
 const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
 const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;

@@ -2,10 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import type { Config } from '../../../core/config/config.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
-import { configurationDigest } from '../../../core/publish/plan-file/configuration-digest.ts';
-import type { Decisions } from '../../../core/publish/plan-file/decision-record.ts';
-import { parsePlanFile, planFile, type PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
-import { planStale } from '../../../core/publish/plan-file/stale.ts';
+import {
+  configurationDigest,
+  type Decisions,
+  parsePlanFile,
+  planFile,
+  type PlanFile,
+  planStale,
+} from '../../../core/publish/plan-file.ts';
 import { destinationOf, pipelineOf, type Chosen } from '../../setup/set-up.ts';
 import type { RunOptions } from '../../setup/command-options.ts';
 

@@ -7,7 +7,7 @@ import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
-import { allSucceeded } from '../../../core/publish/results/summary.ts';
+import { allSucceeded, type RunResult } from '../../../core/publish/results/result.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural } from '../../output/output.ts';
 import { prepare } from '../../setup/set-up.ts';
@@ -20,7 +20,6 @@ import {
   parseDestination,
   type DestinationSettings,
 } from './given-destination.ts';
-import type { RunResult } from '../../../core/publish/results/result.ts';
 
 export interface PublishOptions extends CommonOptions {
   pipeline?: string;

@@ -18,7 +18,7 @@ import { columns, makeOutput, plural, type Output, localTime } from '../../outpu
 import { setUp, onlyDestination, pipelineOf, type SetUp, givenBundlePath } from '../../setup/set-up.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
 import type { ReleasesOptions } from '../../setup/command-options.ts';
-import { switchRefused } from '../../../core/releases/refusal.ts';
+import { switchRefused } from '../../../core/releases/switch.ts';
 import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { readReleases } from '../../../core/releases/store.ts';
 import type { ReleaseId } from '../../../core/releases/release.ts';

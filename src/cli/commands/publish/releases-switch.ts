@@ -8,7 +8,7 @@ import { setUp, type SetUp, withNotifier } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
 import { setUpFor, pathOf, releasesDestination } from './releases-show.ts';
 import type { RollbackOptions, SwitchOptions } from '../../setup/command-options.ts';
-import { tidyDestination, type TidiedPath } from '../../../core/publish/release/tidy-releases.ts';
+import { tidyDestination, type TidiedPath } from '../../../core/publish/layouts/tidy-releases.ts';
 
 /** `waybill releases rollback`. */
 export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {

@@ -5,12 +5,17 @@ import {
   Decisions,
   orphanRecord,
   placeOf,
-} from '../../../core/publish/plan-file/decision-record.ts';
-import type { PlanFile } from '../../../core/publish/plan-file/plan-file.ts';
-import { refuseOtherDecision, refuseStalePlan } from '../../../core/publish/plan-file/stale.ts';
+  type PlanFile,
+  refuseOtherDecision,
+  refuseStalePlan,
+} from '../../../core/publish/plan-file.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
-import type { PipelineResult, RunResult } from '../../../core/publish/results/result.ts';
-import { allSucceeded, countActions } from '../../../core/publish/results/summary.ts';
+import {
+  type PipelineResult,
+  type RunResult,
+  allSucceeded,
+  countActions,
+} from '../../../core/publish/results/result.ts';
 import { makeOutput, type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
 import { chooseDestinations, setUp, type Chosen, type SetUp, withNotifier } from '../../setup/set-up.ts';

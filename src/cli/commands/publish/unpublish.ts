@@ -1,8 +1,8 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { unpublishListed } from '../../../core/publish/root-index/unpublish-listed.ts';
-import type { UnpublishReport } from '../../../core/publish/unpublish/unpublish-request.ts';
+import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
+import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
 import type { Layout } from '../../../core/releases/release.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';

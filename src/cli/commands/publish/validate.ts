@@ -8,12 +8,11 @@ import {
 } from '../../../core/bundle/discover.ts';
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { chooseOutputs } from '../../../core/outputs/generated-names.ts';
+import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError, describeFinding, type Finding } from '../../../core/lib/errors.ts';
-import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
-import { readableSource } from '../../../core/publish/readable-source.ts';
+import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
 import { localStorage } from '../../../core/storage/local/driver.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';

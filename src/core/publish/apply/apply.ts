@@ -1,19 +1,19 @@
-import type { Catalog } from '../../catalog/catalog.ts';
+import type { Catalog, AttemptAction, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
-import type { Lease } from '../../catalog/lease/lease.ts';
-import { sweepCopies } from '../../catalog/lease/staging.ts';
-import { ancestorsOf } from '../../lib/paths.ts';
-import type { Key } from '../../storage/key.ts';
-import type { Storage } from '../../storage/storage.ts';
+import { type Lease, intentOf } from '../../catalog/lease/lease.ts';
+import { sweepCopies, stagingRoot } from '../../catalog/lease/staging.ts';
+import { ancestorsOf, isReservedPath } from '../../lib/paths.ts';
+import { type Key, nameOf, keyOf } from '../../storage/key.ts';
+import type { Storage, Change } from '../../storage/storage.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
-import { announcedCatalog, committedCatalog } from './attempt-catalogs.ts';
-import type { AttemptOptions } from './attempt-options.ts';
-import { removeEmptyDirectories } from './empty-directories.ts';
+import type { AttemptOptions } from './saved-files.ts';
 import { Attempt } from './attempt.ts';
+import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
+import { isStoredKey } from '../../catalog/parse-fields.ts';
 
-export interface ApplyOptions extends AttemptOptions {
+interface ApplyOptions extends AttemptOptions {
   clock: Clock;
 }
 
@@ -132,4 +132,125 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
 
 function bytesOf(outputs: readonly PlannedOutput[]): number {
   return outputs.reduce((sum, { size }) => sum + size, 0);
+}
+
+/*
+ * The two catalogs that an attempt writes. `base` has the records of the paths outside its plan.
+ */
+
+/**
+ * The catalog with the intent, which announces every path that the attempt writes or removes. The previous
+ * records of these paths, and of kept paths, stay until the commit. Pure.
+ */
+function announcedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
+  const startedAt = now.toISOString();
+  const pending = intentOf(lease, {
+    owner: plan.owner,
+    action: plan.action as AttemptAction,
+    startedAt,
+    outputs: plan.writes.map((output) => recordOf(output, startedAt)),
+    // A key that a state must not contain is unmanaged content. It is unmanaged again if this attempt
+    // crashes.
+    removes: plan.removes.filter(isStoredKey),
+  });
+  const concerned = concernedPaths(plan);
+  const { state } = lease.found;
+  const before =
+    state.kind === 'valid' && !plan.clears
+      ? state.catalog.outputs.filter(({ path }) => concerned.has(path))
+      : [];
+  const updatedAt = state.kind === 'valid' ? state.catalog.updatedAt : startedAt;
+  const bundles = bundlesIn(lease);
+  return {
+    generation: generationOf(plan, lease),
+    updatedAt,
+    bundles,
+    outputs: [...base, ...before],
+    pending,
+  };
+}
+
+/** The catalog that commits the attempt. Pure. */
+function committedCatalog(plan: Work, lease: Lease, base: readonly OutputRecord[], now: Date): Catalog {
+  const updatedAt = now.toISOString();
+  const published = [...plan.writes, ...plan.kept].map((output) => recordOf(output, updatedAt));
+  const outputs = [...base, ...published];
+  const before = bundlesIn(lease);
+  const bundles =
+    plan.bundle === null ? before : withPublished(before, { owner: plan.owner, ...plan.bundle });
+  return {
+    generation: generationOf(plan, lease) + 1,
+    updatedAt,
+    bundles: bundlesOf(bundles, outputs),
+    outputs,
+    pending: null,
+  };
+}
+
+/** Content published without a catalog of this version counts as the first generation. */
+function generationOf({ action }: Work, { found: { state } }: Lease): number {
+  if (state.kind === 'valid') return state.catalog.generation;
+  return action === 'publish_new' ? 0 : 1;
+}
+
+function bundlesIn({ found: { state } }: Lease): PublishedBundle[] {
+  return state.kind === 'valid' ? state.catalog.bundles : [];
+}
+
+function recordOf(output: PlannedOutput, updatedAt: string): OutputRecord {
+  const { path, owner, source, kind, digest, size, generated, url } = output;
+  return { path, owner, source, kind, digest, size, updatedAt, generated, url };
+}
+
+/**
+ * Removes directories without files at any depth. A forced replacement must leave only its own outputs, and
+ * directories that never had an output are not removed along with a file. Does nothing on object stores.
+ * Throws the storage's error.
+ */
+export async function removeEmptyDirectories(storage: Storage): Promise<void> {
+  if (storage.facts.rename !== 'none') await removeIfEmpty(storage, '');
+}
+
+/** Returns whether the directory had no files. */
+async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boolean> {
+  let isEmpty = true;
+  const directories: Key[] = [];
+  for await (const { key, type } of storage.list(directory, { recursive: false })) {
+    if (type === 'directory' && !isReservedPath(nameOf(key))) directories.push(key);
+    else isEmpty = false;
+  }
+  for (const below of directories) if (!(await removeIfEmpty(storage, below))) isEmpty = false;
+  if (isEmpty && directory !== '') await storage.removeTree(directory);
+  return isEmpty;
+}
+
+/**
+ * Throws the error that applying a plan would end with, as far as it can be detected without writing: a
+ * directory that cannot be created or written to, another file system, a name that is too long, too little
+ * space. `storage` is rooted at the bundle path. `stateBytes` is the size of the current state. Without the
+ * lease, free space is not checked while there are staged files, because those of a dead attempt will be
+ * swept.
+ */
+export async function refuseObstructed(
+  storage: Storage,
+  plan: Pick<Work, 'writes' | 'removes'>,
+  { stateBytes, isUnderLease }: { stateBytes: number; isUnderLease: boolean },
+): Promise<void> {
+  const bytes = plan.writes.reduce((sum, { size }) => sum + size, stateBytes);
+  const isRoomKnown = isUnderLease || !(await holdsAnything(storage));
+  const obstacle = await storage.obstacleTo({ ...changeOf(plan), bytes: isRoomKnown ? bytes : null });
+  if (obstacle !== null) throw obstacle;
+}
+
+/** Leaves out writes that are blocked only by files that the plan removes. */
+function changeOf({ writes, removes }: Pick<Work, 'writes' | 'removes'>): Omit<Change, 'bytes'> {
+  const removed = new Set<string>(removes);
+  const free = writes.filter(({ path }) => ![...ancestorsOf(path)].some((ancestor) => removed.has(ancestor)));
+  return { writes: free.map(({ path }) => keyOf(path)), removes, from: '' };
+}
+
+async function holdsAnything(storage: Storage): Promise<boolean> {
+  if (storage.facts.rename === 'none') return false;
+  for await (const _ of storage.list(stagingRoot, { recursive: false })) return true;
+  return false;
 }

@@ -5,10 +5,9 @@ import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { Move, ObjectHeaders } from '../../storage/storage.ts';
-import { recordedIn, type PathSet } from '../decision/recorded-as.ts';
+import { recordedIn, type PathSet } from '../decision/records.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
-import type { AttemptOptions } from './attempt-options.ts';
-import { SavedFiles } from './saved-files.ts';
+import { type AttemptOptions, SavedFiles } from './saved-files.ts';
 import { layOutStaging, missingDirectories, type StagedLayout, type StagedMove } from './staged-layout.ts';
 
 /**

@@ -1,8 +1,28 @@
+import type { Lease } from '../../catalog/lease/lease.ts';
+import type { Log } from '../../lib/log.ts';
+import { type Key, joinKey } from '../../storage/key.ts';
+import type { Storage, Kept } from '../../storage/storage.ts';
+import type { PlannedOutput } from '../plan.ts';
 import { stagingOf } from '../../catalog/lease/staging.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import { joinKey, type Key } from '../../storage/key.ts';
-import type { Kept } from '../../storage/storage.ts';
-import type { AttemptOptions } from './attempt-options.ts';
+
+export interface AttemptOptions {
+  /** Rooted at the destination bundle path. */
+  storage: Storage;
+  lease: Lease;
+  log: Log;
+  /** The number of files written, kept or removed concurrently. */
+  concurrency: number;
+  signal?: AbortSignal;
+  /**
+   * Copies or links an output to a key from elsewhere in the storage. Returns false if it must be written.
+   */
+  duplicate?: (output: PlannedOutput, to: Key) => Promise<boolean>;
+  /** Called with the size in bytes of each written chunk. */
+  onBytes?: (count: number) => void;
+  /** Called with the path of each output once it is written, or staged if the storage can rename. */
+  onOutput?: (path: string) => void;
+}
 
 /** The original files that an attempt replaces or removes. */
 export class SavedFiles {

@@ -2,25 +2,24 @@ import { isOfRootIndex } from '../../catalog/root-index-records.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
-import {
-  isSameBundle,
-  maxListed,
-  newestOf,
-  type ListedBundle,
-} from '../../outputs/root-index/listed-bundle.ts';
+import { isSameBundle, maxListed, newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply } from '../apply/apply.ts';
-import { refuseObstructed } from '../apply/preflight.ts';
-import { byPath, isRecordedAs } from '../decision/recorded-as.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
+import { byPath, isRecordedAs } from '../decision/records.ts';
 import type { Work } from '../plan.ts';
 import { bundleAt, everyBundle, type Listed } from './listed-state.ts';
-import { plannedFiles, rootFileNames, type RootIndex } from './planned-files.ts';
-import { rootSnapshot, type RootSnapshot } from './root-snapshot.ts';
+import {
+  plannedFiles,
+  rootFileNames,
+  type RootIndex,
+  rootSnapshot,
+  type RootSnapshot,
+} from './root-files.ts';
 
 /*
  * The index of a destination's root: a page and feeds of the latest bundles. It is a bundle path of its own,

@@ -8,8 +8,7 @@ import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lea
 import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply } from '../apply/apply.ts';
-import { refuseObstructed } from '../apply/preflight.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
 import type { Work } from '../plan.ts';
 
 export interface RemovalRequest {

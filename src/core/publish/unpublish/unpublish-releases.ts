@@ -12,10 +12,9 @@ import { removeReleases } from '../../releases/retire.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { refuseRemovals } from '../refusals/removal-limit.ts';
-import { unpublication } from './unpublication.ts';
+import { refuseRemovals } from '../decision/refusals.ts';
+import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
 import { removeRelease } from './remove-release.ts';
-import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
 
 /**
  * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,

@@ -9,19 +9,22 @@ import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
-import { bundlePathsAmong } from '../../releases/published-state.ts';
+import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
-import { apply } from '../apply/apply.ts';
-import { refuseObstructed } from '../apply/preflight.ts';
-import { plannedRemovals, refuseRemovals } from '../refusals/removal-limit.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
+import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
-import type { UnpublishReport, UnpublishRequest } from './unpublish-request.ts';
+import {
+  type UnpublishReport,
+  type UnpublishRequest,
+  unpublication,
+  type Unpublication,
+} from './unpublication.ts';
 import { unpublishReleases } from './unpublish-releases.ts';
-import { unpublication, type Unpublication } from './unpublication.ts';
 
 /**
  * Removes everything that one owner has published at a bundle path, in place or as releases. Removing the

@@ -17,7 +17,7 @@ import { systemClock } from '../../../../src/core/lib/clock.ts';
 import type { CoreContext } from '../../../../src/core/context.ts';
 import type { AutoManifestConfig, PipelineConfig } from '../../../../src/core/config/config.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { findBundles } from '../../../../src/core/publish/selection/find-bundles.ts';
+import { findBundles } from '../../../../src/core/publish/find-bundles.ts';
 import { publishPipeline } from '../../../../src/core/publish/publish.ts';
 import type { PipelineResult } from '../../../../src/core/publish/results/result.ts';
 import type { Secrets } from '../../../../src/core/lib/secrets.ts';

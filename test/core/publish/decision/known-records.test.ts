@@ -3,7 +3,7 @@ import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/ca
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { decide } from '../../../../src/core/publish/decision/decide.ts';
-import { knownRecords, omittedPaths } from '../../../../src/core/publish/decision/known-records.ts';
+import { knownRecords, omittedPaths } from '../../../../src/core/publish/decision/records.ts';
 import type { DecisionInput } from '../../../../src/core/publish/plan.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { otherOwner, owner } from '../../../faults/world.ts';

@@ -7,7 +7,7 @@ import {
   isSettledByState,
   recordedIn,
   vouchedOutputs,
-} from '../../../../src/core/publish/decision/recorded-as.ts';
+} from '../../../../src/core/publish/decision/records.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { otherOwner, owner } from '../../../faults/world.ts';

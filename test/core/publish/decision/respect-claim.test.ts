@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { ClaimAbove } from '../../../../src/core/catalog/claim-above.ts';
-import { dependsOnClaims, respectClaim } from '../../../../src/core/publish/decision/respect-claim.ts';
+import { dependsOnClaims, respectClaim } from '../../../../src/core/publish/decision/collisions.ts';
 import { otherOwner } from '../../../faults/world.ts';
 import { planOf } from '../../../support/decisions.ts';
 

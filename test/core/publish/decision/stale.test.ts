@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import { isOvertaken, refuseStale } from '../../../../src/core/publish/decision/stale.ts';
+import { isOvertaken, refuseStale } from '../../../../src/core/publish/decision/refusals.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { damagedAmong } from '../../../../src/core/publish/observation/damage.ts';
+import { damagedAmong } from '../../../../src/core/publish/decision/damage.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { put } from '../../../faults/world.ts';

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { CatalogState } from '../../../../src/core/catalog/catalog.ts';
 import type { StoredState } from '../../../../src/core/catalog/store.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
-import { observe } from '../../../../src/core/publish/observation/observe.ts';
+import { observe } from '../../../../src/core/publish/decision/observe.ts';
 import type { DecisionInput, Observation } from '../../../../src/core/publish/plan.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { owner, put } from '../../../faults/world.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
-import { obstaclesTo } from '../../../../src/core/publish/observation/obstacles.ts';
+import { obstaclesTo } from '../../../../src/core/publish/decision/observe.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { put } from '../../../faults/world.ts';
 import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';

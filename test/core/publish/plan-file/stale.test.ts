@@ -3,8 +3,8 @@ import {
   decisionRecord,
   Decisions,
   placeOf,
-} from '../../../../src/core/publish/plan-file/decision-record.ts';
-import { refuseOtherDecision } from '../../../../src/core/publish/plan-file/stale.ts';
+  refuseOtherDecision,
+} from '../../../../src/core/publish/plan-file.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Decided } from '../../../../src/core/publish/publish-request.ts';

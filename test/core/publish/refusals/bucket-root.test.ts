@@ -1,5 +1,5 @@
 import t from 'tap';
-import { refuseBucketRoot } from '../../../../src/core/publish/refusals/bucket-root.ts';
+import { refuseBucketRoot } from '../../../../src/core/publish/decide-on-state.ts';
 import type { DestinationLocation } from '../../../../src/core/storage/backends.ts';
 
 const bucket: Extract<DestinationLocation, { backend: 's3' }> = {

@@ -2,13 +2,13 @@ import t from 'tap';
 import { errorRecord, WaybillError, finding } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import { publicResult } from '../../../../src/core/publish/results/public-result.ts';
-import type {
-  DestinationResult,
-  OrphanResult,
-  PipelineResult,
-  RunResult,
+import {
+  type DestinationResult,
+  type OrphanResult,
+  type PipelineResult,
+  type RunResult,
+  countActions,
 } from '../../../../src/core/publish/results/result.ts';
-import { countActions } from '../../../../src/core/publish/results/summary.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 
 /** A result in which everything that may name a path names this one. */

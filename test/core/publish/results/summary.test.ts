@@ -1,8 +1,12 @@
 import t from 'tap';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
-import type { DestinationResult, PipelineResult } from '../../../../src/core/publish/results/result.ts';
-import { allSucceeded, countActions } from '../../../../src/core/publish/results/summary.ts';
+import {
+  type DestinationResult,
+  type PipelineResult,
+  allSucceeded,
+  countActions,
+} from '../../../../src/core/publish/results/result.ts';
 import { planOf } from '../../../support/decisions.ts';
 
 const done = (action: Parameters<typeof planOf>[0]): DestinationResult['actions'][number] =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { Instant } from '../../../../src/core/lib/instant.ts';
-import { mapBundles } from '../../../../src/core/publish/selection/mapping.ts';
+import { mapBundles } from '../../../../src/core/publish/select-bundles.ts';
 import { instant } from '../../../support/instant.ts';
 
 const bundle = (path: string, created: string): { path: string; created: Instant } => ({

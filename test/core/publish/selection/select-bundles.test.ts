@@ -8,7 +8,7 @@ import {
   selectLoaded,
   type InvalidBundle,
   type Selection,
-} from '../../../../src/core/publish/selection/select-bundles.ts';
+} from '../../../../src/core/publish/select-bundles.ts';
 import { bundleOf, destinationOf } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';
 

@@ -1,0 +1,120 @@
+import { compareCodeUnits } from '../lib/paths.ts';
+import { digestOf, hexOf } from '../lib/digest.ts';
+import { formatSize } from '../lib/settings/units.ts';
+
+/**
+ * The link to a path below the root. It is relative if `baseUrl` is unknown, because the feeds are at the
+ * root.
+ */
+export function linkTo(path: string, baseUrl: string | null): string {
+  // The `./` prevents a path with a colon from being read as a URL scheme.
+  return (baseUrl ?? './') + path.split('/').map(encodeURIComponent).join('/');
+}
+
+/*
+ * The entries of a root index.
+ */
+
+/** A bundle in a root index. All fields come from its catalog. */
+export interface ListedBundle {
+  /** The bundle path, relative to the destination root. */
+  path: string;
+  /** RFC 3339: the manifest's `created`; null if the catalog does not record it. */
+  created: string | null;
+  /** RFC 3339: the time of the latest publication. */
+  published: string;
+  outputs: number;
+  bytes: number;
+  /** The main page of the bundle, relative to the destination root. */
+  page: string;
+  /** The bundle's first scene map page, relative to the destination root; null if there is none. */
+  sceneMap: string | null;
+}
+
+/** The maximum number of entries. */
+export const maxListed = 100;
+
+/** The newest bundles, newest first, up to `maxListed`. Pure. */
+export function newestOf(bundles: readonly ListedBundle[]): ListedBundle[] {
+  return [...bundles]
+    .sort((a, b) => Date.parse(b.published) - Date.parse(a.published) || compareCodeUnits(a.path, b.path))
+    .slice(0, maxListed);
+}
+
+/** Pure. */
+export function isSameBundle(a: ListedBundle | null, b: ListedBundle | null): boolean {
+  if (a === null || b === null) return a === b;
+  return (Object.keys(a) as (keyof ListedBundle)[]).every((key) => a[key] === b[key]);
+}
+
+/*
+ * The newest bundles as a JSON Feed. The next update reads them back from it. Pure.
+ */
+
+export interface RootListing {
+  /** The pipeline's id. */
+  title: string;
+  /** Identifies the feed across updates, owners and locations. */
+  identity: readonly string[];
+  /** Ends with `/`; null if unknown. */
+  baseUrl: string | null;
+  /** Newest first. */
+  bundles: readonly ListedBundle[];
+}
+
+/** The key of our extension in each item, as JSON Feed allows. */
+const ownMember = '_waybill';
+
+export function jsonFeed({ title, identity, baseUrl, bundles }: RootListing): string {
+  const feed = {
+    version: 'https://jsonfeed.org/version/1.1',
+    title,
+    home_page_url: linkTo('index.html', baseUrl),
+    feed_url: linkTo('feed.json', baseUrl),
+    items: bundles.map((bundle) => ({
+      id: idOf([...identity, bundle.path]),
+      url: linkTo(bundle.page, baseUrl),
+      title: bundle.path,
+      content_text: summaryOf(bundle),
+      date_modified: bundle.published,
+      ...(bundle.created === null ? {} : { date_published: bundle.created }),
+      [ownMember]: bundle,
+    })),
+  };
+  return `${JSON.stringify(feed, null, 2)}\n`;
+}
+
+/**
+ * The bundles of a feed that `jsonFeed` wrote; null for another format, such as one of another version. The
+ * caller must have checked the bytes against the catalog, because the content is trusted.
+ */
+export function bundlesInFeed(text: string): ListedBundle[] | null {
+  try {
+    const { items } = JSON.parse(text) as { items: Record<string, unknown>[] };
+    const bundles = items.map((item) => item[ownMember] as ListedBundle);
+    return bundles.every(isListedBundle) ? bundles : null;
+  } catch {
+    return null;
+  }
+}
+
+function isListedBundle(value: unknown): value is ListedBundle {
+  if (typeof value !== 'object' || value === null) return false;
+  const { path, created, published, outputs, bytes, page, sceneMap } = value as Record<string, unknown>;
+  return (
+    [path, published, page].every((one) => typeof one === 'string') &&
+    [created, sceneMap].every((one) => one === null || typeof one === 'string') &&
+    [outputs, bytes].every((one) => typeof one === 'number')
+  );
+}
+
+export function summaryOf({ outputs, bytes }: ListedBundle): string {
+  return `${outputs} ${outputs === 1 ? 'file' : 'files'}, ${formatSize(bytes)}`;
+}
+
+/** A UUID of version 8 (RFC 9562) from a digest of the parts, so that it is reproducible. */
+export function idOf(parts: readonly string[]): string {
+  const hex = hexOf(digestOf(JSON.stringify(parts)));
+  const variant = ((parseInt(hex.slice(16, 17), 16) & 3) | 8).toString(16);
+  return `urn:uuid:${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}

@@ -1,0 +1,107 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import ejs from 'ejs';
+import type { Digest } from '../lib/digest.ts';
+import { instantForPeople, parseInstant } from '../lib/instant.ts';
+import type { RelativePath } from '../lib/paths.ts';
+import { digestInputs } from './generator.ts';
+import { xmlText } from '../lib/xml.ts';
+import { idOf, jsonFeed, summaryOf, type RootListing, linkTo, type ListedBundle } from './json-feed.ts';
+
+/*
+ * Renders the files of a root index: a page, a JSON feed and an Atom feed.
+ */
+
+/** Raise it with every code change that changes the content. */
+export const rootIndexVersion = 2;
+
+/** A file of the root index. */
+export interface RootFile {
+  path: RelativePath;
+  kind: string;
+  contentType: string;
+  /** The digest of everything that determines the content. */
+  inputs: Digest;
+  text: string;
+}
+
+const templates = new URL('../../../templates/', import.meta.url);
+let source: Promise<Source> | undefined;
+
+/** The templates and styles of the files. */
+interface Source {
+  page: string;
+  atom: string;
+  style: string;
+}
+
+async function readSource(): Promise<Source> {
+  const [page = '', atom = '', ...styles] = await Promise.all(
+    [
+      'pages/root-index.ejs',
+      'pages/root-feed.ejs',
+      'styles/tokens.css',
+      'styles/base.css',
+      'pages/index.css',
+      'pages/root-index.css',
+    ].map((name) => readFile(new URL(name, templates), 'utf8')),
+  );
+  return { page, atom, style: styles.join('') };
+}
+
+/** The page and the feeds that list the latest bundles below a root. */
+export async function rootIndexFiles(listing: RootListing): Promise<RootFile[]> {
+  source ??= readSource();
+  const { page, atom, style } = await source;
+  const styleHash = createHash('sha256').update(style).digest('base64');
+  const view = { title: listing.title, bundles: listing.bundles.map(rowOf), style, styleHash };
+  const html = ejs.render(page, view, { strict: true, localsName: 'page' });
+  const feed = ejs.render(atom, atomView(listing), { strict: true, localsName: 'feed' });
+  const file = (path: string, kind: string, contentType: string, text: string): RootFile => ({
+    path: path as RelativePath,
+    kind,
+    contentType,
+    text,
+    inputs: digestInputs(text),
+  });
+  return [
+    file('feed.json', 'feed', 'application/feed+json', jsonFeed(listing)),
+    file('feed.xml', 'feed', 'application/atom+xml; charset=utf-8', feed),
+    file('index.html', 'index', 'text/html; charset=utf-8', html),
+  ];
+}
+
+function atomView({ title, identity, baseUrl, bundles }: RootListing): Record<string, unknown> {
+  return {
+    id: idOf(identity),
+    title: xmlText(title),
+    updated: bundles[0]?.published ?? '1970-01-01T00:00:00Z',
+    self: linkTo('feed.xml', baseUrl),
+    page: linkTo('index.html', baseUrl),
+    entries: bundles.map((bundle) => ({
+      id: idOf([...identity, bundle.path]),
+      title: xmlText(bundle.path),
+      updated: bundle.published,
+      published: bundle.created,
+      href: linkTo(bundle.page, baseUrl),
+      summary: summaryOf(bundle),
+    })),
+  };
+}
+
+function rowOf(bundle: ListedBundle): Record<string, string | null> {
+  const { path, published, page, sceneMap } = bundle;
+  return {
+    path,
+    published,
+    publishedText: forPeople(published),
+    href: linkTo(page, null),
+    sceneMapHref: sceneMap === null ? null : linkTo(sceneMap, null),
+    summary: summaryOf(bundle),
+  };
+}
+
+function forPeople(time: string): string {
+  const verdict = parseInstant(time);
+  return verdict.ok ? instantForPeople(verdict.value) : time;
+}

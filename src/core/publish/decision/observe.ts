@@ -1,0 +1,227 @@
+import pMap from 'p-map';
+import {
+  ancestorsOf,
+  compareCodeUnits,
+  type RelativePath,
+  isReservedPath,
+  lockName,
+  stateName,
+} from '../../lib/paths.ts';
+import { isInBundlePath } from '../../catalog/managed-paths.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import { joinKey, keyOf, nameOf, parentOf, type Key, listedKey } from '../../storage/key.ts';
+import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';
+import { damagedAmong } from './damage.ts';
+import { isSettledByState, recordedIn, vouchedOutputs, type PathSet } from './records.ts';
+import type { CatalogState } from '../../catalog/catalog.ts';
+import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
+import { inParallel } from '../../lib/parallel.ts';
+
+/** The number of concurrent `stat` calls, because remote storages are limited by latency. */
+const concurrentLooks = 64;
+
+/**
+ * Observes a destination bundle path with as few requests as the decision needs:
+ *
+ * - only the state, if it settles the decision;
+ * - with a valid state, a `stat` of each planned path that is unrecorded or may be kept, or listings if they
+ *   are cheaper;
+ * - a listing, if there is no usable state or force may clear everything.
+ *
+ * `storage` is rooted at the bundle path. Pass `stored` if the state was just read, and `damaged` from an
+ * earlier observation of the same state. Never writes. Throws the storage's error.
+ */
+export async function observe(
+  storage: Storage,
+  input: Pick<DecisionInput, 'owner' | 'workflow' | 'planned' | 'force'>,
+  stored?: StoredState,
+  damaged?: Observation['damaged'],
+): Promise<Observation> {
+  const { state } = stored ?? (await readState(storage));
+  const nothing = nothingSeen(state, storage.facts);
+  if (isSettledByState(input, state)) return { ...nothing, isSettled: true };
+  const everything = input.force ? await everythingBelow(storage) : null;
+  if (state.kind !== 'valid' && state.kind !== 'legacy') {
+    if (everything !== null)
+      return { ...nothing, ...everything, contentPresent: everything.contents.length > 0 };
+    return { ...nothing, ...(await survey(storage)) };
+  }
+  const recorded = recordedIn(state);
+  const candidates = input.planned.map(({ path }) => path).filter((path) => !recorded.has(path));
+  const vouched = state.kind === 'valid' ? vouchedOutputs(input.planned, state.catalog, storage.facts) : [];
+  const unseen = damaged === undefined ? vouched : [];
+  const look = isListingCheaper(storage, candidates.length + unseen.length, recorded.size)
+    ? await listedView(storage, input.planned)
+    : storage;
+  const unrecorded = state.kind === 'legacy' ? [] : await presentAmong(look, candidates, recorded);
+  const isRemote = look === storage && storage.facts.localFiles === null;
+  damaged ??= await damagedAmong(look, unseen, isRemote);
+  const obstacles = await obstaclesTo(storage, pathsToWrite(input.planned, vouched, damaged), recorded);
+  const { nested, contents } = everything ?? { nested: await nestedAbove(look, candidates), contents: [] };
+  return { ...nothing, contentPresent: true, unrecorded, damaged, obstacles, nested, contents };
+}
+
+/** An observation without findings. */
+export function nothingSeen(state: CatalogState, facts: StorageFacts): Observation {
+  const { keepsHeaders, largestKeptBytes } = facts;
+  return {
+    state,
+    keepsHeaders,
+    largestKeptBytes,
+    isSettled: false,
+    contentPresent: false,
+    unrecorded: [],
+    damaged: new Map<string, Damage>(),
+    obstacles: new Map<string, EntryType>(),
+    nested: [],
+    contents: [],
+  };
+}
+
+type Look = Pick<Storage, 'stat' | 'list' | 'facts'>;
+
+/** An object store takes one request per `stat`, but lists a thousand names per request. */
+function isListingCheaper(storage: Storage, stats: number, records: number): boolean {
+  return storage.facts.rename === 'none' && stats > 16 && records < stats * 500;
+}
+
+/**
+ * Serves `stat` for the planned paths and for states from a single listing. Only for object stores, which
+ * have no directories.
+ */
+async function listedView(storage: Storage, planned: readonly PlannedOutput[]): Promise<Look> {
+  const wanted = new Set<string>(planned.map(({ path }) => path));
+  const sizes = new Map<string, number>();
+  for await (const { key, size } of storage.list('', { recursive: true }))
+    if (wanted.has(key) || nameOf(key) === stateName) sizes.set(key, size);
+  return {
+    facts: storage.facts,
+    list: (directory, options) => storage.list(directory, options),
+    async stat(key) {
+      const size = sizes.get(key);
+      return size === undefined ? undefined : { type: 'file', size, version: null, modifiedAt: null };
+    },
+  };
+}
+
+/** The planned paths that must be written. */
+function pathsToWrite(
+  planned: readonly PlannedOutput[],
+  vouched: readonly PlannedOutput[],
+  damaged: ReadonlyMap<string, Damage>,
+): RelativePath[] {
+  const sound = new Set(vouched.filter(({ path }) => !damaged.has(path)));
+  return planned.filter((output) => !sound.has(output)).map(({ path }) => path);
+}
+
+/**
+ * The paths that exist in storage. A directory with only recorded files does not count, because these can be
+ * removed.
+ */
+async function presentAmong(
+  storage: Look,
+  paths: RelativePath[],
+  recorded: PathSet,
+): Promise<RelativePath[]> {
+  const isTaken = async (path: RelativePath): Promise<boolean> => {
+    const found = await storage.stat(keyOf(path));
+    if (found?.type !== 'directory') return found !== undefined;
+    for await (const { key } of storage.list(keyOf(path), { recursive: true }))
+      if (!recorded.has(key)) return true;
+    return false;
+  };
+  const taken = await pMap(paths, async (path) => ((await isTaken(path)) ? [path] : []), {
+    concurrency: concurrentLooks,
+  });
+  return taken.flat();
+}
+
+/** The parent directories of these paths that are managed bundle paths. */
+async function nestedAbove(storage: Look, paths: RelativePath[]): Promise<string[]> {
+  const directories = new Set<string>();
+  for (const path of paths) for (const ancestor of ancestorsOf(path)) directories.add(ancestor);
+  const managed = await pMap(
+    directories,
+    async (directory) =>
+      (await storage.stat(joinKey(directory as Key, stateName))) === undefined ? [] : [directory],
+    { concurrency: concurrentLooks },
+  );
+  return managed.flat();
+}
+
+/**
+ * Walks the bundle path until it finds unmanaged content, and collects the nested managed bundle paths
+ * without entering them. `nested` is complete only if there is no content.
+ */
+async function survey(storage: Storage): Promise<Pick<Observation, 'contentPresent' | 'nested'>> {
+  const nested: string[] = [];
+  const pending: (Key | '')[] = [''];
+  for (let directory = pending.pop(); directory !== undefined; directory = pending.pop()) {
+    const directories: Key[] = [];
+    let isManaged = false;
+    let hasContent = false;
+    for await (const { key, type } of storage.list(directory, { recursive: false })) {
+      if (directory !== '' && isStateOrLock(key) && parentOf(key) === directory) isManaged = true;
+      else if (isReservedPath(nameOf(key))) continue;
+      else if (type === 'directory') directories.push(key);
+      else hasContent = true;
+    }
+    if (isManaged) nested.push(directory);
+    else if (hasContent) return { contentPresent: true, nested };
+    else pending.push(...directories);
+  }
+  return { contentPresent: false, nested };
+}
+
+/** All files below the bundle path that force would clear, and the nested managed bundle paths. */
+async function everythingBelow(storage: Storage): Promise<Pick<Observation, 'contents' | 'nested'>> {
+  const contents: Key[] = [];
+  const nested = new Set<string>();
+  for await (const { key } of storage.list('', { recursive: true })) {
+    if (!isReservedPath(key)) contents.push(key);
+    else if (isStateOrLock(key) && parentOf(key) !== '' && isInBundlePath(key)) nested.add(parentOf(key));
+  }
+  return { contents: contents.sort(compareCodeUnits), nested: [...nested].sort(compareCodeUnits) };
+}
+
+function isStateOrLock(key: Key): boolean {
+  const name = nameOf(key);
+  return name === stateName || name === lockName;
+}
+
+/**
+ * Unrecorded entries that block these planned paths, by path: a file or link where a directory is needed, and
+ * a directory with unrecorded content at a `recorded` path. Object stores have no directories and therefore
+ * no obstacles. Throws the storage's error.
+ */
+export async function obstaclesTo(
+  storage: Pick<Storage, 'facts' | 'stat' | 'list'>,
+  paths: readonly RelativePath[],
+  recorded: PathSet,
+): Promise<Map<string, EntryType>> {
+  const obstacles = new Map<string, EntryType>();
+  if (storage.facts.rename === 'none') return obstacles;
+  const directories = new Set<string>();
+  for (const path of paths)
+    for (const ancestor of ancestorsOf(path)) if (!recorded.has(ancestor)) directories.add(ancestor);
+  await inParallel(directories, concurrentLooks, async (directory) => {
+    const found = await storage.stat(listedKey(directory));
+    if (found !== undefined && found.type !== 'directory') obstacles.set(directory, found.type);
+  });
+  await inParallel(paths, concurrentLooks, async (path) => {
+    if (recorded.has(path) && (await holdsOthers(storage, path, recorded))) obstacles.set(path, 'directory');
+  });
+  return obstacles;
+}
+
+/** Whether the path is a directory with unrecorded files. */
+async function holdsOthers(
+  storage: Pick<Storage, 'stat' | 'list'>,
+  path: RelativePath,
+  recorded: PathSet,
+): Promise<boolean> {
+  if ((await storage.stat(keyOf(path)))?.type !== 'directory') return false;
+  for await (const { key } of storage.list(keyOf(path), { recursive: true }))
+    if (!recorded.has(key)) return true;
+  return false;
+}

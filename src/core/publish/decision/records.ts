@@ -1,0 +1,187 @@
+import type {
+  Catalog,
+  CatalogState,
+  GeneratedMetadata,
+  OutputRecord,
+  LegacyRecord,
+  Pending,
+} from '../../catalog/catalog.ts';
+import { announcedPaths, recordedPaths } from '../../catalog/recorded-paths.ts';
+import { sameOwner, type SourceIdentity, type Owner } from '../../storage/identity.ts';
+import type { StorageFacts } from '../../storage/storage.ts';
+import type { DecisionInput, PlannedOutput } from '../plan.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
+import { listedKey, type Key } from '../../storage/key.ts';
+
+/*
+ * Compares planned outputs with catalog records.
+ */
+
+/** Whether the record equals the planned output in every field that `skip_same` requires. Pure. */
+export function isRecordedAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
+  return (
+    record !== undefined &&
+    sameOwner(record.owner, output.owner) &&
+    sameSource(record.source, output.source) &&
+    record.kind === output.kind &&
+    record.digest === output.digest &&
+    record.size === output.size &&
+    sameHeaders(record.generated, output.generated) &&
+    sameGenerator(record.generated, output.generated) &&
+    record.url === output.url
+  );
+}
+
+/**
+ * Whether a valid state alone leads to `skip_same`, so that nothing else needs to be observed. Planned paths
+ * cannot block each other then, because a state whose records block each other is invalid. Pure.
+ */
+export function isSettledByState(
+  { owner, workflow, planned }: Pick<DecisionInput, 'owner' | 'workflow' | 'planned'>,
+  state: CatalogState,
+): boolean {
+  if (state.kind !== 'valid' || state.catalog.pending !== null) return false;
+  const { outputs } = state.catalog;
+  const recorded = byPath(outputs);
+  if (!planned.every((output) => isRecordedAs(recorded.get(output.path), output))) return false;
+  if (workflow === 'additive') return true;
+  const wanted = new Set<string>(planned.map(({ path }) => path));
+  return outputs.every((record) => wanted.has(record.path) || !sameOwner(record.owner, owner));
+}
+
+/**
+ * The planned outputs that can be kept if the file still exists: they are recorded with the same content, and
+ * with the same headers if the storage keeps them. Paths announced by an unfinished attempt are excluded.
+ * Pure.
+ */
+export function vouchedOutputs(
+  planned: readonly PlannedOutput[],
+  { outputs, pending }: Catalog,
+  { keepsHeaders }: Pick<StorageFacts, 'keepsHeaders'>,
+): PlannedOutput[] {
+  const recorded = byPath(outputs);
+  const announced = announcedPaths(pending);
+  return planned.filter((output) => {
+    const record = recorded.get(output.path);
+    return (
+      record?.digest === output.digest &&
+      record.size === output.size &&
+      sameOwner(record.owner, output.owner) &&
+      (!keepsHeaders || sameHeaders(record.generated, output.generated)) &&
+      !announced.has(output.path)
+    );
+  });
+}
+
+const indexes = new WeakMap<readonly OutputRecord[], Map<string, OutputRecord>>();
+
+/**
+ * The records by path. Builds one index per list and caches it: there may be half a million records. Pure.
+ */
+export function byPath(records: readonly OutputRecord[]): ReadonlyMap<string, OutputRecord> {
+  const known = indexes.get(records);
+  if (known !== undefined) return known;
+  const index = new Map<string, OutputRecord>();
+  for (const record of records) index.set(record.path, record);
+  indexes.set(records, index);
+  return index;
+}
+
+export type PathSet = Pick<ReadonlySet<string>, 'has' | 'size'>;
+
+/** Like `recordedPaths`, but reuses the index of a large catalog if possible. Pure. */
+export function recordedIn(state: CatalogState): PathSet {
+  const isWhole = state.kind === 'valid' && state.catalog.pending === null;
+  return isWhole ? byPath(state.catalog.outputs) : recordedPaths(state);
+}
+
+export function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
+  return a.backend === b.backend && a.id === b.id && a.path === b.path;
+}
+
+/** Compares the headers that an object store keeps with the content. Pure. */
+export function sameHeaders(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
+  return a.contentType === b.contentType && a.cacheControl === b.cacheControl;
+}
+
+/** Whether both were generated in the same way, or neither was. Pure. */
+export function sameGenerator(
+  { generator: a }: GeneratedMetadata,
+  { generator: b }: GeneratedMetadata,
+): boolean {
+  return a?.name === b?.name && a?.version === b?.version && a?.inputs === b?.inputs;
+}
+
+/*
+ * The records of a state in the form that decisions use.
+ */
+
+export interface Known {
+  records: OutputRecord[];
+  /** The owner of each recorded or announced path; null if unknown. */
+  holders: Map<string, Owner | null>;
+  /** Files that an interrupted attempt of the same owner had still to remove. */
+  unfinished: Key[];
+}
+
+export type ManagedState = Extract<CatalogState, { kind: 'valid' | 'legacy' }>;
+
+export const nothingKnown: Known = { records: [], holders: new Map(), unfinished: [] };
+
+/** Pure. */
+export function knownRecords(state: ManagedState, input: DecisionInput): Known {
+  if (state.kind === 'legacy') {
+    const records = state.records.flatMap((record) => carriedOver(record, input));
+    return { records, holders: new Map(records.map(({ path, owner }) => [path, owner])), unfinished: [] };
+  }
+  const { outputs, pending } = state.catalog;
+  const holders = new Map<string, Owner | null>();
+  const own = pending !== null && sameOwner(pending.owner, input.owner);
+  for (const path of pending?.removes ?? []) holders.set(path, own ? input.owner : null);
+  for (const record of [...(pending?.outputs ?? []), ...outputs]) holders.set(record.path, record.owner);
+  return { records: outputs, holders, unfinished: own ? unfinishedRemoves(pending) : [] };
+}
+
+/**
+ * The files to remove, sorted: outputs of this owner that a replacement does not plan, and those that an
+ * interrupted attempt had still to remove. Pure.
+ */
+export function omittedPaths({ planned, owner, workflow, observed }: DecisionInput, known: Known): Key[] {
+  const kept = new Set<string>(planned.map(({ path }) => path));
+  const omitted = new Set<string>(known.unfinished.filter((path) => !kept.has(path)));
+  if (workflow === 'replacement') {
+    const announced = observed.state.kind === 'valid' ? (observed.state.catalog.pending?.outputs ?? []) : [];
+    for (const record of [...known.records, ...announced])
+      if (sameOwner(record.owner, owner) && !kept.has(record.path)) omitted.add(record.path);
+  }
+  return [...omitted].sort(compareCodeUnits).map(listedKey);
+}
+
+/**
+ * The removals of an interrupted replacement, which the next attempt of the same owner finishes. A prune
+ * selects its files again.
+ */
+function unfinishedRemoves({ action, removes }: Pending): Key[] {
+  return action === 'prune' ? [] : removes;
+}
+
+/**
+ * Converts a legacy record. Only version 3 has enough fields. The missing ones differ from any plan, so the
+ * output will be written again.
+ */
+function carriedOver({ path, v3 }: LegacyRecord, { owner, destinationPath }: DecisionInput): OutputRecord[] {
+  if (v3 === null || !sameOwner(v3.owner, owner)) return [];
+  return [
+    {
+      path,
+      owner,
+      source: { backend: 'local', id: 'legacy', path: destinationPath },
+      kind: 'file',
+      digest: v3.digest,
+      size: v3.size,
+      updatedAt: v3.updatedAt,
+      generated: { contentType: null, cacheControl: null, generator: null },
+      url: null,
+    },
+  ];
+}

@@ -1,0 +1,179 @@
+import type { StoredState } from '../../catalog/store.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { type Plan, changesDestination, type BundleIdentity, type PlannedOutput } from '../plan.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
+import {
+  type CatalogState,
+  type PublishedBundle,
+  maxWholeCatalogBytes,
+  type OutputRecord,
+} from '../../catalog/catalog.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { sameOwner } from '../../storage/identity.ts';
+import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';
+import { compareInstants } from '../../lib/instant.ts';
+import { bytesOfRecord } from '../../catalog/record-json.ts';
+import { catalogTooLarge, maxBytesFor } from '../../catalog/serialise-catalog.ts';
+
+/**
+ * Enforces the limits of a destination on a plan. `state` is the state found there. Throws
+ * `catalog_too_large`, `stale_bundle` and `too_many_removals`. Pure.
+ */
+export function refuseUnwanted(
+  plan: Plan,
+  { state }: Pick<StoredState, 'state'>,
+  { stale, limits: { maxRemoved } }: Pick<DestinationConfig, 'stale' | 'limits'>,
+  { force, allowRemovals }: { force: boolean; allowRemovals: boolean },
+): void {
+  refuseLargeCatalog(plan);
+  if (stale === 'refuse' && !force) refuseStale(plan, publishedBy(state, plan.owner));
+  // The owner's outputs are counted only if there is a limit.
+  if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
+    refuseRemovals(maxRemoved, plannedRemovals(plan, state));
+}
+
+/*
+ * Enforces `limits.max_removed`.
+ */
+
+/**
+ * The number of published outputs of one owner (`total`), and how many of them are to be removed (`goes`).
+ */
+interface Removals {
+  goes: number;
+  total: number;
+  /** The place, for the message: `"session-42"`, `the destination`. */
+  where: string;
+}
+
+/**
+ * Counts the plan's removals among the outputs of its owner. Removals of an interrupted attempt of the same
+ * owner do not count, because they were already allowed. Neither do files that force clears. Pure.
+ */
+export function plannedRemovals(
+  plan: Pick<Plan, 'owner' | 'destinationPath' | 'removes' | 'clears'>,
+  state: CatalogState,
+): Removals {
+  const { owner, destinationPath } = plan;
+  const own = ownPaths(state, plan);
+  const pending = state.kind === 'valid' ? state.catalog.pending : null;
+  const decided = new Set<string>(
+    pending !== null && pending.action !== 'prune' && sameOwner(pending.owner, owner) ? pending.removes : [],
+  );
+  const goes = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
+  const where = describeBundlePath(destinationPath);
+  return { goes: goes.length, total: own.size, where };
+}
+
+function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<string> {
+  if (state.kind === 'valid')
+    return new Set(
+      state.catalog.outputs.filter((record) => sameOwner(record.owner, owner)).map(({ path }) => path),
+    );
+  if (state.kind !== 'legacy') return new Set();
+  return new Set(
+    state.records.filter(({ v3 }) => v3 !== null && sameOwner(v3.owner, owner)).map(({ path }) => path),
+  );
+}
+
+/** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
+export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
+  if (limit === null) return;
+  const most = mostOf(limit, total);
+  if (goes <= most) return;
+  const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
+  throw new WaybillError(
+    'too_many_removals',
+    `${where}: ${goes} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
+    {
+      hint: 'look with --dry-run --allow-removals at what would go; if it is meant to, run once with --allow-removals (for uploads: raise limits.max_removed)',
+    },
+  );
+}
+
+/**
+ * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
+ * `stale_bundle`, which names both bundles. Pure.
+ */
+export function refuseStale(
+  { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
+  published: PublishedBundle | null,
+): void {
+  if (!changesDestination(action) || published === null) return;
+  if (compareInstants(bundle.created, published.created) >= 0) return;
+  const where = describeBundlePath(destinationPath);
+  throw new WaybillError(
+    'stale_bundle',
+    `${where}: ${named(bundle)}, is older than ${named(published)}, which is published there`,
+    {
+      hint: 'publish a bundle with a newer "created"; to go back on purpose, set `stale: publish` on the destination',
+    },
+  );
+}
+
+/**
+ * Whether the owner has published a newer bundle, or a different one with the same creation time. The caller
+ * must then select from the source again. Pure.
+ */
+export function isOvertaken(
+  { created, source }: BundleIdentity,
+  published: PublishedBundle | null,
+): published is PublishedBundle {
+  if (published === null) return false;
+  const order = compareInstants(published.created, created);
+  return order > 0 || (order === 0 && published.source.path !== source.path);
+}
+
+function named({ source, created }: BundleIdentity): string {
+  return `"${source.path}", created ${created}`;
+}
+
+/** An upper bound for the field names, numbers, times and digests of a record. */
+const fixedBytes = 512;
+/** JSON escapes a code unit with at most six bytes. */
+const bytesPerUnit = 6;
+
+/**
+ * Refuses a plan whose catalog would be too large to read back. Throws `catalog_too_large` before anything is
+ * written, also in a dry run. Pure.
+ */
+export function refuseLargeCatalog(plan: Plan): void {
+  if (!changesDestination(plan.action)) return;
+  const { untouched, writes, kept } = plan;
+  const records = [untouched, writes, kept] as const;
+  // The upper bound is a hundred times faster to compute, and suffices for all but the largest catalogs.
+  if (sum(records, atMost) < maxWholeCatalogBytes) return;
+  const updatedAt = new Date(0).toISOString();
+  let longest = 0;
+  const size = sum(records, (output) => {
+    const bytes = bytesOfRecord({ updatedAt, ...output }) + '    ,\n'.length;
+    longest = Math.max(longest, bytes);
+    return bytes;
+  });
+  const maxBytes = maxBytesFor(longest);
+  if (size > maxBytes) throw catalogTooLarge(plan.destinationPath, size, maxBytes);
+}
+
+type Recorded = Omit<OutputRecord, 'updatedAt'> | PlannedOutput;
+
+function sum(lists: readonly (readonly Recorded[])[], bytesOf: (one: Recorded) => number): number {
+  let total = 0;
+  for (const list of lists) for (const one of list) total += bytesOf(one);
+  return total;
+}
+
+function atMost({ path, kind, url, owner, source, generated }: Recorded): number {
+  const units =
+    path.length +
+    kind.length +
+    (url?.length ?? 0) +
+    owner.pipelineId.length +
+    owner.destinationId.length +
+    source.id.length +
+    source.path.length +
+    (generated.contentType?.length ?? 0) +
+    (generated.cacheControl?.length ?? 0) +
+    (generated.generator?.name.length ?? 0);
+  return fixedBytes + units * bytesPerUnit;
+}

@@ -1,0 +1,177 @@
+import path from 'node:path';
+import { discoverBundles, type BundleCandidate, type Discovery } from '../bundle/discover.ts';
+import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import { maxListedFiles } from '../bundle/limits.ts';
+import { manifestName } from '../bundle/manifest.ts';
+import type { PipelineConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { digestOf, type Digest } from '../lib/digest.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import type { Instant } from '../lib/instant.ts';
+import { inParallel } from '../lib/parallel.ts';
+import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { measure } from '../storage/body.ts';
+import { keyOf, listedKey } from '../storage/key.ts';
+import { describeLocation } from '../storage/location.ts';
+import type { Stamp, Storage } from '../storage/storage.ts';
+import { noDigestCache, openDigestCache, type DigestCache } from '../bundle/pack/digest-cache.ts';
+import { manifestText } from '../bundle/pack/make-manifest.ts';
+import { selectFiles, type SelectedFile } from '../bundle/pack/select-files.ts';
+import type { SourceLocation } from '../storage/backends.ts';
+
+/** The bundles of a source, and the paths that its patterns exclude. */
+interface FoundBundles extends Discovery {
+  excluded: readonly string[];
+}
+
+const filesAtOnce = 8;
+
+/**
+ * Finds the bundles of a pipeline's source: those with a manifest or, with `manifest: auto`, the directory
+ * itself with a generated manifest. Reads the files that changed since the last call. A dry run does not
+ * write the digest cache. Throws like `discoverBundles`.
+ */
+export async function findBundles(
+  context: Pick<CoreContext, 'clock' | 'log' | 'cacheDirectory' | 'signal'>,
+  storage: Storage,
+  { id, source, autoManifest }: Pick<PipelineConfig, 'id' | 'source' | 'autoManifest'>,
+  { dryRun }: { dryRun: boolean },
+): Promise<FoundBundles> {
+  const isAuto = autoManifest !== undefined && source.backend !== 'http_upload';
+  if (!isAuto || (await storage.stat(listedKey(manifestName)))?.type === 'file')
+    return { ...(await discoverBundles(storage, context.signal)), excluded: [] };
+  // Stamps are in the server's time, so the offset is applied if it is known.
+  const listedAt = new Date(context.clock.now().getTime() + (storage.facts.clockOffsetMs ?? 0));
+  const { files, findings, excluded } = await selectFiles(storage, autoManifest, { stamps: true });
+  const found: FoundBundles = { candidates: [], invalid: [], warnings: [], excluded };
+  findings.push(...countFindings(files, findings));
+  const refused = (): FoundBundles => {
+    found.invalid.push({
+      path: '.',
+      error: invalidBundle(`the directory "${id}"`, findings, fixTheDirectory),
+    });
+    return found;
+  };
+  if (hasErrors(findings)) return refused();
+  const cache =
+    context.cacheDirectory === undefined
+      ? noDigestCache
+      : openDigestCache(
+          path.join(context.cacheDirectory, 'digests'),
+          `${source.backend} ${describeLocation(source)}`,
+          context.log,
+        );
+  const digests = await digestsOf(context, storage, files, cache, findings);
+  if (!dryRun)
+    cache.keep(
+      files.flatMap((file) => {
+        const digest = digests.get(file.path);
+        return digest === undefined ? [] : [{ ...file, digest }];
+      }),
+      listedAt,
+    );
+  if (hasErrors(findings)) return refused();
+  found.candidates.push(candidateOf(files, digests, nameOf(id)));
+  return found;
+}
+
+const fixTheDirectory =
+  'fix the files named above, or exclude them: source.exclude, --exclude or a line in .waybillignore';
+
+function countFindings(files: readonly SelectedFile[], findings: readonly Finding[]): Finding[] {
+  if (files.length === 0 && findings.length === 0)
+    return [finding('error', 'no_files', 'has no files to publish, or all are excluded', { file: '.' })];
+  if (files.length <= maxListedFiles) return [];
+  const message = `has ${files.length} files, more than the maximum of ${maxListedFiles} per bundle; split it`;
+  return [finding('error', 'too_many_listed_files', message, { file: '.' })];
+}
+
+/** Reads the files that are not cached. A file that changes while it is read becomes a finding. */
+async function digestsOf(
+  { signal }: Pick<CoreContext, 'signal'>,
+  storage: Storage,
+  files: readonly SelectedFile[],
+  cache: DigestCache,
+  findings: Finding[],
+): Promise<Map<RelativePath, Digest>> {
+  const digests = new Map<RelativePath, Digest>();
+  const unknown: SelectedFile[] = [];
+  for (const file of files) {
+    const digest = cache.digestOf(file.path, file.stamp);
+    if (digest === undefined) unknown.push(file);
+    else digests.set(file.path, digest);
+  }
+  await inParallel(unknown, filesAtOnce, async (file) => {
+    signal?.throwIfAborted();
+    const found = await measureUnchanged(storage, file);
+    if (found === null)
+      findings.push(
+        finding('error', 'file_changed', 'changed while it was read; run again when it is complete', {
+          file: file.path,
+        }),
+      );
+    else digests.set(file.path, found);
+  });
+  return digests;
+}
+
+/** null if the file changed since it was listed. */
+async function measureUnchanged(
+  storage: Storage,
+  { path: file, size, stamp }: SelectedFile,
+): Promise<Digest | null> {
+  try {
+    const found = await measure(storage.read(keyOf(file)));
+    if (found.size !== size) return null;
+    const after = await storage.stat(keyOf(file));
+    return after?.size === size && (stamp === null || isOfTime(stamp, after.modifiedAt))
+      ? found.digest
+      : null;
+  } catch (error) {
+    if (error instanceof WaybillError && error.code === 'storage_not_found') return null;
+    throw error;
+  }
+}
+
+/** Allows for rounding: `stat` rounds to milliseconds, and object stores round to seconds. */
+function isOfTime({ modifiedAt, isExact }: Stamp, time: Date | null): boolean {
+  return time === null || Math.abs(time.getTime() - modifiedAt.getTime()) <= (isExact ? 1_000 : 1);
+}
+
+function candidateOf(
+  files: readonly SelectedFile[],
+  digests: ReadonlyMap<RelativePath, Digest>,
+  name: RelativePath | undefined,
+): BundleCandidate {
+  const newest = files.reduce((latest, { stamp }) => Math.max(latest, stamp?.modifiedAt.getTime() ?? 0), 0);
+  const created = new Date(newest).toISOString() as Instant;
+  const listed = files.map(({ path: file, size }) => ({
+    path: file,
+    kind: 'file',
+    contentType: null,
+    size,
+    digest: digests.get(file) as Digest,
+  }));
+  const made = Buffer.from(manifestText(listed, { created, ...(name === undefined ? {} : { name }) }));
+  return {
+    path: '.',
+    directory: '',
+    created,
+    made,
+    manifest: { name: name ?? null, files: listed },
+    manifestFile: { size: made.byteLength, digest: digestOf(made) },
+  };
+}
+
+function nameOf(id: string): RelativePath | undefined {
+  const verdict = parseRelativePath(id);
+  return verdict.ok ? verdict.path : undefined;
+}
+
+/** The source location of a pipeline. Throws `usage` for an upload pipeline. Pure. */
+export function readableSource({ id, source }: PipelineConfig): SourceLocation {
+  if (source.backend !== 'http_upload') return source;
+  throw new WaybillError('usage', `pipeline "${id}" accepts uploads and has no source to read`, {
+    hint: 'choose a pipeline whose source is a local directory, SFTP or S3',
+  });
+}

@@ -1,0 +1,103 @@
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
+import { pathWithin } from '../../lib/paths.ts';
+import type { Catalog } from '../../catalog/catalog.ts';
+import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
+import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
+import { isContention } from '../../catalog/lease/lease.ts';
+import { withLease } from '../../catalog/lease/with-lease.ts';
+import { resumed } from '../../releases/ledger.ts';
+import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { requireReleases } from '../../releases/store.ts';
+import { activate } from '../../releases/switch.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { adoptable } from './adoption.ts';
+import { fillRelease, type Filling } from './fill-release.ts';
+import { isInPlace, type Snapshot } from './plan-release.ts';
+
+/*
+ * The change from the in-place layout to releases: the files in place become the first release.
+ */
+
+/** The release to make of the files published in place. */
+export interface AdoptedInPlace {
+  filling: Filling;
+  /** The in-place state that it is based on. */
+  found: StoredState;
+  /** The snapshot once the release is current. Its files are still read from their place. */
+  snapshot: Snapshot;
+}
+
+/**
+ * Plans the release of the files that are published in place and recorded; null if there are none. The paths
+ * that an interrupted attempt may have touched are settled first. `storage` is rooted at the bundle path.
+ * Throws `not_owned` if other owners have outputs there, like `acquireLease` if another publisher is active,
+ * or the storage's error.
+ */
+export async function adoptInPlace(
+  context: CoreContext,
+  storage: Storage,
+  snapshot: Snapshot,
+  { bundle, owner, destination, destinationPath }: BundlePublication,
+  { dryRun, leaseTimes }: Pick<PublishRequest, 'dryRun' | 'leaseTimes'>,
+): Promise<AdoptedInPlace | null> {
+  if (!isInPlace(snapshot)) return null;
+  const { identity: source, created } = bundle;
+  const pick = async (found: StoredState): Promise<AdoptedInPlace> => {
+    const catalog = requireCatalog(found.state);
+    const { outputs } = await settleInterrupted(storage, catalog);
+    const settled = { ...catalog, outputs, pending: null };
+    const otherwise = { source, created };
+    const adopted = await adoptable(storage, settled, owner, { destinationPath, otherwise });
+    const id = releaseIdOf(adopted.bundle.created, adopted.content);
+    const same = new Set<string>(adopted.content.map(({ path }) => path));
+    const release = { id, content: adopted.content, same };
+    const plan = { owner, bundle: adopted.bundle };
+    const into = pathWithin(destinationPath, releaseKey(id));
+    const filling: Filling = { release, plan, base: '', destinationPath: into, destination };
+    const there = outputs.filter(({ path }) => same.has(path));
+    return { filling, found, snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }) };
+  };
+  if (dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
+  return withLease(context, storage, async ({ found }) => pick(found), leaseTimes);
+}
+
+/** The snapshot that a publication is decided on, as if the adoption had already happened. */
+function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
+  const { releases, channel, pointer, stored } = snapshot;
+  return {
+    ...snapshot,
+    // The switch ends all rollbacks.
+    releases: { ...releases, ledger: resumed(releases.ledger), current },
+    pointer: channel === null ? current : pointer,
+    shown: current,
+    stored: { ...stored, state: { kind: 'valid', catalog } },
+  };
+}
+
+/**
+ * Creates the release and makes it current. The files in place and their catalog are kept. Returns false,
+ * without switching, if another publisher published in place or switched in the meantime. Throws like
+ * `fillRelease` and `changeReleases`.
+ */
+export async function carryOutAdoption(
+  context: CoreContext,
+  storage: Storage,
+  { filling, found }: AdoptedInPlace,
+  { leaseTimes }: Pick<PublishRequest, 'leaseTimes'>,
+): Promise<boolean> {
+  const isStill = async (): Promise<boolean> => isSameBytes((await readState(storage)).raw, found.raw);
+  const times = leaseTimes === undefined ? {} : { leaseTimes };
+  await requireReleases(storage);
+  try {
+    await fillRelease(context, storage, filling, times);
+    const to = filling.release.id;
+    const options = { dryRun: false, from: null, isStill, ...times };
+    const { outcome } = await activate(context, storage, to, options);
+    return outcome !== 'refused';
+  } catch (error) {
+    // The files may have been removed while they were read.
+    if (isContention(error) || !(await isStill())) return false;
+    throw error;
+  }
+}

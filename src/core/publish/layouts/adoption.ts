@@ -1,0 +1,97 @@
+import { describeBundlePath, compareCodeUnits, pathWithin } from '../../lib/paths.ts';
+import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
+import { sameOwner, type Owner } from '../../storage/identity.ts';
+import { storedBody } from '../../storage/body.ts';
+import { keyOf } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { damagedAmong } from '../decision/damage.ts';
+import type { BundleIdentity, PlannedOutput, Reason } from '../plan.ts';
+import type { Layout } from '../../releases/release.ts';
+import type { ActionResult } from '../results/result.ts';
+
+/*
+ * A change of layout adopts the published outputs in the new layout before anything new is published. The old
+ * files stay for readers of the old location until they are unpublished.
+ */
+
+/** The published outputs that a change of layout adopts. */
+export interface Adoptable {
+  bundle: BundleIdentity;
+  /** Recorded and existing outputs, sorted by path. Their content is read from the old location. */
+  content: readonly PlannedOutput[];
+}
+
+interface AdoptableOptions {
+  destinationPath: string;
+  /** The bundle to assume if an older version of waybill did not record it. */
+  otherwise: BundleIdentity;
+}
+
+/**
+ * The outputs of a catalog that exist in `storage` as recorded. Throws `not_owned` if other owners have
+ * outputs there, because they would lose them, or the storage's error.
+ */
+export async function adoptable(
+  storage: Storage,
+  catalog: Catalog,
+  owner: Owner,
+  { destinationPath, otherwise }: AdoptableOptions,
+): Promise<Adoptable> {
+  const { outputs: records } = catalog;
+  const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
+  if (other !== undefined) throw ofOther(destinationPath, other);
+  const outputs = asPlanned(storage, records);
+  const damaged = await damagedAmong(storage, outputs, storage.facts.localFiles === null);
+  const content = outputs
+    .filter(({ path }) => !damaged.has(path))
+    .sort((a, b) => compareCodeUnits(a.path, b.path));
+  const { source, created } = publishedBy({ kind: 'valid', catalog }, owner) ?? otherwise;
+  return { bundle: { source, created }, content };
+}
+
+/** Converts records to outputs whose content is read from the recorded files. Pure. */
+export function asPlanned(storage: Storage, records: readonly OutputRecord[]): PlannedOutput[] {
+  return records.map(({ path, owner, source, kind, digest, size, generated, url }) => {
+    const body = storedBody(storage, { key: keyOf(path), size });
+    return { path, owner, source, kind, digest, size, generated, url, body };
+  });
+}
+
+function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
+  return new WaybillError(
+    'not_owned',
+    `${describeBundlePath(destinationPath)} has outputs of ${pipelineId}/${destinationId}, which a change of layout would take over; nothing was changed`,
+    {
+      hint: `publish to another path, or unpublish it with --pipeline ${pipelineId} --destination ${destinationId}`,
+    },
+  );
+}
+
+/*
+ * Reports a change of layout: its reason, result and warning. Pure.
+ */
+
+function layoutReason(from: Layout): Reason {
+  const to = from === 'in_place' ? 'releases' : 'in_place';
+  const message = `the layout changed from \`layout: ${from}\` to \`layout: ${to}\``;
+  return { code: 'layout_changed', message };
+}
+
+/** Reports unchanged outputs in a new layout as a change. */
+export function asLayoutChange(result: ActionResult, from: Layout): ActionResult {
+  if (result.action !== 'skip_same') return result;
+  return { ...result, action: 'replace_catalog', reason: layoutReason(from) };
+}
+
+/** The warning that asks the operator to serve the new location and unpublish the old one. */
+export function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
+  const serve =
+    from === 'in_place'
+      ? `have it served from "${pathWithin(destinationPath, 'current')}"`
+      : `have it served from ${describeBundlePath(destinationPath)} itself`;
+  const left = from === 'in_place' ? 'the files that were published in place' : 'its releases';
+  const message = `target=${destinationPath}: the layout ${dryRun ? 'would change' : 'has changed'}: ${serve}, then remove ${left} with \`waybill unpublish --layout ${from} ${destinationPath}\``;
+  return finding('warning', 'layout_changed', message);
+}

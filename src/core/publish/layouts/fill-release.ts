@@ -1,0 +1,154 @@
+import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import { requireCatalog, type StoredState } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import type { CoreContext } from '../../context.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
+import { compareCodeUnits, isReservedPath } from '../../lib/paths.ts';
+import { releaseKey } from '../../releases/release.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { joinKey, keyOf, type Key } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
+import { byPath, isRecordedAs } from '../decision/records.ts';
+import { damagedAmong } from '../decision/damage.ts';
+import type { Plan, PlannedOutput, Work } from '../plan.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import type { PlannedRelease } from './plan-release.ts';
+
+/*
+ * Writes the files of a release.
+ */
+
+/** A release to write and the directory that it can reuse files of. */
+export interface Filling {
+  release: PlannedRelease;
+  plan: Pick<Plan, 'owner' | 'bundle'>;
+  /**
+   * The directory within the bundle path that has the same files at `release.same`; null if there is none.
+   */
+  base: Key | '' | null;
+  /** The path of the release relative to the destination root. */
+  destinationPath: string;
+  destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
+}
+
+/** The paths that were written or linked. All others already existed. */
+export interface Filled {
+  written: ReadonlySet<string>;
+  linked: ReadonlySet<string>;
+}
+
+/**
+ * Completes the directory of a release, under its lease and with the protocol of a publication. Finishes the
+ * work of an earlier attempt and rewrites damaged files. Files that the current release has are linked or
+ * copied from it on the server, if the storage supports that. `storage` is rooted at the bundle path.
+ *
+ * Throws `unmanaged_content` if the directory has foreign files, `state_conflict` if its catalog is invalid,
+ * and like `apply`.
+ */
+export async function fillRelease(
+  context: CoreContext,
+  storage: Storage,
+  filling: Filling,
+  { onProgress, leaseTimes }: Pick<PublishRequest, 'onProgress' | 'leaseTimes'>,
+): Promise<Filled> {
+  const { release, destination } = filling;
+  const target = releaseIn(storage, release.id);
+  const { clock, log, signal } = context;
+  const fill = async (lease: Lease): Promise<Filled> => {
+    const work = await workIn(target, lease.found, filling);
+    const linked = new Set<string>();
+    if (work === null) return { written: linked, linked };
+    await refuseObstructed(target, unlikeCurrent(release, work), {
+      stateBytes: lease.found.raw?.size ?? 0,
+      isUnderLease: true,
+    });
+    await apply(work, {
+      storage: whileHeld(target, lease),
+      lease,
+      clock,
+      log,
+      concurrency: destination.fileConcurrency,
+      ...(signal === undefined ? {} : { signal }),
+      onBytes: (count) => onProgress?.({ type: 'bytes', destinationId: destination.id, count }),
+      onOutput: (path) => onProgress?.({ type: 'output', destinationId: destination.id, path }),
+      async duplicate(output, to) {
+        if (!(await duplicated(whileHeld(storage, lease), filling, output, to))) return false;
+        linked.add(output.path);
+        onProgress?.({ type: 'bytes', destinationId: destination.id, count: output.size });
+        return true;
+      },
+    });
+    return {
+      written: new Set(work.writes.map(({ path }) => path).filter((path) => !linked.has(path))),
+      linked,
+    };
+  };
+  return decidingUnderLease(context, target, fill, leaseTimes);
+}
+
+/**
+ * The work without files that the current release has. Only the remaining files need a check of names and
+ * free space: the others have valid names and take no space. Pure.
+ */
+export function unlikeCurrent(
+  { same }: Pick<PlannedRelease, 'same'>,
+  { writes, removes }: Pick<Work, 'writes' | 'removes'>,
+): Pick<Work, 'writes' | 'removes'> {
+  return { writes: writes.filter(({ path }) => !same.has(path)), removes };
+}
+
+async function duplicated(
+  storage: Storage,
+  { release, base }: Filling,
+  { path }: PlannedOutput,
+  to: Key,
+): Promise<boolean> {
+  const target = releaseKey(release.id);
+  if (base === null || base === target || !release.same.has(path)) return false;
+  return (await storage.duplicate(joinKey(base, path), joinKey(target, to))) !== null;
+}
+
+/** The remaining work in the directory of a release; null if it is complete. */
+async function workIn(
+  target: Storage,
+  { state }: StoredState,
+  { release: { content }, plan: { owner, bundle }, destinationPath }: Filling,
+): Promise<Work | null> {
+  const work = { owner, bundle, clears: false, untouched: [] };
+  if (state.kind === 'absent') {
+    await refuseContent(target, destinationPath);
+    return { ...work, action: 'publish_new', writes: [...content], kept: [], removes: [] };
+  }
+  const { outputs, pending } = requireCatalog(state);
+  const records = byPath(outputs);
+  const announced = announcedPaths(pending);
+  const vouched = content.filter(
+    (output) => !announced.has(output.path) && isRecordedAs(records.get(output.path), output),
+  );
+  const damaged = await damagedAmong(target, vouched, target.facts.localFiles === null);
+  const kept = vouched.filter(({ path }) => !damaged.has(path));
+  const stays = new Set(kept);
+  const writes = content.filter((output) => !stays.has(output));
+  const planned = new Set<string>(content.map(({ path }) => path));
+  const known = [...outputs, ...(pending?.outputs ?? [])].map(({ path }) => keyOf(path));
+  const removes = [...new Set([...known, ...(pending?.removes ?? [])])]
+    .filter((key) => !planned.has(key))
+    .sort(compareCodeUnits);
+  if (pending === null && writes.length + removes.length === 0) return null;
+  return { ...work, action: 'replace_catalog', writes, kept, removes };
+}
+
+/** Files without a catalog are foreign, because an attempt writes its intent before anything else. */
+async function refuseContent(target: Storage, destinationPath: string): Promise<void> {
+  for await (const { key } of target.list('', { recursive: true }))
+    if (!isReservedPath(key))
+      throw new WaybillError(
+        'unmanaged_content',
+        `"${destinationPath}" has the file "${key}" but no catalog: waybill did not publish it`,
+        { hint: 'check the files there and move them away; they are not part of a release' },
+      );
+}

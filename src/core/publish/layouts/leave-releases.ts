@@ -1,0 +1,208 @@
+import { delegate } from '../../storage/wrappers/delegate.ts';
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
+import { isContention, type Lease } from '../../catalog/lease/lease.ts';
+import { whileHeld } from '../../catalog/lease/while-held.ts';
+import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import {
+  currentLinkKey,
+  currentObjectKey,
+  isOfReleases,
+  releaseKey,
+  type ReleaseId,
+} from '../../releases/release.ts';
+import type { Releases } from '../../releases/ledger.ts';
+import { readReleases } from '../../releases/store.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { joinKey } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { apply, refuseObstructed } from '../apply/apply.ts';
+import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
+import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
+import { adoptable, type Adoptable } from './adoption.ts';
+
+/*
+ * The change from releases to the in-place layout: the current release is first published in place.
+ */
+
+/** The current release of a bundle path that will be published in place. */
+export interface LeftReleases {
+  current: ReleaseId;
+  /** The names of the channels, whose pointers are next to the current one. */
+  channels: readonly string[];
+  /** Rooted at the current release. */
+  storage: Storage;
+  /** The state of the current release, which is valid. */
+  stored: StoredState;
+}
+
+/** The storages rooted at the bundle path and at the destination. */
+interface Place {
+  storage: Storage;
+  root: Storage;
+}
+
+/**
+ * The current release of the bundle path that `storage` is rooted at; null if there is none, or the files
+ * there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's error.
+ */
+export async function releasesToLeave(
+  storage: Storage,
+  destinationPath: string,
+): Promise<LeftReleases | null> {
+  const found = await findReleases(storage);
+  if (found?.current == null) return null;
+  const { current } = found;
+  const channels = found.ledger.channels.map(({ name }) => name);
+  const release = releaseIn(storage, current);
+  const stored = await readState(release);
+  if (stored.state.kind === 'valid') return { current, channels, storage: release, stored };
+  throw new WaybillError(
+    'state_conflict',
+    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the catalog of its current release ${current} cannot be read`,
+    {
+      hint: 'run `waybill releases rollback` to return to a complete release, or `waybill unpublish` to remove all of them',
+    },
+  );
+}
+
+/** A pointer or ledger that cannot be parsed counts as foreign content. */
+async function findReleases(storage: Storage): Promise<Releases | null> {
+  try {
+    return await readReleases(storage);
+  } catch (error) {
+    if (hasCode(error, 'state_conflict')) return null;
+    throw error;
+  }
+}
+
+async function currentOf(storage: Storage): Promise<ReleaseId | null> {
+  return (await findReleases(storage))?.current ?? null;
+}
+
+/** The publication of the current release in place. */
+export interface Move {
+  adopted: Adoptable;
+  left: LeftReleases;
+  decideOn: DecideOn;
+  /** The decision without the lease, which may be a refusal. */
+  plan: Plan;
+}
+
+/**
+ * Plans the publication of the current release in place. The releases are kept and do not count as content.
+ * `planned` has the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
+ * `state_conflict` if an output has the name of the pointer, like `decider`, or the storage's error.
+ */
+export async function planMove(
+  { storage, root }: Place,
+  left: LeftReleases,
+  { bundle, owner, destination, destinationPath }: BundlePublication,
+  planned: readonly PlannedOutput[],
+  { force }: PublishRequest,
+): Promise<Move> {
+  const { state } = left.stored;
+  if (state.kind !== 'valid') throw new TypeError('a release that is left has a catalog');
+  const { identity: source, created } = bundle;
+  const otherwise = { source, created };
+  const adopted = await adoptable(left.storage, state.catalog, owner, { destinationPath, otherwise });
+  refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
+  const decideOn = decider({ storage: withoutReleases(storage, left.channels), root }, destination, {
+    owner,
+    bundle: adopted.bundle,
+    workflow: 'replacement',
+    force,
+    destinationPath,
+    planned: adopted.content,
+  });
+  const plan = await decideOnLatest(storage, await readState(storage), decideOn);
+  return { adopted, left, decideOn, plan };
+}
+
+/** Throws the error that the move or the publication after it would end with; see `refuseObstructed`. */
+export async function refuseObstructedMove(
+  storage: Storage,
+  { plan }: Pick<Move, 'plan'>,
+  following: Pick<Plan, 'writes'>,
+): Promise<void> {
+  // Files linked or copied on the server need no free space that can be checked.
+  const moved = plan.writes.map((output) => ({ ...output, size: 0 }));
+  const work = { writes: [...moved, ...following.writes], removes: plan.removes };
+  await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
+}
+
+/**
+ * Carries out the move under the lease of the bundle path. Returns false, without changes, if another process
+ * published or switched in the meantime. Throws like `apply` and `decider`.
+ */
+export async function carryOutMove(
+  context: CoreContext,
+  storage: Storage,
+  move: Move,
+  { destination }: BundlePublication,
+  { leaseTimes }: Pick<PublishRequest, 'leaseTimes'>,
+): Promise<boolean> {
+  const { left, decideOn } = move;
+  const underLease = async (lease: Lease): Promise<boolean> => {
+    if (!isUnpublished(lease.found) || (await currentOf(storage)) !== left.current) return false;
+    const plan = await decideOn(lease.found);
+    if (!changesDestination(plan.action)) return false;
+    await refuseObstructed(storage, plan, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
+    const { clock, log, signal } = context;
+    await apply(plan, {
+      storage: whileHeld(storage, lease),
+      lease,
+      clock,
+      log,
+      concurrency: destination.fileConcurrency,
+      ...(signal === undefined ? {} : { signal }),
+      duplicate: async ({ path }, to) => {
+        const from = joinKey(releaseKey(left.current), path);
+        return (await whileHeld(storage, lease).duplicate(from, to)) !== null;
+      },
+    });
+    return true;
+  };
+  try {
+    return await decidingUnderLease(context, storage, underLease, leaseTimes);
+  } catch (error) {
+    // The release may have been removed while it was read.
+    if (isContention(error) || (await currentOf(storage)) !== left.current) return false;
+    throw error;
+  }
+}
+
+/** Whether nothing is published in place: no state, or only the intent of a first publication. Pure. */
+export function isUnpublished({ state }: StoredState): boolean {
+  if (state.kind === 'absent') return true;
+  return state.kind === 'valid' && state.catalog.outputs.length === 0 && state.catalog.pending !== null;
+}
+
+/** A view of a bundle path without its releases. */
+function withoutReleases(storage: Storage, channels: readonly string[]): Storage {
+  return delegate(storage, {
+    async *list(directory, options) {
+      for await (const entry of storage.list(directory, options))
+        if (!isOfReleases(entry.key, channels)) yield entry;
+    },
+  });
+}
+
+function refusePointerPaths(
+  destinationPath: string,
+  outputs: readonly PlannedOutput[],
+  channels: readonly string[],
+): void {
+  const taken = outputs.find(({ path }) => isOfReleases(path, channels));
+  if (taken === undefined) return;
+  throw new WaybillError(
+    'state_conflict',
+    `${describeBundlePath(destinationPath)} is published with \`layout: releases\`, and the output "${taken.path}" would overwrite its pointer or a release`,
+    {
+      hint: `remove the releases first with \`waybill unpublish\`, or publish in place at another path: readers follow "${currentLinkKey}", "${currentObjectKey}" and the releases`,
+    },
+  );
+}

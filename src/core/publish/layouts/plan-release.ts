@@ -1,0 +1,269 @@
+import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
+import type { OutputRecord } from '../../catalog/catalog.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { type Releases, rolledBack } from '../../releases/ledger.ts';
+import { currentLinkKey, type ReleaseId, releaseIdOf } from '../../releases/release.ts';
+import { readReleases } from '../../releases/store.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { publishedBy } from '../../catalog/published-bundles.ts';
+import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { sameOwner } from '../../storage/identity.ts';
+import { compareInstants } from '../../lib/instant.ts';
+import { decide } from '../decision/decide.ts';
+import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/records.ts';
+import { damagedAmong } from '../decision/damage.ts';
+import { nothingSeen } from '../decision/observe.ts';
+import {
+  changesDestination,
+  type Damage,
+  type DecisionInput,
+  type Observation,
+  type Plan,
+  type PlannedOutput,
+} from '../plan.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import { refuseUnwanted } from '../decision/refusals.ts';
+import { asPlanned } from './adoption.ts';
+
+/*
+ * Reads the state of a bundle path before a publication as a release.
+ */
+
+/** The pointers, ledger and published state of a bundle path, as readers of one pointer see it. */
+export interface Snapshot {
+  releases: Releases;
+  /** The channel to publish to; null for the current release. */
+  channel: string | null;
+  /** The release that the pointer of the channel, or the current one, points at. */
+  pointer: ReleaseId | null;
+  /** The release that readers see: `pointer`, or the current release if the channel has none. */
+  shown: ReleaseId | null;
+  /** The state of `shown`, or the in-place state if there is no release. */
+  stored: StoredState;
+  /** Rooted at the files that `stored` records; null if it is absent. */
+  base: Storage | null;
+}
+
+/** Whether the bundle path is published in place. A publication must adopt these files first. Pure. */
+export function isInPlace({ shown, base }: Snapshot): boolean {
+  return shown === null && base !== null;
+}
+
+/**
+ * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
+ * `unmanaged_content` if the pointer is foreign, and `state_conflict` if the in-place catalog cannot be
+ * adopted or the ledger is malformed.
+ */
+export async function readSnapshot(
+  storage: Storage,
+  destinationPath: string,
+  channel: string | null,
+): Promise<Snapshot> {
+  const releases = await readReleases(storage);
+  const { current, foreignTarget } = releases;
+  const pointer = channel === null ? current : (releases.channels.get(channel) ?? null);
+  const shown = pointer ?? current;
+  const found = { releases, channel, pointer };
+  const where = describeBundlePath(destinationPath);
+  if (foreignTarget !== null)
+    throw foreignPointer(where, `leads to "${foreignTarget}", which is not a release`);
+  if (shown !== null) {
+    const base = releaseIn(storage, shown);
+    return { ...found, shown, stored: await readState(base), base };
+  }
+  const stored = await readState(storage);
+  const inTheWay = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
+  if (inTheWay !== undefined) throw blocked(where, stored);
+  if (stored.state.kind === 'absent') return { ...found, shown, stored, base: null };
+  if (stored.state.kind !== 'valid') throw unadoptable(where);
+  return { ...found, shown, stored, base: storage };
+}
+
+function foreignPointer(where: string, what: string): WaybillError {
+  return new WaybillError(
+    'unmanaged_content',
+    `${where}: "${currentLinkKey}" ${what}: waybill did not create it`,
+    {
+      hint: 'check it, because readers may follow it; then move it away and run again',
+    },
+  );
+}
+
+function blocked(where: string, { state }: StoredState): WaybillError {
+  const isOutput = ({ path }: OutputRecord): boolean => `${path}/`.startsWith(`${currentLinkKey}/`);
+  if (state.kind !== 'valid' || !state.catalog.outputs.some(isOutput))
+    return foreignPointer(where, 'is not a symbolic link');
+  return new WaybillError(
+    'state_conflict',
+    `${where} is published with \`layout: in_place\` and has an output at "${currentLinkKey}", where the pointer of the releases would be`,
+    { hint: 'publish once in place without that output, or publish the releases at another path' },
+  );
+}
+
+function unadoptable(where: string): WaybillError {
+  return new WaybillError(
+    'state_conflict',
+    `${where} is published with \`layout: in_place\`, and its catalog cannot be read`,
+    {
+      hint: 'publish there once with `layout: in_place` to repair the catalog or see what is wrong with it',
+    },
+  );
+}
+
+/*
+ * Plans the publication of a bundle as a release.
+ */
+
+/** A release to publish. */
+export interface PlannedRelease {
+  id: ReleaseId;
+  /** All outputs, sorted by path: the planned ones and those that an additive publication carries over. */
+  content: readonly PlannedOutput[];
+  /** Paths whose content is the same in the current release. */
+  same: ReadonlySet<string>;
+}
+
+export interface ReleasePlan {
+  /** The changes for readers, as if the outputs replaced the current release in place. */
+  plan: Plan;
+  /** null if nothing is published: the plan changes nothing, or its release was rolled back. */
+  release: PlannedRelease | null;
+  /** The rolled back release that holds the publication back; otherwise null. */
+  heldBack: ReleaseId | null;
+}
+
+/**
+ * Decides about publishing as a release. `storage` is rooted at the bundle path. Throws the refusals of
+ * `decider`, `state_conflict` if the current release lacks outputs that an additive publication would carry
+ * over, the error of `onDecided`, or the storage's error.
+ */
+export async function planRelease(
+  storage: Storage,
+  snapshot: Snapshot,
+  destination: Pick<DestinationConfig, 'stale' | 'limits'>,
+  input: Omit<DecisionInput, 'observed'>,
+  { allowRemovals = false, onDecided }: Pick<PublishRequest, 'allowRemovals' | 'onDecided'>,
+): Promise<ReleasePlan> {
+  const { stored } = snapshot;
+  const decided = await decideAgainst(storage, snapshot, input);
+  const release = changesDestination(decided.action) ? await contentOf(snapshot, decided) : null;
+  const heldBack = release === null ? null : await heldBackAs(storage, snapshot, release.id, input);
+  const plan = heldBack === null ? decided : unchanged(decided, heldBack);
+  const guards = snapshot.pointer === snapshot.shown ? destination : noGuards;
+  refuseUnwanted(plan, stored, guards, { force: input.force, allowRemovals });
+  onDecided?.({ plan, planned: input.planned, stored });
+  return { plan, release: heldBack === null ? release : null, heldBack };
+}
+
+/** The first publication to a channel removes nothing and replaces no newer bundle, so no limits apply. */
+const noGuards = { stale: 'publish', limits: { maxRemoved: null } } as const;
+
+async function decideAgainst(
+  storage: Storage,
+  { stored: { state }, base }: Snapshot,
+  input: Omit<DecisionInput, 'observed'>,
+): Promise<Plan> {
+  const seen: Observation = { ...nothingSeen(state, storage.facts), largestKeptBytes: null };
+  const other = state.kind === 'valid' ? otherOwner(state.catalog.outputs, input) : null;
+  if (other !== null) return takeOver(input, seen, other);
+  if (isSettledByState(input, state)) return decide({ ...input, observed: { ...seen, isSettled: true } });
+  if (state.kind !== 'valid' || base === null) return decide({ ...input, observed: seen });
+  const vouched = vouchedOutputs(input.planned, state.catalog, storage.facts);
+  const damaged = await damagedIn(base, vouched);
+  return decide({ ...input, observed: { ...seen, damaged } });
+}
+
+function otherOwner(
+  outputs: readonly OutputRecord[],
+  { owner }: Pick<DecisionInput, 'owner'>,
+): string | null {
+  const other = outputs.find((record) => !sameOwner(record.owner, owner))?.owner;
+  return other === undefined ? null : `${other.pipelineId}/${other.destinationId}`;
+}
+
+/**
+ * A release has a single owner, because a rollback restores all of it. With force, this owner's release
+ * becomes current. The other owner's release is kept for a rollback.
+ */
+function takeOver(input: Omit<DecisionInput, 'observed'>, seen: Observation, other: string): Plan {
+  const plan = decide({ ...input, observed: { ...seen, state: { kind: 'absent' } } });
+  const message = `the current release was published by ${other}`;
+  const reason = { code: 'release_of_other_owner', message } as const;
+  if (input.force) return { ...plan, action: 'force_replace', reason };
+  return { ...emptied(plan), action: 'fail_unmanaged', reason };
+}
+
+function unchanged(plan: Plan, heldBack: ReleaseId): Plan {
+  const message = `release ${heldBack} was rolled back, and runs do not make it current again`;
+  return { ...emptied(plan), action: 'skip_same', reason: { code: 'rolled_back', message } };
+}
+
+function emptied(plan: Plan): Plan {
+  return {
+    ...plan,
+    writes: [],
+    kept: [],
+    removes: [],
+    unkept: [],
+    untouched: [],
+    changes: [],
+    clears: false,
+  };
+}
+
+async function contentOf(
+  { shown, stored: { state }, base }: Snapshot,
+  { bundle, writes, kept, untouched, destinationPath }: Plan,
+): Promise<PlannedRelease> {
+  const carried = base === null ? [] : asPlanned(base, untouched);
+  if (base !== null && shown !== null) {
+    const [missing] = (await damagedIn(base, carried)).keys();
+    if (missing !== undefined) throw notCarried(destinationPath, shown, missing);
+  }
+  const content = [...writes, ...kept, ...carried].sort((a, b) => compareCodeUnits(a.path, b.path));
+  const announced = announcedPaths(state.kind === 'valid' ? state.catalog.pending : null);
+  const same = [...kept, ...carried].map(({ path }) => path).filter((path) => !announced.has(path));
+  return { id: releaseIdOf(bundle.created, content), content, same: new Set<string>(same) };
+}
+
+async function damagedIn(
+  release: Storage,
+  outputs: readonly PlannedOutput[],
+): Promise<ReadonlyMap<string, Damage>> {
+  return damagedAmong(release, outputs, release.facts.localFiles === null);
+}
+
+function notCarried(destinationPath: string, shown: ReleaseId, path: string): WaybillError {
+  const where = destinationPath === '.' ? '' : `${destinationPath}/`;
+  return new WaybillError(
+    'state_conflict',
+    `"${path}" of the current release ${shown} is missing or damaged, and an additive publication carries it over`,
+    { hint: `run \`waybill verify --repair\` to restore it, or check ${where}releases/${shown}` },
+  );
+}
+
+/**
+ * The rolled back release that this plan would publish again; null if there is none. It has the same id or,
+ * if an additive plan now carries over other outputs, the same planned outputs.
+ */
+async function heldBackAs(
+  storage: Storage,
+  { releases, channel }: Snapshot,
+  id: ReleaseId,
+  { owner, bundle, planned }: Omit<DecisionInput, 'observed'>,
+): Promise<ReleaseId | null> {
+  if (channel !== null) return null;
+  for (const held of rolledBack(releases)) {
+    if (held === id) return held;
+    const { state } = await readState(releaseIn(storage, held));
+    const published = publishedBy(state, owner);
+    if (state.kind !== 'valid' || published === null) continue;
+    const records = byPath(state.catalog.outputs);
+    const isSame = planned.every((output) => isRecordedAs(records.get(output.path), output));
+    if (isSame && compareInstants(published.created, bundle.created) === 0) return held;
+  }
+  return null;
+}

@@ -1,0 +1,277 @@
+import type { Discovery } from '../bundle/discover.ts';
+import type { Catalog, PublishedBundle } from '../catalog/catalog.ts';
+import { sameOwner, type Owner, type SourceIdentity } from '../storage/identity.ts';
+import { surveyDestination } from '../catalog/managed-paths.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
+import { bundlePathsAmong, publishedState } from '../releases/describe.ts';
+import type { Layout } from '../releases/release.ts';
+import { parseBundlePath } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+import { unpublication } from './unpublish/unpublication.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { errorRecord, hasCode, WaybillError, finding } from '../lib/errors.ts';
+import { withReleasers } from '../lib/lifecycle.ts';
+import type { PublishRequest } from './publish-request.ts';
+import { refuseRemovals } from './decision/refusals.ts';
+import { withDestinationFailure } from './results/action-result.ts';
+import type { DestinationResult, OrphanResult } from './results/result.ts';
+import { unpublishListed } from './root-index/listed-changes.ts';
+
+/*
+ * Decides which published bundles a source no longer has. Pure.
+ */
+
+/** The parts of a complete source listing that may be or may hide a bundle. */
+export type SourceListing = Pick<Discovery, 'warnings'> & {
+  candidates: readonly { path: string }[];
+  invalid: readonly { path: string }[];
+};
+
+/** Selects the bundles that an owner published from a source. */
+export interface PublishedFrom {
+  owner: Owner;
+  source: Pick<SourceIdentity, 'backend' | 'id'>;
+}
+
+/**
+ * The paths that the source may still have: every bundle, valid or not, and everything that discovery
+ * skipped, such as links and dot directories. Discovery does not look below these paths, so bundles there may
+ * exist, too.
+ */
+export function heldPaths({ candidates, invalid, warnings }: SourceListing): Set<string> {
+  return new Set([
+    ...[...candidates, ...invalid].map(({ path }) => path),
+    ...warnings.flatMap(({ file }) => file ?? []),
+  ]);
+}
+
+/** Whether the path is one of these or below one. */
+export function isHeld(held: ReadonlySet<string>, path: string): boolean {
+  if (held.has('.')) return true;
+  for (let at = path; at !== ''; at = at.slice(0, Math.max(at.lastIndexOf('/'), 0)))
+    if (held.has(at)) return true;
+  return false;
+}
+
+/**
+ * Whether the owner has outputs at the bundle path, and all of them come from the bundle with the same path
+ * in this source. Outputs announced by an interrupted attempt of the owner count, too.
+ */
+export function isFromSource(
+  { outputs, pending }: Catalog,
+  { owner, source }: PublishedFrom,
+  destinationPath: string,
+): boolean {
+  const own = [...outputs, ...(pending?.outputs ?? [])].filter((record) => sameOwner(record.owner, owner));
+  return (
+    own.length > 0 &&
+    own.every(
+      (record) =>
+        record.source.backend === source.backend &&
+        record.source.id === source.id &&
+        record.source.path === destinationPath,
+    )
+  );
+}
+
+interface Orphan {
+  /** Relative to the destination root. */
+  destinationPath: string;
+  layout: Layout;
+  /** The bundle that was published there; null if the catalog does not record it. */
+  bundle: PublishedBundle | null;
+  /** Everything that unpublishing it would remove, sorted. */
+  outputs: string[];
+  /** The total size of the recorded outputs. */
+  bytes: number;
+  /** The generation of its catalog. */
+  generation: number;
+  updatedAt: string;
+}
+
+interface FoundOrphans {
+  /** Sorted by path. */
+  orphans: Orphan[];
+  /** The number of the owner's recorded outputs: in orphans (`goes`), and at the whole destination. */
+  counts: { goes: number; total: number };
+}
+
+/**
+ * Finds the bundle paths that `from` published and that the source no longer has. Takes one recursive
+ * listing. With `counted`, also reads the catalogs of held paths to count their outputs. Skips invalid
+ * catalogs and those of other owners. Throws the storage's error.
+ */
+export async function findOrphans(
+  root: Storage,
+  from: PublishedFrom,
+  held: ReadonlySet<string>,
+  { counted }: { counted: boolean },
+): Promise<FoundOrphans> {
+  const found: FoundOrphans = { orphans: [], counts: { goes: 0, total: 0 } };
+  for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
+    const mayGo = !isHeld(held, destinationPath);
+    if (!mayGo && !counted) continue;
+    const storage = within(root, parseBundlePath(destinationPath));
+    const { state, release } = await publishedState(storage, 'in_place');
+    if (state.kind !== 'valid') continue;
+    const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
+    found.counts.total += own.length;
+    if (!mayGo || !isFromSource(state.catalog, from, destinationPath)) continue;
+    found.counts.goes += own.length;
+    found.orphans.push({
+      destinationPath,
+      layout: release === null ? 'in_place' : 'releases',
+      bundle: publishedBy(state, from.owner),
+      outputs: [...unpublication(state.catalog, from.owner, destinationPath).removes],
+      bytes: own.reduce((sum, { size }) => sum + size, 0),
+      generation: state.catalog.generation,
+      updatedAt: state.catalog.updatedAt,
+    });
+  }
+  return found;
+}
+
+export interface OrphanTask {
+  destination: DestinationConfig;
+  from: PublishedFrom;
+  /** The listing from which the bundles were selected. */
+  listing: SourceListing;
+  /** Lists the source again. */
+  listAgain: () => Promise<SourceListing>;
+  /** Whether any part of the pipeline failed. Nothing is removed in this case. */
+  hasFailed: boolean;
+}
+
+/**
+ * Reports or removes orphans: bundles that the source no longer has. The `orphans` setting of the destination
+ * decides. Bundle paths are unpublished one after another, each as a separate attempt. A bundle must be
+ * missing from two listings, before and after the publications, and its catalog must not have changed since
+ * it was found. Never throws: a failure is in the returned result.
+ */
+export async function settleOrphans(
+  context: CoreContext,
+  task: OrphanTask,
+  result: DestinationResult,
+  request: PublishRequest,
+): Promise<DestinationResult> {
+  const { destination } = task;
+  if (destination.orphans === 'keep' || result.error !== null || context.signal?.aborted === true)
+    return result;
+  const orphans: OrphanResult[] = [];
+  try {
+    await withReleasers(async (onRelease) => {
+      const { dryRun } = request;
+      const readOnly = dryRun || destination.orphans === 'report';
+      const root = await context.openStorage(destination.location, { readOnly, dryRun });
+      onRelease(() => root.close());
+      await settleAt(context, root, task, request, { ...result, orphans });
+    });
+  } catch (error) {
+    context.log.error({ err: error, destination: destination.id }, 'settling orphans failed');
+    return withDestinationFailure({ ...result, orphans }, destination, errorRecord(error));
+  }
+  const isFailed = orphans.some(({ error }) => error !== null);
+  return { ...result, orphans, status: isFailed ? 'failed' : result.status };
+}
+
+async function settleAt(
+  context: CoreContext,
+  root: Storage,
+  task: OrphanTask,
+  request: PublishRequest,
+  { orphans, warnings }: DestinationResult,
+): Promise<void> {
+  const { destination, from, listing, hasFailed } = task;
+  const found = await findOrphans(root, from, heldPaths(listing), {
+    counted: destination.orphans === 'remove' && destination.limits.maxRemoved !== null,
+  });
+  if (found.orphans.length === 0) return;
+  if (destination.orphans === 'report' || hasFailed) {
+    orphans.push(...found.orphans.map(reported));
+    if (destination.orphans === 'remove')
+      warnings.push(finding('warning', 'orphans_not_removed', notAfterFailure));
+    return;
+  }
+  refuseRemoval(task, found, listing, request);
+  const latest = request.dryRun ? listing : await task.listAgain();
+  if (latest !== listing) refuseRemoval(task, found, latest, request);
+  const held = heldPaths(latest);
+  for (const orphan of found.orphans) {
+    if (context.signal?.aborted === true) break;
+    if (isHeld(held, orphan.destinationPath)) continue;
+    const settled = await remove(context, root, task, orphan, request);
+    if (settled !== null) orphans.push(settled);
+  }
+}
+
+const notAfterFailure = 'orphans are kept until the rest of the pipeline succeeds';
+
+/**
+ * Enforces `limits.max_removed`, and refuses removals if the source has no bundles at all: more often a mount
+ * is missing than that everything should be removed. Throws `too_many_removals`.
+ */
+function refuseRemoval(
+  { destination: { limits } }: OrphanTask,
+  { orphans, counts }: FoundOrphans,
+  { candidates, invalid }: SourceListing,
+  { allowRemovals }: PublishRequest,
+): void {
+  if (allowRemovals === true) return;
+  refuseRemovals(limits.maxRemoved, { ...counts, where: 'orphans of the destination' });
+  if (candidates.length + invalid.length > 0) return;
+  const what = orphans.length === 1 ? 'is an orphan' : `and ${orphans.length - 1} more are orphans`;
+  throw new WaybillError(
+    'too_many_removals',
+    `the source has no bundles, so "${orphans[0]?.destinationPath ?? ''}" ${what}; none was removed`,
+    { hint: 'check the location of the source; to remove everything, run once with --allow-removals' },
+  );
+}
+
+/** null if another process has already removed it. */
+async function remove(
+  context: CoreContext,
+  root: Storage,
+  { destination, from }: OrphanTask,
+  orphan: Orphan,
+  { dryRun, runId, onOrphan, leaseTimes }: PublishRequest,
+): Promise<OrphanResult | null> {
+  const { destinationPath, layout, generation, updatedAt } = orphan;
+  try {
+    const { outputs, bytes } = await unpublishListed(context, root, destination, {
+      owner: from.owner,
+      destinationPath,
+      layout,
+      dryRun,
+      concurrency: destination.fileConcurrency,
+      // Already checked for the whole destination.
+      maxRemoved: null,
+      orphan: {
+        runId: runId ?? null,
+        isStill: (catalog) =>
+          catalog.generation === generation &&
+          catalog.updatedAt === updatedAt &&
+          isFromSource(catalog, from, destinationPath),
+        onDecided: onOrphan,
+      },
+      ...(leaseTimes === undefined ? {} : { leaseTimes }),
+    });
+    return { ...reported(orphan), outputs, bytes, action: 'unpublish' };
+  } catch (error) {
+    if (hasCode(error, 'not_published')) return null;
+    context.log.error({ err: error, destination: destination.id, destinationPath }, 'orphan not removed');
+    return { ...reported(orphan), action: 'error', error: errorRecord(error) };
+  }
+}
+
+function reported({ destinationPath, bundle, outputs, bytes }: Orphan): OrphanResult {
+  return {
+    destinationPath,
+    bundle: bundle === null ? null : { path: bundle.source.path, created: bundle.created },
+    outputs,
+    bytes,
+    action: 'keep',
+    error: null,
+  };
+}

@@ -1,0 +1,288 @@
+import { canonicalJson } from '../bundle/manifest.ts';
+import { catalogVersion } from '../catalog/catalog.ts';
+import { digestOf, type Digest } from '../lib/digest.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { publishedBy } from '../catalog/published-bundles.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import type { BundleIdentity } from './plan.ts';
+import type { Decided } from './publish-request.ts';
+import type { DecidedOrphan } from './unpublish/unpublication.ts';
+import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
+import { describeLocation } from '../storage/location.ts';
+
+const planFileVersion = 2;
+
+/** The plan of a run as a file. Its schema is `schemas/plan.schema.json`. */
+export interface PlanFile {
+  schema_version: typeof planFileVersion;
+  kind: 'waybill_plan';
+  /** The version of the catalogs that the plan was made for. */
+  catalog_version: typeof catalogVersion;
+  /** RFC 3339, UTC. */
+  created_at: string;
+  /** The requested destinations of each pipeline, in publication order. */
+  targets: { pipeline_id: string; destination_ids: string[] }[];
+  force: boolean;
+  allow_removals: boolean;
+  /** The channel to publish to; null for the current release and for the in-place layout. */
+  channel: string | null;
+  /** The `configurationDigest` of the targets. */
+  configuration: Digest;
+  decisions: DecisionRecord[];
+  /** SHA-256 of the canonical JSON (RFC 8785) of everything else. */
+  digest: Digest;
+}
+
+type PlanContent = Pick<
+  PlanFile,
+  'created_at' | 'targets' | 'force' | 'allow_removals' | 'channel' | 'configuration' | 'decisions'
+>;
+
+/** Pure. */
+export function planFile(content: PlanContent): PlanFile {
+  const whole = {
+    schema_version: planFileVersion,
+    kind: 'waybill_plan',
+    catalog_version: catalogVersion,
+    ...content,
+  } as const;
+  return { ...whole, digest: digestOf(canonicalJson(whole)) };
+}
+
+/**
+ * Parses a plan file. Throws `plan_invalid` if the bytes are not a plan, the version is not supported, or the
+ * digest does not match. Pure.
+ */
+export function parsePlanFile(bytes: Uint8Array, file: string): PlanFile {
+  let document: unknown;
+  try {
+    document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw invalid(file, `it is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  if (typeof document !== 'object' || document === null || !('kind' in document))
+    throw invalid(file, 'it is not a waybill plan');
+  const { digest, ...content } = document as Partial<PlanFile>;
+  if (content.kind !== 'waybill_plan') throw invalid(file, 'it is not a waybill plan');
+  if (content.schema_version !== planFileVersion || content.catalog_version !== catalogVersion)
+    throw invalid(
+      file,
+      `it has version ${String(content.schema_version)} for catalogs of version ${String(content.catalog_version)}, but this waybill reads version ${planFileVersion} for catalogs of version ${catalogVersion}`,
+    );
+  if (digest !== digestOf(canonicalJson(content)))
+    throw invalid(file, 'its digest does not match: it was edited or is incomplete');
+  if (!isWellFormed(content)) throw invalid(file, 'required fields are missing or invalid');
+  return document as PlanFile;
+}
+
+/** Checks the fields that are read one by one. The rest of a decision is only compared as a whole. */
+function isWellFormed({
+  targets,
+  force,
+  allow_removals,
+  channel,
+  decisions,
+}: Partial<Record<keyof PlanFile, unknown>>) {
+  const isText = (value: unknown): boolean => typeof value === 'string';
+  const isObject = (value: unknown): value is Record<string, unknown> =>
+    typeof value === 'object' && value !== null;
+  return (
+    typeof force === 'boolean' &&
+    typeof allow_removals === 'boolean' &&
+    (channel === null || isText(channel)) &&
+    Array.isArray(targets) &&
+    targets.every(
+      (target: unknown) =>
+        isObject(target) &&
+        isText(target['pipeline_id']) &&
+        Array.isArray(target['destination_ids']) &&
+        target['destination_ids'].every(isText),
+    ) &&
+    Array.isArray(decisions) &&
+    decisions.every(
+      (record: unknown) =>
+        isObject(record) &&
+        isText(record['pipeline_id']) &&
+        isText(record['destination_id']) &&
+        isText(record['destination_path']),
+    )
+  );
+}
+
+function invalid(file: string, reason: string): WaybillError {
+  return new WaybillError('plan_invalid', `cannot use the plan ${file}: ${reason}; nothing was published`, {
+    hint: 'make a new plan with waybill run --dry-run --out FILE',
+  });
+}
+
+/*
+ * The decisions in a plan file, and how they differ from the decisions of a later run.
+ */
+
+/**
+ * The decision about one bundle path and the state it is based on, with the field names of the plan file. Two
+ * decisions are equal if their canonical JSON is.
+ */
+interface DecisionRecord {
+  pipeline_id: string;
+  destination_id: string;
+  /** Relative to the destination root; `.` for the root. */
+  destination_path: string;
+  /** The bundle to publish. For an orphan, the published bundle, or null if the catalog has no record. */
+  bundle: { backend: string; source: string; path: string; created: string } | null;
+  /** Digest of the bytes of `.publisher.json`; null if there was none. */
+  state: string | null;
+  action: string;
+  reason: string;
+  changes: { path: string; fate: string; why: string }[];
+  outputs: { path: string; kind: string; digest: string; size: number; url: string | null }[];
+}
+
+/** Pure. */
+export function decisionRecord({ plan, planned, stored }: Decided): DecisionRecord {
+  const { owner, bundle, destinationPath, action, reason, changes } = plan;
+  return {
+    pipeline_id: owner.pipelineId,
+    destination_id: owner.destinationId,
+    destination_path: destinationPath,
+    bundle: bundleRecord(bundle),
+    state: stored.raw?.digest ?? null,
+    action,
+    reason: reason.code,
+    changes: changes.map(({ path, fate, why }) => ({ path, fate, why })),
+    outputs: planned.map(({ path, kind, digest, size, url }) => ({ path, kind, digest, size, url })),
+  };
+}
+
+/** The record of the removal of an orphan. Pure. */
+export function orphanRecord({ work, stored }: DecidedOrphan): DecisionRecord {
+  const { owner, destinationPath, action, removes } = work;
+  const bundle = publishedBy(stored.state, owner);
+  return {
+    pipeline_id: owner.pipelineId,
+    destination_id: owner.destinationId,
+    destination_path: destinationPath,
+    bundle: bundle === null ? null : bundleRecord(bundle),
+    state: stored.raw?.digest ?? null,
+    action,
+    reason: 'orphan',
+    changes: removes.map((path) => ({ path, fate: 'remove', why: 'orphan' })),
+    outputs: [],
+  };
+}
+
+function bundleRecord({ source, created }: BundleIdentity): DecisionRecord['bundle'] {
+  return { backend: source.backend, source: source.id, path: source.path, created: String(created) };
+}
+
+type Place = Pick<DecisionRecord, 'pipeline_id' | 'destination_id' | 'destination_path'>;
+
+/** Pure. */
+export function placeOf({ pipeline_id, destination_id, destination_path }: Place): string {
+  return `${pipeline_id}/${destination_id} ${destination_path}`;
+}
+
+/** Decisions by place. A later decision about the same place replaces the earlier one. */
+export class Decisions {
+  readonly #byPlace = new Map<string, DecisionRecord>();
+
+  add(record: DecisionRecord): void {
+    this.#byPlace.set(placeOf(record), record);
+  }
+
+  get(place: Place): DecisionRecord | undefined {
+    return this.#byPlace.get(placeOf(place));
+  }
+
+  /** Sorted by place. */
+  all(): DecisionRecord[] {
+    return [...this.#byPlace].sort(([a], [b]) => compareCodeUnits(a, b)).map(([, record]) => record);
+  }
+}
+
+/** How the current decision differs from the planned one, for a message; null if it does not. Pure. */
+function differenceOf(
+  planned: DecisionRecord | undefined,
+  current: DecisionRecord | undefined,
+): string | null {
+  if (planned === undefined) return 'it is not in the plan';
+  if (current === undefined)
+    return planned.action === 'unpublish'
+      ? 'it is no longer an orphan'
+      : 'this run would no longer publish to it';
+  if (canonicalJson(planned) === canonicalJson(current)) return null;
+  if (planned.state !== current.state) return 'the state of the destination changed';
+  const isSameSource =
+    canonicalJson([planned.bundle, planned.outputs]) === canonicalJson([current.bundle, current.outputs]);
+  return isSameSource ? 'the files at the destination changed' : 'the source changed';
+}
+
+const maxFindings = 20;
+
+export function planStale(reason: string, findings: readonly Finding[] = []): WaybillError {
+  return new WaybillError('plan_stale', `the plan is out of date: ${reason}`, {
+    hint: 'make a new plan with waybill run --dry-run --out FILE and have it approved',
+    findings: findings.slice(0, maxFindings),
+  });
+}
+
+/**
+ * Throws `plan_stale` unless the current decisions equal the planned ones. With `isPartial`, some decisions
+ * could not be made, and a missing one is not a difference. Pure.
+ */
+export function refuseStalePlan(
+  planned: readonly DecisionRecord[],
+  current: Decisions,
+  { isPartial }: { isPartial: boolean },
+): void {
+  const findings: Finding[] = [];
+  const known = new Set(planned.map(placeOf));
+  for (const record of planned) {
+    const now = current.get(record);
+    if (now === undefined && isPartial) continue;
+    const difference = differenceOf(record, now);
+    if (difference !== null) findings.push(differenceFinding(record, difference));
+  }
+  for (const record of current.all())
+    if (!known.has(placeOf(record))) findings.push(differenceFinding(record, 'it is not in the plan'));
+  const [first] = findings;
+  if (first === undefined) return;
+  const others = findings.length === 1 ? '' : `, and ${findings.length - 1} more`;
+  throw planStale(`${first.file ?? ''}: ${first.message}${others}; nothing was changed`, findings);
+}
+
+/** Throws `plan_stale` unless `current` equals the planned decision for its place. Pure. */
+export function refuseOtherDecision(
+  planned: ReadonlyMap<string, DecisionRecord>,
+  current: DecisionRecord,
+): void {
+  const place = placeOf(current);
+  const difference = differenceOf(planned.get(place), current);
+  if (difference !== null) throw planStale(`${place}: ${difference} while the plan was being applied`);
+}
+
+function differenceFinding(record: DecisionRecord, difference: string): Finding {
+  return finding('error', 'plan_stale', difference, { file: placeOf(record) });
+}
+
+/**
+ * The digest of every setting that affects a publication to these destinations. A source contributes its
+ * location and identity, but not its connection settings. Names of secrets count, their values do not. Pure.
+ */
+export function configurationDigest(
+  targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],
+): Digest {
+  const settings = targets.map(
+    ({ pipeline: { id, source, sourceId, autoManifest, sceneMaps }, destinations }) => ({
+      id,
+      source:
+        source.backend === 'http_upload'
+          ? source
+          : { backend: source.backend, place: describeLocation(source), id: sourceId },
+      autoManifest,
+      sceneMaps,
+      destinations,
+    }),
+  );
+  return digestOf(canonicalJson(settings));
+}

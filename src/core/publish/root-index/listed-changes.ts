@@ -1,0 +1,89 @@
+import type { CatalogState } from '../../catalog/catalog.ts';
+import type { CoreContext } from '../../context.ts';
+import type { Finding } from '../../lib/errors.ts';
+import type { ListedBundle } from '../../outputs/json-feed.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { ActionResult } from '../results/result.ts';
+import { bundleAt, listedBundle } from './listed-state.ts';
+import type { RootIndex } from './root-files.ts';
+import { refreshRootIndex, refreshPaths, withdraw } from './root-index.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { unpublish } from '../unpublish/unpublish.ts';
+import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
+
+/** The outcome of a run at one bundle path. */
+export interface PublishedPath {
+  destinationPath: string;
+  action: Pick<ActionResult, 'action' | 'error'>;
+  /** The state of the last decision; null if there was none. */
+  state: CatalogState | null;
+}
+
+/**
+ * Updates the root index after a run, including bundles that an earlier run published but did not list.
+ * Failed bundles keep their entry. Returns a warning if there cannot be an index. Throws like
+ * `refreshRootIndex`.
+ */
+export async function listPublished(
+  context: CoreContext,
+  root: Storage,
+  index: RootIndex,
+  published: readonly PublishedPath[],
+  options: { leaseTimes?: LeaseTimes | undefined },
+): Promise<Finding | null> {
+  const { owner, destination } = index;
+  const listed = { owner, releases: destination.releases };
+  const seen = new Map<string, ListedBundle | null>();
+  for (const { destinationPath, action, state } of published) {
+    if (action.error !== null || action.action.startsWith('fail_')) continue;
+    // The catalog of an unchanged bundle has already been read.
+    const bundle =
+      action.action === 'skip_same' && state !== null
+        ? listedBundle(state, destinationPath, listed)
+        : await bundleAt(root, destinationPath, listed);
+    seen.set(destinationPath, bundle);
+  }
+  return seen.size === 0 ? null : refreshRootIndex(context, root, index, seen, options);
+}
+
+/**
+ * Like `unpublish`, for a destination that may have a root index. Removes the bundle path from the index
+ * first, so that the index never links to removed files. Adds it again if the bundle remains, because
+ * unpublishing failed or another layout of it is still published.
+ */
+export async function unpublishListed(
+  context: CoreContext,
+  root: Storage,
+  destination: DestinationConfig,
+  request: UnpublishRequest,
+  warn: (warning: Finding) => void = () => undefined,
+): Promise<UnpublishReport> {
+  const { dryRun, destinationPath, owner, leaseTimes } = request;
+  // The bundle path `.` is the index itself, if there is one.
+  if (!destination.rootIndex || dryRun || destinationPath === '.') return unpublish(context, root, request);
+  const index = { owner, destination };
+  // Check for refusals before the index changes. A bundle that is already removed leaves the index
+  // afterwards.
+  const isRefused = await unpublish({ ...context, notify: () => undefined }, root, {
+    ...request,
+    dryRun: true,
+  }).then(
+    () => false,
+    () => true,
+  );
+  const options = { leaseTimes };
+  const warning = isRefused ? null : await withdraw(context, root, index, destinationPath, options);
+  if (warning !== null) warn(warning);
+  const refresh = async (): Promise<void> => {
+    if (warning === null) await refreshPaths(context, root, index, [destinationPath], options);
+  };
+  const report = await unpublish(context, root, request).catch(async (error: unknown) => {
+    await refresh().catch((failure: unknown) =>
+      context.log.warn({ err: failure, destinationPath }, 'the root index may lack this bundle'),
+    );
+    throw error;
+  });
+  await refresh();
+  return report;
+}

@@ -1,0 +1,141 @@
+import type { OutputRecord, Catalog } from '../../catalog/catalog.ts';
+import { rootIndexGenerator, isOfRootIndex } from '../../catalog/root-index-records.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { digestOf } from '../../lib/digest.ts';
+import { linkTo, type ListedBundle, bundlesInFeed } from '../../outputs/json-feed.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
+import { bytesBody, readAll } from '../../storage/body.ts';
+import { describeLocation } from '../../storage/location.ts';
+import type { PlannedOutput } from '../plan.ts';
+import { recordedPaths } from '../../catalog/recorded-paths.ts';
+import type { StoredState } from '../../catalog/store.ts';
+import { hasCode } from '../../lib/errors.ts';
+import type { RelativePath } from '../../lib/paths.ts';
+import { keyOf } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+
+/*
+ * Plans the files of a root index.
+ */
+
+/** Identifies the root index of one destination. */
+export interface RootIndex {
+  owner: Owner;
+  destination: Pick<
+    DestinationConfig,
+    'id' | 'location' | 'publicBaseUrl' | 'cacheControl' | 'releases' | 'fileConcurrency' | 'rootIndex'
+  >;
+}
+
+/** The files of every root index, sorted. */
+export const rootFileNames = ['feed.json', 'feed.xml', 'index.html'] as const;
+
+/** The file that the next update reads. */
+const listingName = 'feed.json';
+
+/** The files that list these bundles. Loads the template engine on the first call. */
+export async function plannedFiles(
+  { owner, destination }: RootIndex,
+  bundles: readonly ListedBundle[],
+): Promise<PlannedOutput[]> {
+  const { rootIndexFiles, rootIndexVersion: version } =
+    await import('../../outputs/root-index.ts');
+  const { publicBaseUrl, cacheControl } = destination;
+  const files = await rootIndexFiles({
+    title: owner.pipelineId,
+    identity: [owner.pipelineId, owner.destinationId, ...(publicBaseUrl === null ? [] : [publicBaseUrl])],
+    baseUrl: publicBaseUrl,
+    bundles,
+  });
+  return files.map(({ path, kind, contentType, inputs, text }) => {
+    const body = bytesBody(text);
+    return {
+      path,
+      kind,
+      owner,
+      body,
+      size: body.size,
+      digest: digestOf(text),
+      generated: { contentType, cacheControl, generator: { name: rootIndexGenerator, version, inputs } },
+      url: publicBaseUrl === null ? null : linkTo(path, publicBaseUrl),
+      source: sourceOf(destination),
+    };
+  });
+}
+
+/** The destination itself is the source, so that no run treats the index as an orphan of its source. */
+function sourceOf({ location }: RootIndex['destination']): OutputRecord['source'] {
+  return { backend: location.backend, id: describeLocation(location), path: '.' };
+}
+
+/** The state of a destination root. */
+export interface RootSnapshot {
+  stored: StoredState;
+  /** null if there is none. */
+  catalog: Catalog | null;
+  /**
+   * The listed bundles; null if they are unknown: there is no index yet, an attempt was interrupted, or a
+   * file of the index is missing or changed.
+   */
+  listed: readonly ListedBundle[] | null;
+  /** Why there cannot be an index; null if there can. */
+  obstacle: string | null;
+}
+
+/** Takes no lease. `storage` is rooted at the destination. Throws the storage's error. */
+export async function rootSnapshot(
+  storage: Storage,
+  stored: StoredState,
+  index: RootIndex,
+): Promise<RootSnapshot> {
+  const { state } = stored;
+  if (state.kind !== 'absent' && state.kind !== 'valid')
+    return { stored, catalog: null, listed: null, obstacle: `the catalog there is ${state.kind}` };
+  const catalog = state.kind === 'valid' ? state.catalog : null;
+  const obstacle =
+    (catalog === null ? null : claimIn(catalog, index)) ?? (await foreignFile(storage, stored));
+  const listed = obstacle === null && catalog !== null ? await vouchedListing(storage, catalog) : null;
+  return { stored, catalog, listed, obstacle };
+}
+
+/** Pure. */
+function claimIn({ outputs, pending }: Catalog, { owner }: RootIndex): string | null {
+  const names = new Set<string>(rootFileNames);
+  for (const record of [...outputs, ...(pending?.outputs ?? [])]) {
+    const isOwn = sameOwner(record.owner, owner);
+    if (isOwn && !isOfRootIndex(record)) return 'a bundle is published at the root itself';
+    if (!isOwn && names.has(record.path)) {
+      const { pipelineId, destinationId } = record.owner;
+      return `"${record.path}" there belongs to ${pipelineId}/${destinationId}`;
+    }
+  }
+  return null;
+}
+
+async function foreignFile(storage: Storage, { state }: StoredState): Promise<string | null> {
+  const known = recordedPaths(state);
+  for (const name of rootFileNames)
+    if (!known.has(name) && (await storage.stat(keyOf(name as string as RelativePath))) !== undefined)
+      return `there is an unrecorded file "${name}"`;
+  return null;
+}
+
+/** The list in the feed, if its bytes have the recorded digest. */
+async function vouchedListing(
+  storage: Storage,
+  { outputs, pending }: Catalog,
+): Promise<ListedBundle[] | null> {
+  if (pending !== null) return null;
+  const own = outputs.filter(isOfRootIndex);
+  if (own.length !== rootFileNames.length) return null;
+  for (const { path, size } of own) if ((await storage.stat(keyOf(path)))?.size !== size) return null;
+  const feed = own.find(({ path }) => path === listingName);
+  if (feed === undefined) return null;
+  try {
+    const bytes = await readAll(storage, keyOf(feed.path), feed.size);
+    return digestOf(bytes) === feed.digest ? bundlesInFeed(bytes.toString('utf8')) : null;
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}

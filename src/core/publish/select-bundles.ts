@@ -1,0 +1,157 @@
+import type { BundleCandidate } from '../bundle/discover.ts';
+import type { SourceBundle } from '../bundle/source-bundle.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import { errorRecord, WaybillError, type ErrorRecord, type Finding, finding } from '../lib/errors.ts';
+import type { PipelineResult } from './results/result.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import { compareInstants, type Instant } from '../lib/instant.ts';
+
+/*
+ * Selects the bundles that each destination gets.
+ */
+
+/** The bundles for one destination. With an `error`, no bundle is selected. */
+export interface Selection {
+  bundles: MappedBundle<SourceBundle>[];
+  warnings: Finding[];
+  error: ErrorRecord | null;
+}
+
+export interface Selector {
+  select: (destination: DestinationConfig) => Promise<Selection>;
+  /** Selects from the current source. null for bundles without a source, such as uploads. */
+  selectAgain: ((destination: DestinationConfig) => Promise<Selection>) | null;
+}
+
+export type InvalidBundle = PipelineResult['invalidBundles'][number];
+
+/** Selects among bundles that are already loaded, such as uploads. */
+export function selectLoaded(bundles: readonly SourceBundle[]): Selector {
+  return {
+    select: async ({ mapping }) => {
+      const { selected, warnings } = mapBundles(mapping, bundles);
+      return { bundles: selected, warnings, error: null };
+    },
+    selectAgain: null,
+  };
+}
+
+/** A listing of a source. */
+export interface SourceContent {
+  candidates: readonly BundleCandidate[];
+  invalid: readonly InvalidBundle[];
+  loader: BundleLoader;
+}
+
+/**
+ * Selects and loads the bundles of a source for one destination.
+ *
+ * If the destination preserves paths, an invalid bundle only excludes itself. If it takes the newest bundle,
+ * one invalid manifest means that nothing is selected: that bundle might be the newest, and publishing an
+ * older one would report a failure as a success.
+ */
+export async function selectFromSource(
+  { mapping }: DestinationConfig,
+  { candidates, invalid, loader }: SourceContent,
+): Promise<Selection> {
+  const { selected, warnings } = mapBundles(mapping, candidates);
+  if (mapping === 'fixed' && invalid[0] !== undefined) {
+    const error = new WaybillError(
+      'invalid_bundle',
+      `"${invalid[0].bundle}" has an invalid manifest, so it is not known which bundle is the newest`,
+      { hint: 'fix or remove that bundle' },
+    );
+    return { bundles: [], warnings, error: errorRecord(error) };
+  }
+  const bundles: MappedBundle<SourceBundle>[] = [];
+  for (const { bundle: candidate, destinationPath } of selected) {
+    const loaded = await loader.load(candidate);
+    if (!(loaded instanceof WaybillError)) bundles.push({ bundle: loaded, destinationPath });
+    else if (mapping === 'fixed') return { bundles: [], warnings, error: errorRecord(loaded) };
+  }
+  return { bundles, warnings, error: null };
+}
+
+/** Loads each selected bundle once for all destinations. */
+export class BundleLoader {
+  readonly #read: (candidate: BundleCandidate) => Promise<SourceBundle>;
+  readonly #loaded = new Map<string, Promise<SourceBundle | WaybillError>>();
+
+  constructor(read: (candidate: BundleCandidate) => Promise<SourceBundle>) {
+    this.#read = read;
+  }
+
+  /** The bundle, or its `invalid_bundle` error. Throws any other failure. */
+  async load(candidate: BundleCandidate): Promise<SourceBundle | WaybillError> {
+    const known = this.#loaded.get(candidate.path);
+    if (known !== undefined) return known;
+    const loading = this.#read(candidate).catch((error: unknown) => {
+      if (error instanceof WaybillError && error.code === 'invalid_bundle') return error;
+      throw error;
+    });
+    this.#loaded.set(candidate.path, loading);
+    return loading;
+  }
+
+  /**
+   * The invalid bundles and the warnings of all loaded bundles. Read errors are not included, because the
+   * destinations that selected the bundle report them.
+   */
+  async outcome(): Promise<{ invalid: InvalidBundle[]; warnings: Finding[] }> {
+    const invalid: InvalidBundle[] = [];
+    const warnings: Finding[] = [];
+    for (const [path, loading] of this.#loaded) {
+      const loaded = await loading.catch(() => null);
+      if (loaded instanceof WaybillError) invalid.push({ bundle: path, error: errorRecord(loaded) });
+      else warnings.push(...(loaded?.warnings ?? []));
+    }
+    return { invalid, warnings };
+  }
+}
+
+export interface MappedBundle<T> {
+  bundle: T;
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+}
+
+interface MappableBundle {
+  /** Relative to the source root; `.` for a bundle at the root. */
+  path: string;
+  created: Instant;
+}
+
+/**
+ * Maps bundles to destination paths. `preserve_relative` maps every bundle to its own path, sorted by path.
+ * `fixed` maps the newest bundle to the root, with a warning that names it. If several are equally new, the
+ * first by path is chosen. Pure.
+ */
+export function mapBundles<T extends MappableBundle>(
+  mapping: DestinationConfig['mapping'],
+  bundles: readonly T[],
+): { selected: MappedBundle<T>[]; warnings: Finding[] } {
+  const sorted = [...bundles].sort((a, b) => compareCodeUnits(a.path, b.path));
+  if (mapping === 'preserve_relative') {
+    return { selected: sorted.map((bundle) => ({ bundle, destinationPath: bundle.path })), warnings: [] };
+  }
+  const [first, ...rest] = sorted;
+  if (first === undefined) return { selected: [], warnings: [] };
+  const newest = rest.reduce((best, bundle) => (isNewer(bundle, best) ? bundle : best), first);
+  return {
+    selected: [{ bundle: newest, destinationPath: '.' }],
+    warnings: [selectionWarning(newest, rest.length)],
+  };
+}
+
+function isNewer(a: MappableBundle, b: MappableBundle): boolean {
+  return compareInstants(a.created, b.created) > 0;
+}
+
+function selectionWarning({ path, created }: MappableBundle, others: number): Finding {
+  const passedOver =
+    others === 0
+      ? 'it is the only bundle'
+      : `${others} other ${others === 1 ? 'bundle was' : 'bundles were'} not selected`;
+  const message = `target=.: "${path}", created ${created}, was selected for the destination root; ${passedOver}`;
+  return finding('warning', 'fixed_bundle_selected', message, { file: path });
+}
