@@ -6,7 +6,7 @@ import type { Config, DestinationConfig, PipelineConfig } from '../core/config/c
 import type { Loaded } from '../core/config/accepted-config.ts';
 import { loadConfig } from '../core/config/load.ts';
 import { requireSafePaths } from '../core/config/unsafe-paths.ts';
-import { nearest } from '../core/config/nearest.ts';
+import { nearest } from '../core/lib/text.ts';
 import { referencedSecrets, requireSecrets, secretValues } from '../core/config/secret-references.ts';
 import { loadSecrets, type Secrets } from '../core/lib/secrets.ts';
 import type { CoreContext } from '../core/context.ts';
