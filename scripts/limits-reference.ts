@@ -12,7 +12,7 @@ import { maxManifestBytes } from '../src/core/bundle/manifest.ts';
 import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';
 import { configJsonSchema, type JsonSchema } from '../src/core/config/json-schema.ts';
 import { maxConfigBytes } from '../src/core/config/load.ts';
-import { leastCharacters } from '../src/core/config/weak-tokens.ts';
+import { leastCharacters } from '../src/core/config/secret-references.ts';
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 import { mostUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';

@@ -53,7 +53,7 @@ const homes: Record<string, string> = {
   piscina: 'src/workers/threads/pool\\.ts',
   commander: 'src/cli/.+',
   'ipaddr.js': 'src/(core/notify/address-policy|api/http/request/client-network)\\.ts',
-  croner: 'src/core/config/schedule/cron\\.ts',
+  croner: 'src/core/config/timetable\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
   joi: 'src/core/(config|lib/settings)/.+',

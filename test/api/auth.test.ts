@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { authenticate, resolveTokens } from '../../src/api/http/auth.ts';
-import { scopes } from '../../src/core/config/scopes.ts';
+import { scopes } from '../../src/core/config/schema/schema.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
 
 const secretsOf = (env: Record<string, string>) => loadSecrets({ directory: null, env });

@@ -21,7 +21,7 @@ import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
 import type { StageUpload, UploadPipeline } from '../../src/api/upload/ports.ts';
 import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
 import { replaceable } from '../../src/core/lib/current.ts';
-import { scopes } from '../../src/core/config/scopes.ts';
+import { scopes } from '../../src/core/config/schema/schema.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { type Log, logControl, type LogControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';

@@ -1,5 +1,5 @@
 import type { Response } from 'express';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import { permitPipeline } from '../runs/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../runs/pipelines-route.ts';
 import type { Visitor } from './session/sessions.ts';

@@ -1,6 +1,6 @@
 import type { Config } from '../../core/config/config.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
-import { scopes } from '../../core/config/scopes.ts';
+import { scopes } from '../../core/config/schema/schema.ts';
 import { resolveDistinct, type Token } from './auth.ts';
 
 /**

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { UploadTokenConfig } from '../../core/config/config.ts';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 

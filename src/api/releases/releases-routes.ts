@@ -1,6 +1,6 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { bundlePath, flag } from '../../core/lib/parameters.ts';

@@ -1,5 +1,5 @@
 import { WaybillError } from '../../core/lib/errors.ts';
-import { nearest } from '../../core/config/nearest.ts';
+import { nearest } from '../../core/lib/text.ts';
 import { channelName } from '../../core/lib/parameters.ts';
 
 /** The query parameter of every request that publishes. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Clock } from '../../core/lib/clock.ts';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 

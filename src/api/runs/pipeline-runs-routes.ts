@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { startRun } from '../../workers/queue/start-run.ts';
 import { idempotencyKeyParameter, idempotencyOf, rerunFailed } from './idempotency-key.ts';

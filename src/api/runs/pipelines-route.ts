@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { Config, DestinationConfig } from '../../core/config/config.ts';
-import type { ScheduleConfig } from '../../core/config/schedule/timetable.ts';
+import type { ScheduleConfig } from '../../core/config/timetable.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { Layout } from '../../core/releases/release.ts';
 import type { LastSuccess, Pause } from '../../workers/queue/job-queue.ts';

@@ -1,5 +1,5 @@
 import type { Request, Response } from 'express';
-import type { Scope } from '../../core/config/scopes.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { runUnknown } from '../../workers/queue/refusals.ts';
 import { bodyCheck } from '../http/body-check.ts';

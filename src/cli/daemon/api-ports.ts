@@ -28,7 +28,7 @@ import { problemPage } from '../../api/pages/problem-page.ts';
 import { siteOf } from '../../api/site-of.ts';
 import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
-import { requireStrongTokens } from '../../core/config/weak-tokens.ts';
+import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
 import type { Pulse } from '../../api/weather/pulse.ts';
 import type { WeatherService } from '../../api/weather/service.ts';

@@ -6,7 +6,7 @@ import type { Config, DestinationConfig, PipelineConfig } from '../../core/confi
 import type { Loaded } from '../../core/config/accepted-config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { nearest } from '../../core/config/nearest.ts';
+import { nearest } from '../../core/lib/text.ts';
 import {
   referencedSecrets,
   requireSecrets,

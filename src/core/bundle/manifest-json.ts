@@ -1,10 +1,8 @@
 import { finding, type Finding } from '../lib/errors.ts';
-import { decodeUtf8 } from '../lib/located-json/decode.ts';
+import { decodeUtf8, positionsIn } from '../lib/located-json/decode.ts';
 import { examineJson, type JsonExamination, type JsonLimits } from '../lib/located-json/examine.ts';
-import { measureJson, type JsonShape } from '../lib/located-json/measure.ts';
-import { escapePointer } from '../lib/located-json/pointer.ts';
-import { positionsIn } from '../lib/located-json/position.ts';
-import type { JsonProblem } from '../lib/located-json/problems.ts';
+import { measureJson, type JsonShape, escapePointer } from '../lib/located-json/measure.ts';
+import type { JsonProblem } from '../lib/located-json/tokens.ts';
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {

@@ -1,10 +1,10 @@
 import { dirname, resolve } from 'node:path';
-import { finding, type Finding } from '../lib/errors.ts';
+import type { Finding } from '../lib/errors.ts';
 import { accept } from '../lib/settings/accept.ts';
 import type { Config } from './config.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
-import type { Fault } from './schema/findings.ts';
+import { findingsOf, keyPath } from './faults.ts';
 import { configSchema } from './schema/schema.ts';
 import { readYaml, type KeyPath, type YamlText } from './yaml-text.ts';
 
@@ -40,27 +40,4 @@ export function acceptedConfig(bytes: Uint8Array, file: string, { home }: LoadOp
 
 export function locatorIn(yaml: YamlText): Loaded['locate'] {
   return (setting) => ({ pointer: keyPath(setting), ...yaml.locate(setting, 'value') });
-}
-
-/** With their places in the file. */
-export function findingsOf(faults: readonly Fault[], yaml: YamlText, file: string): Finding[] {
-  return inOrder(
-    faults.map(({ severity, code, path, at = path, part, message }) =>
-      finding(severity, code, message, { file, pointer: keyPath(path), ...yaml.locate(at, part) }),
-    ),
-  );
-}
-
-/** In the order of the file. */
-export function inOrder(findings: readonly Finding[]): Finding[] {
-  return findings.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0));
-}
-
-/** `pipelines[0].destinations[1].path`; the document itself is ''. */
-export function keyPath(path: KeyPath): string {
-  return path.reduce<string>((text, step) => {
-    if (typeof step === 'number') return `${text}[${step}]`;
-    if (!/^[A-Za-z0-9_-]{1,64}$/.test(step)) return `${text}[${JSON.stringify(step.slice(0, 64))}]`;
-    return text === '' ? step : `${text}.${step}`;
-  }, '');
 }

@@ -1,7 +1,7 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
-import type { Scope } from './scopes.ts';
+import type { Scope } from './schema/schema.ts';
 import type { LogSettings } from '../lib/log.ts';
-import type { ScheduleConfig } from './schedule/timetable.ts';
+import type { ScheduleConfig } from './timetable.ts';
 import type { TracingSettings } from '../tracing/settings.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { DatabaseConfig } from '../weather/database/settings.ts';

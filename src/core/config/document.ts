@@ -1,5 +1,5 @@
 import type { LogSettings } from '../lib/log.ts';
-import type { Scope } from './scopes.ts';
+import type { Scope } from './schema/schema.ts';
 import type { DatabaseDocument } from '../weather/database/settings.ts';
 import type { WeatherDocument } from '../weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';

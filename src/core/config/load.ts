@@ -13,12 +13,20 @@ const chunkBytes = 64 * 1024;
  */
 export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
   const bytes = await readFile(file);
-  const accepted = bytes === undefined ? null : acceptedConfig(bytes, file, options);
-  if (accepted !== null) return accepted;
-  // What can say what is wrong with one takes longer to load than to read any that is right.
-  const { judgeConfig, tooLarge } = await import('./judge-config.ts');
-  if (bytes === undefined) throw tooLarge(file, maxConfigBytes);
-  return judgeConfig(bytes, file, options);
+  if (bytes !== undefined) return parseConfig(bytes, file, options);
+  const { tooLarge } = await import('./judge-config.ts');
+  throw tooLarge(file, maxConfigBytes);
+}
+
+/**
+ * The configuration in the bytes of `file`. Throws `config_invalid` as `loadConfig` does. joi is
+ * loaded for an invalid file only (docs/decisions/015-accept.md).
+ */
+export async function parseConfig(bytes: Uint8Array, file: string, options: LoadOptions): Promise<Loaded> {
+  return (
+    acceptedConfig(bytes, file, options) ??
+    (await import('./judge-config.ts')).judgeConfig(bytes, file, options)
+  );
 }
 
 /** The bytes, or undefined if there are too many. Reads no more than that even from a device. */

@@ -1,17 +1,17 @@
-import { WaybillError, finding } from '../lib/errors.ts';
+import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
-import type { Config, SourceConfig } from './config.ts';
+import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Secrets } from '../lib/secrets.ts';
 
-export interface SecretReference {
+interface SecretReference {
   /** Of the environment variable. */
   name: string;
   /** For people: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;
 }
 
-export interface ReferenceOptions {
+interface ReferenceOptions {
   /** Only these pipelines; all of them by default. */
   pipelineIds?: readonly string[];
   /**
@@ -117,4 +117,35 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
   return sinkKindOf(notifier)
     .secrets(notifier)
     .map((name) => ({ name, neededBy }));
+}
+
+/** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */
+export const leastCharacters = 24;
+
+/**
+ * One for each upload token whose value is too short to be kept from guessing. Of one that is `sha256:` of
+ * the value nothing is known, and those that are not set are another's concern. No finding holds a value.
+ */
+function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
+  return tokens.flatMap(({ id, valueEnv }) => {
+    const value = secrets.get(valueEnv);
+    if (value === undefined || value.startsWith('sha256:') || value.length >= leastCharacters) return [];
+    const message = `the value of ${valueEnv} (upload token "${id}") has fewer than ${leastCharacters} characters, and could be guessed`;
+    return [finding('error', 'weak_token', message)];
+  });
+}
+
+/** Throws one `secrets_invalid` that names every upload token that is too short. */
+export function requireStrongTokens(
+  tokens: readonly UploadTokenConfig[],
+  secrets: Pick<Secrets, 'get'>,
+): void {
+  const findings = weakTokens(tokens, secrets);
+  const [first] = findings;
+  if (first === undefined) return;
+  const more = findings.length === 1 ? '' : ` (and ${findings.length - 1} more)`;
+  throw new WaybillError('secrets_invalid', `${first.message}${more}`, {
+    hint: 'give producers a token of at least 24 characters: openssl rand -hex 32',
+    findings,
+  });
 }

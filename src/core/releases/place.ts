@@ -1,6 +1,6 @@
 import { managedPaths } from '../catalog/managed-paths.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
-import { nearest } from '../config/nearest.ts';
+import { nearest } from '../lib/text.ts';
 import type { CoreContext } from '../context.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';

@@ -1,5 +1,5 @@
 import type { PlacelessFinding } from './finding-codes.ts';
-import { quoted } from '../lib/located-json/pointer.ts';
+import { quoted } from '../lib/located-json/measure.ts';
 import { maxFindings } from './limits.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { countSentences, surelyWithin } from './sentences.ts';

@@ -1,10 +1,8 @@
 import type { Finding } from '../lib/errors.ts';
-import { decodeUtf8 } from '../lib/located-json/decode.ts';
-import { examineJson, type JsonLimits } from '../lib/located-json/examine.ts';
+import { decodeUtf8, positionsIn } from '../lib/located-json/decode.ts';
+import { examineJson, type JsonLimits, parseJson, type ParsedJson } from '../lib/located-json/examine.ts';
 import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';
-import { parseJson, type ParsedJson } from '../lib/located-json/parse.ts';
-import { positionsIn } from '../lib/located-json/position.ts';
-import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/problems.ts';
+import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/tokens.ts';
 import { contentFindings } from './content-rules.ts';
 import { type FindingCode, type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
 import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';

@@ -3,7 +3,7 @@ import type { ErrorObject } from 'ajv';
 import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
 import { validate } from './generated/full-validator.js';
 import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
-import { escapePointer, quoted } from '../lib/located-json/pointer.ts';
+import { escapePointer, quoted } from '../lib/located-json/measure.ts';
 
 /**
  * The violations of the schema as sentences: up to `limit` findings, and one more if there are others. The

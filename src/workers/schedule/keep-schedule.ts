@@ -5,7 +5,7 @@ import {
   type Due,
   type ScheduleConfig,
   type Timetable,
-} from '../../core/config/schedule/timetable.ts';
+} from '../../core/config/timetable.ts';
 import { newRunId } from '../queue/run-id.ts';
 import type { Trigger } from '../queue/job.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { timetable } from '../../core/config/schedule/timetable.ts';
+import { timetable } from '../../core/config/timetable.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { JobQueue } from '../queue/job-queue.ts';
 import { keepSchedule } from './keep-schedule.ts';

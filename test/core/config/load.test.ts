@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
 import t from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import { keyPath } from '../../../src/core/config/accepted-config.ts';
+import { keyPath } from '../../../src/core/config/faults.ts';
 import { loadConfig } from '../../../src/core/config/load.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 

@@ -1,5 +1,5 @@
 import { silentLog } from '../../../src/core/lib/log.ts';
-import type { ScheduleConfig } from '../../../src/core/config/schedule/timetable.ts';
+import type { ScheduleConfig } from '../../../src/core/config/timetable.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { ScheduleObserver } from '../../../src/workers/schedule/observer.ts';
 import {

@@ -4,7 +4,8 @@ import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
-import { acceptedConfig, type Loaded } from '../../../core/config/accepted-config.ts';
+import type { Loaded } from '../../../core/config/accepted-config.ts';
+import { parseConfig } from '../../../core/config/load.ts';
 import type { Config } from '../../../core/config/config.ts';
 import { WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { allSucceeded, type RunResult } from '../../../core/publish/results/result.ts';
@@ -86,12 +87,8 @@ export async function publish(
 
 /** Reports an invalid value of the in-memory configuration by the option that set it. */
 async function load(text: string): Promise<Loaded> {
-  const [bytes, file] = [Buffer.from(text), path.resolve('waybill.yml')];
-  const accepted = acceptedConfig(bytes, file, { home: homedir() });
-  if (accepted !== null) return accepted;
   try {
-    const { judgeConfig } = await import('../../../core/config/judge-config.ts');
-    return judgeConfig(bytes, file, { home: homedir() });
+    return await parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
   } catch (error) {
     const [first] = error instanceof WaybillError ? error.findings : [];
     if (first === undefined) throw error;

@@ -1,6 +1,6 @@
 import type { Config } from '../../../core/config/config.ts';
 import { requireDatabasePackage } from '../../../core/config/required-packages.ts';
-import { nearest } from '../../../core/config/nearest.ts';
+import { nearest } from '../../../core/lib/text.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
 import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';

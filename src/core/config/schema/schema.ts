@@ -1,24 +1,141 @@
-import type { ConfigDocument } from '../document.ts';
-import { scopes } from '../scopes.ts';
-import { notifierSchema } from './notifiers.ts';
-import { destinationSchema, sourceSchema } from './locations.ts';
-import { logSchema } from './log.ts';
-import { scheduleSettings } from './schedule.ts';
-import { serverSchema } from './server.ts';
-import { tracingSchema } from './tracing.ts';
-import { databases } from '../../weather/database/settings.ts';
-import { templates, weather } from '../../weather/settings.ts';
+import { parseCron, parseTimeZone } from '../timetable.ts';
+import * as kinds from '../../lib/settings/kinds.ts';
 import {
-  amount,
+  boolean,
   choice,
   duration,
-  environmentName,
-  id,
-  instant,
-  list,
+  text,
   map,
+  endpoint,
+  environmentName,
+  ratio,
+  id,
+  list,
+  variants,
+  amount,
+  instant,
   path,
 } from '../../lib/settings/kinds.ts';
+import { logLevels, requestLoggings } from '../../lib/log.ts';
+import type { Setting } from '../../lib/settings/setting.ts';
+import { subscribableTypes } from '../../notify/event.ts';
+import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+import type { NotifierDocument, ConfigDocument } from '../document.ts';
+import { destinationSchema, sourceSchema } from './locations.ts';
+import { serverSchema } from './server.ts';
+import { databases } from '../../weather/database/settings.ts';
+import { templates, weather } from '../../weather/settings.ts';
+
+/** What an upload token may do with its pipelines. */
+export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Settings that start runs automatically. `pipeline-relations.ts` checks their combinations. */
+const scheduleSettings = {
+  schedule: text(
+    'five fields of cron (minute, hour, day of month, month, day of week) such as "*/15 * * * *", or @hourly, @daily, @weekly, @monthly or @yearly',
+    'cron pattern',
+    parseCron,
+  )
+    .description(
+      'When runs of this pipeline start by themselves, if it has a source of its own: a pattern of cron. See docs/schedules.md.',
+    )
+    .example('*/15 * * * *'),
+  timezone: text(
+    'the IANA name of a time zone such as Europe/Berlin, America/New_York or UTC',
+    'time zone',
+    parseTimeZone,
+  )
+    .default('UTC')
+    .description('Time zone of the schedule.')
+    .example('Europe/Berlin'),
+  catch_up: choice('none', 'once')
+    .default('none')
+    .description(
+      'What becomes of ticks that nobody could start, because all daemons were down: nothing, or one run for all of them together.',
+    ),
+  jitter: duration({ atLeast: '0s', atMost: '1h' })
+    .default('0s')
+    .description(
+      'By how much, at most, a run begins later than its tick, so that not all of them begin at once: drawn for each tick, the same on every host, and never later than the next tick.',
+    )
+    .example('30s'),
+  watch: boolean()
+    .default(false)
+    .description(
+      'Whether a change of the source starts a run, if the source is a directory of this machine.',
+    ),
+  settle: duration({ atLeast: '100ms', atMost: '1h' })
+    .default('2s')
+    .description('How long a source that is watched must be quiet before the run starts.')
+    .example('10s'),
+};
+
+/** `log`. */
+const logSchema = map({
+  level: choice(...logLevels)
+    .default('info')
+    .description(
+      'Least level of the lines that are logged. --verbose means debug at least. At warn and above the lines of notifiers of kind log are not shown either.',
+    ),
+  requests: choice(...requestLoggings)
+    .default('all')
+    .description(
+      'Which requests are logged: all, errors (answered with 400 or above, or left by the client) or none. Probes (/healthz, /readyz, /livez, /metrics) that succeed are logged at level debug. A request that fails by a defect of waybill is logged in any case.',
+    ),
+}).description('The log of waybill serve, worker and weather. Other commands log with --verbose only.');
+
+/** `tracing`. */
+const tracingSchema = map({
+  endpoint: endpoint()
+    .description(
+      'Base URL of the collector, which takes OTLP over HTTP; /v1/traces is added. Left out: as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4318.',
+    )
+    .example('http://collector.example.org:4318'),
+  headers_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds headers for the collector, such as its token, in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, several with commas between, values percent-encoded.',
+    )
+    .example('WAYBILL_TRACING_HEADERS'),
+  service_name: text('a name on one line', 'text')
+    .description(
+      'Name of the service in its spans. Left out: as OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say, else waybill.',
+    )
+    .example('waybill-maps'),
+  sample_ratio: ratio()
+    .description(
+      'Share of the traces that begin here and are recorded. A trace that a client has begun is recorded if the client says so. Left out: as OTEL_TRACES_SAMPLER says, else 1.',
+    )
+    .example(0.1),
+}).description(
+  'OpenTelemetry tracing of waybill serve, worker and run: on if this stands here, even if it is empty ({}). See docs/tracing.md.',
+);
+
+/** The part `notifiers` of the configuration. */
+const common = {
+  id: id().required().description('Name of the notifier, for logs and warnings.').example('hook'),
+  events: list(choice(...subscribableTypes), {
+    min: 1,
+    expected: `a list of ${subscribableTypes.join(', ')}, at least one`,
+  })
+    .default(['bundle.published'])
+    .description('Which events the notifier is told of.'),
+  pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
+    'Only what these pipelines do; without it, what all of them do.',
+  ),
+};
+
+const notifierSchema = variants<NotifierDocument>(
+  'kind',
+  'a notifier',
+  Object.fromEntries(allSinkKinds.map((sink) => [sink.kind, settingOf(sink)])),
+);
+
+function settingOf(sink: AnySinkKind): Setting {
+  const kind = choice(sink.kind).required().description(sink.summary);
+  const check = (value: SinkDocument): ReturnType<AnySinkKind['fault']> => sink.fault(value);
+  return map({ ...common, kind, ...sink.settings(kinds) }, { check });
+}
 
 /**
  * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and

@@ -1,21 +1,43 @@
-import { consoleSchema } from './console.ts';
-import { metricsSchema } from './metrics.ts';
-import { queueSchema } from './queue.ts';
-import { defaultKeep, stagingSchema } from './staging.ts';
 import {
-  basePath,
   boolean,
   duration,
   environmentName,
+  map,
+  basePath,
   host,
   integer,
   list,
   listen,
-  map,
   origin,
   proxyRange,
   size,
 } from '../../lib/settings/kinds.ts';
+import { queueSchema, defaultKeep, stagingSchema } from './staging.ts';
+
+/** `server.console`. */
+const consoleSchema = map({
+  enabled: boolean().default(true).description('Serves the console, at console below the base path.'),
+  session: duration({ atLeast: '1m', atMost: '30d' })
+    .default('12h')
+    .description('How long somebody stays logged in. A session ends earlier when its token does.'),
+  session_key_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the secret that sessions are sealed with: 32 characters or more. Without it each process makes one for itself, so that a restart ends all sessions; several API hosts behind one address need the same one.',
+    )
+    .example('WAYBILL_SESSION_KEY'),
+}).description(
+  'The pages on which operators follow and steer runs in a browser. Who logs in has a token of upload_tokens, or that of server.admin_token_env.',
+);
+
+/** `server.metrics`. */
+const metricsSchema = map({
+  enabled: boolean().default(true).description('Serves GET /metrics, in the text format of Prometheus.'),
+  token_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the bearer token that GET /metrics asks for. Without it, none is asked for.',
+    )
+    .example('WAYBILL_METRICS_TOKEN'),
+}).description('Metrics of the daemon: counts by the ids of this configuration.');
 
 const cors = map({
   origins: list(origin(), { min: 1, expected: 'a list of origins, at least one' })

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 
 /** Text decoded from UTF-8, or the position of the first invalid byte. */
-export type DecodedText =
+type DecodedText =
   | { ok: true; text: string; hasByteOrderMark: boolean }
   | {
       ok: false;
@@ -45,4 +45,28 @@ function startOfCharacter(buffer: Buffer, index: number): number {
     if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? index - back : index;
   }
   return index;
+}
+
+/** Line and column, both from 1; columns count UTF-16 code units, as editors do. */
+interface Position {
+  line: number;
+  column: number;
+}
+
+/**
+ * Converts offsets to positions. Call it with ascending offsets: it walks the text once and keeps no index of
+ * the lines.
+ */
+export function positionsIn(text: string): (offset: number) => Position {
+  let line = 1;
+  let lineStart = 0;
+  let nextBreak = text.indexOf('\n');
+  return (offset) => {
+    while (nextBreak !== -1 && nextBreak < offset) {
+      line += 1;
+      lineStart = nextBreak + 1;
+      nextBreak = text.indexOf('\n', lineStart);
+    }
+    return { line, column: offset - lineStart + 1 };
+  };
 }

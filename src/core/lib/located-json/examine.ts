@@ -1,8 +1,6 @@
-import { JsonBuilder, type Frame } from './builder.ts';
-import { keyOffset, placesOf, valueOffset, type Place } from './places.ts';
-import { quoted } from './pointer.ts';
-import { problemMessages, type JsonProblem, type JsonProblemKind } from './problems.ts';
-import { tokensOf, type Tokens } from './tokens.ts';
+import { JsonBuilder, type Frame, keyOffset, placesOf, valueOffset, type Place } from './builder.ts';
+import { quoted } from './measure.ts';
+import { problemMessages, type JsonProblem, type JsonProblemKind, tokensOf, type Tokens } from './tokens.ts';
 
 export interface JsonLimits {
   /** Levels of objects and arrays. */
@@ -13,7 +11,7 @@ export interface JsonLimits {
   problems: number;
 }
 
-export interface ExamineOptions {
+interface ExamineOptions {
   limits: JsonLimits;
   /** The JSON Pointers to locate. */
   wanted?: Iterable<string>;
@@ -261,5 +259,30 @@ class Examiner {
     if (this.problems.at(-1)?.offset === problem.offset) return;
     this.problems.push(problem);
     if (this.problems.length >= this.#limits.problems) this.#isDone = true;
+  }
+}
+
+/** A value, or the problems of an invalid text and the value recovered from it. */
+export interface ParsedJson {
+  /** undefined if nothing could be recovered. */
+  value: unknown;
+  problems: JsonProblem[];
+}
+
+/**
+ * Parses with `JSON.parse`, and examines the text only if that fails. Measure the text first, because the
+ * limits apply only to the examination. Duplicate keys in valid JSON are not reported. To detect them,
+ * compare the number of properties with `colons` of `measureJson`. Pure.
+ */
+export function parseJson(text: string, limits: JsonLimits): ParsedJson {
+  try {
+    return { value: JSON.parse(text) as unknown, problems: [] };
+  } catch (error) {
+    const { value, problems } = examineJson(text, { limits });
+    const broken = problems.filter(({ kind }) => kind !== 'duplicate_key');
+    if (broken.length > 0) return { value, problems: broken };
+    // `JSON.parse` decides whether a text is valid.
+    const message = error instanceof Error ? error.message : String(error);
+    return { value: undefined, problems: [{ kind: 'syntax', message, offset: 0, pointer: null }] };
   }
 }

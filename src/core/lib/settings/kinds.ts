@@ -33,7 +33,7 @@ import {
 
 /**
  * The kinds of values that settings have. Each says in one phrase what it expects: every failure tells it,
- * and `config/schema/findings.ts` builds the sentence around it. A check that knows better adds `reason`.
+ * and `config/judge-config.ts` builds the sentence around it. A check that knows better adds `reason`.
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.

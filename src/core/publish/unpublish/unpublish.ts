@@ -4,7 +4,7 @@ import { findClaimAbove } from '../../catalog/claim-above.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
 import { publishedBy } from '../../catalog/published-bundles.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
-import { nearest } from '../../config/nearest.ts';
+import { nearest } from '../../lib/text.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { whileHeld } from '../../catalog/lease/while-held.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { nearest } from '../../../src/core/config/nearest.ts';
+import { nearest } from '../../../src/core/lib/text.ts';
 
 const known = ['id', 'path', 'host', 'host_key_policy', 'prefix', 'public_base_url', 'workflow'];
 

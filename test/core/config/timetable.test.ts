@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parseCron, parseTimeZone, ticksOf } from '../../../../src/core/config/schedule/cron.ts';
-import { timetable } from '../../../../src/core/config/schedule/timetable.ts';
+import { parseCron, parseTimeZone, ticksOf, timetable } from '../../../src/core/config/timetable.ts';
 
 const at = (text: string): number => Date.parse(text);
 const text = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

@@ -1,0 +1,174 @@
+import type { Place } from '../storage/backend.ts';
+import { backendOf } from '../storage/backends.ts';
+import { accept } from '../lib/settings/accept.ts';
+import type { PathBase } from '../lib/settings/values.ts';
+import type { SourceConfig } from './config.ts';
+import { resolveSource } from './resolve.ts';
+import { fault, type Fault } from './faults.ts';
+import { destinationSchema, sourceSchema } from './schema/locations.ts';
+import type { KeyPath } from './yaml-text.ts';
+
+/** A list item of the raw document. */
+export interface Item {
+  value: unknown;
+  path: KeyPath;
+}
+
+/**
+ * Checks relations between the settings of one pipeline. Paths are compared as text: symbolic links are not
+ * followed. Pure.
+ */
+export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
+  const destinations = itemsOf(pipeline.value, 'destinations', pipeline.path);
+  return [
+    ...locationFaults(pipeline, base),
+    ...orphanFaults(pipeline),
+    ...destinations.flatMap(rootIndexFaults),
+    ...destinations.flatMap(layoutFaults),
+    ...scheduleFaults(pipeline),
+  ];
+}
+
+function locationFaults(pipeline: Item, base: PathBase): Fault[] {
+  const source = accept(sourceSchema, mapIn(pipeline.value)['source'])?.value;
+  const sourcePlace = source === undefined ? undefined : placeOf(resolveSource(source, base));
+  const earlier = new Map<string, number>();
+  return itemsOf(pipeline.value, 'destinations', pipeline.path).flatMap(({ value, path }, index): Fault[] => {
+    const destination = accept(destinationSchema, value)?.value;
+    if (destination === undefined) return [];
+    const backend = backendOf(destination);
+    const location = backend.resolveDestination(destination, base);
+    const at = [...path, backend.placeSetting];
+    const unfit = backend.destinationFault(location);
+    if (unfit !== null) return [fault('invalid_value', at, unfit)];
+    const place = backend.place(location);
+
+    const faults: Fault[] = [];
+    const key = JSON.stringify([place.container, place.root]);
+    const same = earlier.get(key);
+    if (same === undefined) earlier.set(key, index);
+    else
+      faults.push(
+        fault(
+          'same_location',
+          at,
+          `this is the very location of destinations[${same}]; two destinations of a pipeline cannot share one`,
+        ),
+      );
+
+    if (sourcePlace !== undefined && overlap(sourcePlace, place))
+      faults.push(
+        fault(
+          'overlapping_locations',
+          at,
+          'this location and that of the source of the pipeline are the same, or one lies inside the other; expected them apart, or outputs and bundles would mix',
+        ),
+      );
+    return faults;
+  });
+}
+
+/** Uploads are no listing of what there is, and `fixed` means that older bundles give way. */
+function orphanFaults({ value: pipeline, path }: Item): Fault[] {
+  const isUpload = textOf(mapIn(pipeline)['source'], 'backend') === 'http_upload';
+  return itemsOf(pipeline, 'destinations', path).flatMap(({ value, path: at }): Fault[] => {
+    const orphans = textOf(value, 'orphans');
+    if (orphans !== 'report' && orphans !== 'remove') return [];
+    if (!isUpload && textOf(value, 'mapping') !== 'fixed') return [];
+    const why = isUpload
+      ? 'an http_upload source cannot be listed'
+      : 'mapping fixed publishes one bundle only';
+    return [fault('invalid_value', [...at, 'orphans'], `${why}, so there are no orphans; expected keep`)];
+  });
+}
+
+/** With `fixed` the root is a bundle path. */
+function rootIndexFaults({ value, path }: Item): Fault[] {
+  const outputs = mapIn(mapIn(value)['outputs']);
+  if (outputs['root_index'] !== true || textOf(value, 'mapping') !== 'fixed') return [];
+  const message =
+    'mapping fixed publishes one bundle, at the root itself; expected false, or mapping: preserve_relative';
+  return [fault('invalid_value', [...path, 'outputs', 'root_index'], message)];
+}
+
+/** Settings of a destination that do not go with its layout. */
+function layoutFaults({ value, path }: Item): Fault[] {
+  const settings = mapIn(value);
+  if (settings['layout'] === 'releases') {
+    if (mapIn(mapIn(settings['retention'])['prune'])['enabled'] !== true) return [];
+    const message =
+      'releases are kept and removed as a whole, by releases.keep; expected false, or layout: in_place';
+    return [fault('invalid_value', [...path, 'retention', 'prune', 'enabled'], message)];
+  }
+  if (settings['releases'] === undefined) return [];
+  const message =
+    'it says what is kept of releases, and there are none with layout: in_place; set layout: releases, or leave it out';
+  return [fault('invalid_value', [...path, 'releases'], message)];
+}
+
+/** Settings that have no effect without another one. */
+const companions = {
+  timezone: 'schedule',
+  catch_up: 'schedule',
+  jitter: 'schedule',
+  settle: 'watch',
+} as const;
+
+/** Settings that start runs automatically, compared with each other and with the kind of the source. */
+function scheduleFaults({ value, path }: Item): Fault[] {
+  const settings = mapIn(value);
+  const has = (key: string): boolean => settings[key] !== undefined && settings[key] !== false;
+  const backend = mapIn(settings['source'])['backend'];
+  const unfitting = (['schedule', 'watch'] as const).flatMap((key) => {
+    const reason = has(key) ? unfit(key, backend) : null;
+    return reason === null ? [] : [fault('invalid_value', [...path, key], reason)];
+  });
+  const alone = Object.entries(companions)
+    .filter(([key, needed]) => has(key) && !has(needed))
+    .map(([key, needed]) => {
+      const message = `it says something about ${needed}, which is not set; set ${needed}, or leave it out`;
+      return fault('invalid_value', [...path, key], message);
+    });
+  return [...unfitting, ...alone];
+}
+
+function unfit(key: 'schedule' | 'watch', backend: unknown): string | null {
+  if (backend === 'http_upload')
+    return `an http_upload source has nothing to read: its runs start with uploads; leave ${key} out, or give the pipeline a source of its own`;
+  if (key === 'watch' && typeof backend === 'string' && backend !== 'local')
+    return `only a source with backend: local can be watched, and this is ${backend}; use schedule: "*/5 * * * *" instead`;
+  return null;
+}
+
+function placeOf(source: SourceConfig): Place | undefined {
+  return source.backend === 'http_upload' ? undefined : backendOf(source).place(source);
+}
+
+/** Whether the places are the same, or one is inside the other. */
+export function overlap(a: Place, b: Place): boolean {
+  const inside = (inner: string, outer: string): boolean =>
+    inner === outer || inner.startsWith(outer.endsWith('/') ? outer : `${outer}/`);
+  return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
+}
+
+/** The items of the list at a key of a map; none if there is no such list. */
+export function itemsOf(value: unknown, key: string, path: KeyPath = []): Item[] {
+  const list = mapIn(value)[key];
+  return Array.isArray(list)
+    ? list.map((item: unknown, index) => ({ value: item, path: [...path, key, index] }))
+    : [];
+}
+
+export function textOf(value: unknown, key: string): string | undefined {
+  const text = mapIn(value)[key];
+  return typeof text === 'string' ? text : undefined;
+}
+
+export function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The map itself, or an empty one for anything else. */
+export function mapIn(value: unknown): Record<string, unknown> {
+  return isMap(value) ? value : {};
+}

@@ -1,3 +1,0 @@
-/** What an upload token may do with its pipelines. */
-export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
-export type Scope = (typeof scopes)[number];
