@@ -25,7 +25,7 @@ import { openPartialUploads, type PartialUploads } from '../../workers/partial/p
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions } from './metrics-options.ts';
-import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import { inheritedSocket } from '../inherited-socket.ts';
 import { newEntrance, type Entrance } from './entrance.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';

@@ -6,8 +6,8 @@ import { logSchema } from './log.ts';
 import { scheduleSettings } from './schedule.ts';
 import { serverSchema } from './server.ts';
 import { tracingSchema } from './tracing.ts';
-import { databases } from '../../weather/database/settings.ts';
-import { templates, weather } from '../../weather/settings.ts';
+import { databases } from '../weather/databases.ts';
+import { templates, weather } from '../weather/settings.ts';
 import {
   amount,
   choice,

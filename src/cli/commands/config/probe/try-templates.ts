@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { WaybillError } from '../../../../core/lib/errors.ts';
-import { weatherFamilies } from '../../../../core/weather/families.ts';
-import { missingTemplates } from '../../../../core/weather/render/text.ts';
+import { weatherFamilies } from '../../../../weather/families.ts';
+import { missingTemplates } from '../../../../weather/render/text.ts';
 import { tryReadableDirectory } from './try-directory.ts';
 
 /** The text templates of the weather reader: there, and what compiles. */
