@@ -9,7 +9,7 @@ import { servePages, type PageRoute } from './pages/page-route.ts';
 import type { ApiPorts } from './ports.ts';
 import { siteOf } from './site-of.ts';
 
-/** The daemon's HTTP application: these routes and pages, request metrics, the landing page and the console. */
+/** The daemon's HTTP application: these routes and pages, request metrics, landing page and console. */
 export function createApp<Ports extends ApiPorts>(
   ports: Ports,
   { routes, pages }: { routes: readonly Route<Ports>[]; pages: readonly PageRoute<Ports>[] },
