@@ -10,6 +10,6 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
 copyFileSync(
-  'src/core/weather/feed/tables/weather-contract.sql',
-  'dist/core/weather/feed/tables/weather-contract.sql',
+  'src/weather/feed/tables/weather-contract.sql',
+  'dist/weather/feed/tables/weather-contract.sql',
 );

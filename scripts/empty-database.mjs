@@ -6,7 +6,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
-const file = 'dist/core/weather/feed/tables/empty-database.tar.gz';
+const file = 'dist/weather/feed/tables/empty-database.tar.gz';
 const madeBy = `${file}.made-by`;
 const { version } = JSON.parse(readFileSync('node_modules/@electric-sql/pglite/package.json', 'utf8'));
 

@@ -5,8 +5,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
-import { routes } from '../src/api/routes.ts';
 import { serviceUnit, socketUnit, type UnitSettings } from '../src/cli/commands/publish/systemd-unit.ts';
+import { daemonRoutes as routes } from '../src/cli/daemon/daemon-app.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';

@@ -6,7 +6,7 @@ import type { GeometryCollection, Topology } from 'topojson-specification';
 
 /*
  * Outlines of the states for the weather map, from the atlas of us-atlas: boundaries of the Census Bureau,
- * which are in the public domain, in the projection that `src/api/weather/pages/projection.ts` has, too.
+ * which are in the public domain, in the projection that `src/weather/pages/projection.ts` has, too.
  */
 
 /** By the number that the Census Bureau gives a state. */

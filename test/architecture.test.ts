@@ -21,14 +21,14 @@ const pureFiles = [
   'notify/event.ts',
   'publish/results/occurrences.ts',
   'notify/signature.ts',
-  'weather/current-conditions.ts',
-  'weather/derived.ts',
-  'weather/units.ts',
   'publish/decision/decide.ts',
   'publish/select-bundles.ts',
   'publish/plan.ts',
   'publish/decision/refusals.ts',
-].map((file) => `src/core/${file}`);
+]
+  .map((file) => `core/${file}`)
+  .concat('weather/current-conditions.ts', 'weather/derived.ts', 'weather/units.ts')
+  .map((file) => `src/${file}`);
 
 /**
  * Which files may import a package, as a pattern for the whole path; packages that are not here may be
@@ -39,7 +39,7 @@ const homes: Record<string, string> = {
   '@smithy/[^/]+': 'src/core/storage/s3/sdk\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',
   ssh2: 'src/core/storage/sftp/.+',
-  express: 'src/api/.+',
+  express: 'src/(api|weather)/.+',
   cors: 'src/api/http/answer/cross-origin\\.ts',
   busboy: 'src/api/.+',
   '@tus/[^/]+': 'src/api/resumable/.+',
@@ -47,9 +47,9 @@ const homes: Record<string, string> = {
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
   lmdb: 'src/workers/embedded/lmdb-file\\.ts',
-  postgres: 'src/core/weather/(database|feed/tables)/.+',
-  '@electric-sql/pglite': 'src/core/weather/(database|feed/tables)/.+',
-  'drizzle-orm': 'src/core/weather/.+',
+  postgres: 'src/weather/(database|feed/tables)/.+',
+  '@electric-sql/pglite': 'src/weather/(database|feed/tables)/.+',
+  'drizzle-orm': 'src/weather/.+',
   piscina: 'src/workers/threads/pool\\.ts',
   commander: 'src/cli/.+',
   'ipaddr.js': 'src/(core/notify/address-policy|api/http/request/client-network)\\.ts',
@@ -67,43 +67,56 @@ const homes: Record<string, string> = {
   jose: 'src/api/console/session/session-seal\\.ts',
   cookie: 'src/api/console/session/sessions\\.ts',
   'rate-limiter-flexible': 'src/api/console/session/login-limit\\.ts',
-  'd3-[^/]+': 'src/(api/console/plots|api/weather|browser|core/weather)/.+',
+  'd3-[^/]+': 'src/(api/console/plots|browser|weather)/.+',
   idiomorph: 'src/browser/.+',
   'modern-tar': 'src/browser/.+',
-  ejs: 'src/(core/(outputs|scene-map|weather/render)/.+|api/pages/templates\\.ts)',
+  ejs: 'src/(core/(outputs|scene-map)/.+|weather/render/.+|api/pages/templates\\.ts)',
   'fast-xml-builder': 'src/core/lib/xml\\.ts',
-  '@turf/rewind': 'src/core/weather/render/map-geometry\\.ts',
-  '@turf/bbox-clip': 'src/core/weather/render/map-geometry\\.ts',
-  '@turf/bearing': 'src/core/weather/places/place-index\\.ts',
-  '@turf/distance': 'src/core/weather/places/place-index\\.ts',
-  '@turf/boolean-point-in-polygon': 'src/core/weather/places/outlines\\.ts',
-  kdbush: 'src/core/weather/places/place-index\\.ts',
-  geokdbush: 'src/core/weather/places/place-index\\.ts',
-  flatbush: 'src/core/weather/places/outlines\\.ts',
-  'd3-geo': 'src/api/weather/pages/projection\\.ts',
-  'csv-parse': 'src/core/(weather/feed/documents/place-tables|scene-map/transcript)\\.ts',
-  'csv-stringify': 'src/core/weather/render/csv\\.ts',
+  '@turf/rewind': 'src/weather/render/map-geometry\\.ts',
+  '@turf/bbox-clip': 'src/weather/render/map-geometry\\.ts',
+  '@turf/bearing': 'src/weather/places/place-index\\.ts',
+  '@turf/distance': 'src/weather/places/place-index\\.ts',
+  '@turf/boolean-point-in-polygon': 'src/weather/places/outlines\\.ts',
+  kdbush: 'src/weather/places/place-index\\.ts',
+  geokdbush: 'src/weather/places/place-index\\.ts',
+  flatbush: 'src/weather/places/outlines\\.ts',
+  'd3-geo': 'src/weather/pages/projection\\.ts',
+  'csv-parse': 'src/(weather/feed/documents/place-tables|core/scene-map/transcript)\\.ts',
+  'csv-stringify': 'src/weather/render/csv\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',
-  '@photostructure/tz-lookup': 'src/core/weather/places/time-zone\\.ts',
-  'fast-xml-parser': 'src/core/weather/feed/documents/.+',
+  '@photostructure/tz-lookup': 'src/weather/places/time-zone\\.ts',
+  'fast-xml-parser': 'src/weather/feed/documents/.+',
   'prom-client': 'src/api/metrics/.+',
   '@opentelemetry/[^/]+': 'src/core/tracing/open-telemetry\\.ts',
   tsx: 'src/workers/(threads|disk)/.+-from-source\\.mjs',
 };
 
-const layers = ['core', 'workers', 'api', 'cli'];
+const layers = ['core', 'workers', 'api', 'weather', 'cli'];
 const folders = [...layers, 'client'];
 
 type Rule = IRegularForbiddenRuleType & { name: string };
 
 const rules: Rule[] = [
-  // cli → api → workers → core: a layer imports itself and what stands before it here.
+  // cli → weather → api → workers → core: a layer imports itself and the layers before it in the list.
   ...layers.slice(1).map((layer, index) => ({
     name: `nothing-below-imports-${layer}`,
     severity: 'error' as const,
     from: { path: `^src/(${layers.slice(0, index + 1).join('|')})/` },
     to: { path: `^src/${layer}/` },
   })),
+  // The weather reader and its feeder have nothing to do with runs; only its routes and pages know HTTP.
+  {
+    name: 'weather-does-not-import-workers',
+    severity: 'error',
+    from: { path: '^src/weather/' },
+    to: { path: '^src/workers/' },
+  },
+  {
+    name: 'only-weather-routes-and-pages-import-api',
+    severity: 'error',
+    from: { path: '^src/weather/', pathNot: '^src/weather/((api|pages)/|reader-app)' },
+    to: { path: '^src/(api|weather/(api|pages))/' },
+  },
   {
     name: 'cli-does-not-reach-into-workers',
     severity: 'error',
@@ -115,12 +128,12 @@ const rules: Rule[] = [
     name: 'client-imports-only-core',
     severity: 'error',
     from: { path: '^src/client/' },
-    to: { path: '^src/(workers|api|cli)/' },
+    to: { path: '^src/(workers|api|weather|cli)/' },
   },
   {
     name: 'only-cli-imports-client',
     severity: 'error',
-    from: { path: '^src/(core|workers|api)/' },
+    from: { path: '^src/(core|workers|api|weather)/' },
     to: { path: '^src/client/' },
   },
   // What runs in browsers: it is compiled apart, and nothing of Node.js is there.
@@ -128,12 +141,12 @@ const rules: Rule[] = [
     name: 'browser-imports-only-core',
     severity: 'error',
     from: { path: '^src/browser/' },
-    to: { path: '^src/(workers|api|cli|client)/' },
+    to: { path: '^src/(workers|api|weather|cli|client)/' },
   },
   {
     name: 'nothing-imports-browser',
     severity: 'error',
-    from: { path: '^src/(core|workers|api|cli|client)/' },
+    from: { path: '^src/(core|workers|api|weather|cli|client)/' },
     to: { path: '^src/browser/' },
   },
   { name: 'no-cycle', severity: 'error', from: {}, to: { circular: true } },
@@ -358,7 +371,7 @@ t.test('whoever waits for a signal does it by onAbort, so that one listener stan
 });
 
 t.test('only the command line knows arguments, environment, standard streams and exit codes', async (t) => {
-  const files = ['core', 'workers', 'api', 'client'].flatMap(filesIn);
+  const files = ['core', 'workers', 'api', 'weather', 'client'].flatMap(filesIn);
   t.ok(files.length > 90);
   t.same(
     files.flatMap((file) => usesIn(file, ofTheCommandLine)),
@@ -370,7 +383,10 @@ t.test('every rule refuses what it is for', async (t) => {
   const at: Record<string, string> = {
     'nothing-below-imports-workers': 'core/up.ts',
     'nothing-below-imports-api': 'workers/up.ts',
+    'nothing-below-imports-weather': 'api/weather.ts',
     'nothing-below-imports-cli': 'api/up.ts',
+    'weather-does-not-import-workers': 'weather/down.ts',
+    'only-weather-routes-and-pages-import-api': 'weather/http.ts',
     'cli-does-not-reach-into-workers': 'cli/down.ts',
     'client-imports-only-core': 'client/across.ts',
     'only-cli-imports-client': 'api/client.ts',
@@ -387,6 +403,10 @@ t.test('every rule refuses what it is for', async (t) => {
     'api/some.ts': 'export {};',
     'api/up.ts': "import '../cli/some.ts';",
     'cli/some.ts': 'export {};',
+    'api/weather.ts': "import '../weather/some.ts';",
+    'weather/some.ts': 'export {};',
+    'weather/down.ts': "import '../workers/some.ts';",
+    'weather/http.ts': "import '../api/some.ts';",
     'cli/down.ts': "import '../workers/some.ts';",
     'client/across.ts': "import '../api/some.ts';",
     'api/client.ts': "import '../client/across.ts';",

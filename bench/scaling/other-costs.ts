@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
-import { lookUp } from '../../src/core/weather/feed/tables/load.ts';
-import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
+import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import { lookUp } from '../../src/weather/feed/tables/load.ts';
+import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import { startPostgres } from '../../test/services/postgres.ts';
 import { startRadosgw } from '../../test/services/radosgw.ts';
 import { startS3Proxy } from '../../test/services/s3-proxy.ts';

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { feedDocument } from '../../src/core/weather/feed/feed-document.ts';
-import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
-import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
+import { feedDocument } from '../../src/weather/feed/feed-document.ts';
+import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { asOfNow, type Move } from './recent-samples.ts';
 
 const directoryOfSamples = path.join(import.meta.dirname, '../../test/fixtures/weather');

@@ -1,30 +1,27 @@
-import type { Express, RequestHandler } from 'express';
+import type { Express } from 'express';
 import { consolePages } from './console/console.ts';
 import { createHttpApp } from './http/app.ts';
+import type { Route } from './http/route.ts';
 import { recordRequests } from './metrics/record-request.ts';
 import { assetsPage } from './pages/assets-page.ts';
 import { landingPage } from './pages/landing-page.ts';
-import { servePages } from './pages/page-route.ts';
+import { servePages, type PageRoute } from './pages/page-route.ts';
 import type { ApiPorts } from './ports.ts';
-import { routes } from './routes.ts';
 import { siteOf } from './site-of.ts';
-import { weatherPages } from './weather/pages/weather-pages.ts';
 
-/** The daemon's HTTP application: all routes, request metrics, and the pages. */
-export function createApp(ports: ApiPorts): Express {
-  const { clock, metrics } = ports;
+/** The daemon's HTTP application: these routes and pages, request metrics, landing page and console. */
+export function createApp<Ports extends ApiPorts>(
+  ports: Ports,
+  { routes, pages }: { routes: readonly Route<Ports>[]; pages: readonly PageRoute<Ports>[] },
+): Express {
+  const { clock, metrics, console: settings = null } = ports;
+  const site = siteOf(ports);
   return createHttpApp(routes, ports, {
     observers: metrics === null ? [] : [recordRequests(metrics, clock)],
-    pages: pagesOf(ports),
+    pages: [
+      landingPage(site),
+      servePages([assetsPage, ...pages], ports),
+      ...(settings === null ? [] : [consolePages(ports, settings, site)]),
+    ],
   });
-}
-
-function pagesOf(ports: ApiPorts): RequestHandler[] {
-  const { console: settings = null } = ports;
-  const site = siteOf(ports);
-  return [
-    landingPage(site),
-    servePages([assetsPage, ...weatherPages(siteOf)], ports),
-    ...(settings === null ? [] : [consolePages(ports, settings, site)]),
-  ];
 }

@@ -13,7 +13,6 @@ import type { ResumablePorts } from './resumable/ports.ts';
 import type { MissingPorts } from './upload/missing-route.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
 import type { UploadAccess, UploadPorts } from './upload/ports.ts';
-import type { WeatherPorts } from './weather/ports.ts';
 
 /**
  * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it
@@ -36,10 +35,11 @@ export interface ApiPorts
     UndeliveredPorts,
     Pick<ConsolePorts, 'look' | 'endedSessions'>,
     MetricsPorts,
-    HealthPorts,
-    WeatherPorts {
+    HealthPorts {
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
+  /** Null: the navigation has no weather pages. */
+  weather: object | null;
   /** Null: there is no console. */
   console?: ConsoleSettings | null;
 }

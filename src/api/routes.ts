@@ -25,10 +25,8 @@ import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-m
 import { missingRoute } from './upload/missing-route.ts';
 import { uploadFormRoute } from './upload/upload-form-route.ts';
 import { uploadRoute } from './upload/upload-route.ts';
-import { weatherRoutes } from './weather/weather-routes.ts';
 
-/** Every route of the HTTP API, in the order in which the document shows them. */
-export const routes: readonly Route<ApiPorts>[] = [
+const publishing: readonly Route<ApiPorts>[] = [
   uploadRoute,
   uploadFormRoute,
   missingRoute,
@@ -54,7 +52,9 @@ export const routes: readonly Route<ApiPorts>[] = [
   activateReleaseRoute,
   validateSceneMapRoute,
   sceneMapSchemaRoute,
-  ...weatherRoutes,
+];
+
+const daemon: readonly Route<ApiPorts>[] = [
   healthRoute,
   readyRoute,
   liveRoute,
@@ -65,3 +65,11 @@ export const routes: readonly Route<ApiPorts>[] = [
   openApiRoute,
   apiPageRoute,
 ];
+
+/**
+ * Every route of the daemon in the order of the OpenAPI document. `added` are the routes of another part of
+ * the program, which the caller passes because `api` does not import it.
+ */
+export function routesWith<Ports>(added: readonly Route<Ports>[]): readonly Route<ApiPorts & Ports>[] {
+  return [...publishing, ...added, ...daemon];
+}

@@ -4,8 +4,8 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { createApp } from '../../src/api/app.ts';
 import { newEntrance } from '../../src/cli/daemon/listener.ts';
+import { createDaemonApp, type DaemonPorts } from '../../src/cli/daemon/daemon-app.ts';
 import { createBodyMemory } from '../../src/api/http/request/body-in-memory.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
 import { endedSessionsBook } from '../../src/workers/queue/ended-sessions.ts';
@@ -44,13 +44,13 @@ import type { ReleaseId } from '../../src/core/releases/release.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../src/workers/threads/releases-request.ts';
 import { newReadiness } from '../../src/api/health/readiness.ts';
 import { queueCheck, stagingChecks, type HealthCheck } from '../../src/workers/coordinator/health-checks.ts';
-import { createWeatherService } from '../../src/api/weather/service.ts';
-import type { WeatherReader } from '../../src/core/weather/reader.ts';
-import { newWeatherObserver } from '../../src/api/weather/weather-observer.ts';
-import { createTextRenderer } from '../../src/core/weather/render/text.ts';
+import { createWeatherService } from '../../src/weather/api/service.ts';
+import type { WeatherReader } from '../../src/weather/reader.ts';
+import { newWeatherObserver } from '../../src/weather/api/weather-observer.ts';
+import { createTextRenderer } from '../../src/weather/render/text.ts';
 import { runResult } from '../contract/queue.ts';
-import { neverStale } from './weather-harness.ts';
-import { emptyReader } from './weather-reader-stub.ts';
+import { neverStale } from '../weather/api/weather-harness.ts';
+import { emptyReader } from '../weather/api/weather-reader-stub.ts';
 
 /** `maps` and `docs` take uploads; the token of `docs` may also start `files`. */
 export const tokens = {
@@ -66,7 +66,7 @@ export const tokens = {
 
 export interface Api {
   origin: string;
-  ports: ApiPorts & { logging: LogControl };
+  ports: DaemonPorts & { logging: LogControl };
   /** Changes who may call, as a reload does. */
   reconfigure: (change: (before: ApiAccess) => ApiAccess) => void;
   /** Aborts `ports.stopping`. */
@@ -88,7 +88,7 @@ export interface ApiSettings {
   /** Null: there is no console. */
   console?: null;
   /** Instead of those of this harness. */
-  ports?: Partial<ApiPorts>;
+  ports?: Partial<DaemonPorts>;
   stage?: StageUpload;
   draining?: boolean;
   maxUploadSize?: number;
@@ -333,7 +333,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     { ...http, headersTimeoutMs: settings.headersTimeoutMs ?? 30_000 },
     ports,
   );
-  entrance.open(createApp(ports));
+  entrance.open(createDaemonApp(ports));
   const { connections } = server;
   metrics.observe({
     driver: 'memory',

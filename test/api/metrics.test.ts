@@ -7,8 +7,8 @@ import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { errorTable } from '../../src/core/lib/error-codes.ts';
-import { routes } from '../../src/api/routes.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
+import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens, upload } from './harness.ts';
 
 interface Scrape {

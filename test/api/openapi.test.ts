@@ -3,11 +3,10 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Router } from 'express';
 import t from 'tap';
 import type { Test } from 'tap';
-import { createApp } from '../../src/api/app.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
 import { expressPath } from '../../src/api/http/router.ts';
-import { routes } from '../../src/api/routes.ts';
+import { createDaemonApp, daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import {
@@ -21,12 +20,12 @@ import {
   type ApiSettings,
 } from './harness.ts';
 import { runResult } from '../contract/queue.ts';
-import { weatherFamilies } from '../../src/core/weather/families.ts';
-import type { WeatherReader } from '../../src/core/weather/reader.ts';
+import { weatherFamilies } from '../../src/weather/families.ts';
+import type { WeatherReader } from '../../src/weather/reader.ts';
 import { schemaErrors } from './schema-errors.ts';
 import { sha } from '../fixtures/hostile-archives.ts';
 import { manifestOf } from '../fixtures/tar.ts';
-import { readerThat } from './weather-reader-stub.ts';
+import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { begin, send as sendPart, tus, type TusOptions } from './resumable/tus.ts';
 
 const document = openApiDocument(routes, '/');
@@ -62,10 +61,10 @@ t.test('every route of the router but pages is in the document, and the other wa
   // Pages are asked first: one of them below the path of a route would hide that.
   const isOfPages = (route: string): boolean => /^\w+ \/(admin|assets|console|weather)(\/|$)/.test(route);
   t.same(described.filter(isOfPages), []);
-  const served = routesOf(createApp(ports).router);
+  const served = routesOf(createDaemonApp(ports).router);
   t.ok(served.includes('get /assets/:asset'));
   t.same(served.filter((route) => !isOfPages(route)).sort(), described.sort());
-  const without = createApp({ ...ports, metrics: null });
+  const without = createDaemonApp({ ...ports, metrics: null });
   t.notOk(routesOf(without.router).includes('get /metrics'), 'what is switched off is not there');
 });
 

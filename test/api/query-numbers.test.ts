@@ -1,5 +1,5 @@
 import t from 'tap';
-import { routes } from '../../src/api/routes.ts';
+import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens } from './harness.ts';
 
 /** What other parsers of numbers take, or people and machines send by mistake. */

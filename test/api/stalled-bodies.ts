@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import { problemsOf } from '../../src/api/http/route.ts';
-import { routes } from '../../src/api/routes.ts';
+import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { connect, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
 import { begin } from './resumable/tus.ts';
 

@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
-import { openDirectory } from '../../src/core/weather/feed/tables/open-directory.ts';
-import { openServer } from '../../src/core/weather/feed/tables/open-server.ts';
-import { feedAll } from '../core/weather/feed-samples.ts';
+import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
+import { openServer } from '../../src/weather/feed/tables/open-server.ts';
+import { feedAll } from '../weather/feed-samples.ts';
 import { startPostgres } from '../services/postgres.ts';
 
 const program = path.resolve('dist/cli/weather.js');

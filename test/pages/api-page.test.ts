@@ -5,7 +5,7 @@ import t from 'tap';
 import { apiPage } from '../../src/api/openapi/api-page.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { renderPage } from '../../src/api/pages/render-page.ts';
-import { routes } from '../../src/api/routes.ts';
+import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { siteOf } from '../../src/api/site-of.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';

@@ -4,11 +4,11 @@ import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import type { AlertsData } from '../../src/core/weather/families/alerts/alerts.ts';
-import type { ObservationData } from '../../src/core/weather/observation-record.ts';
-import { startWeather } from '../api/weather-harness.ts';
-import { readerThat } from '../api/weather-reader-stub.ts';
-import { clockAt } from '../core/weather/suite.ts';
+import type { AlertsData } from '../../src/weather/records/alerts/alerts.ts';
+import type { ObservationData } from '../../src/weather/observation-record.ts';
+import { startWeather } from '../weather/api/weather-harness.ts';
+import { readerThat } from '../weather/api/weather-reader-stub.ts';
+import { clockAt } from '../weather/suite.ts';
 import { startChromium } from '../services/chromium.ts';
 
 const leaflet = createRequire(import.meta.url).resolve('leaflet/dist/leaflet.js');

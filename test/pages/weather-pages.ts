@@ -1,9 +1,9 @@
 import type { Page } from 'playwright-core';
 import type { Test } from 'tap';
-import { createTables } from '../../src/core/weather/feed/tables/create-tables.ts';
-import { startWeather } from '../api/weather-harness.ts';
-import { sharedPglite } from '../core/weather/shared-pglite.ts';
-import { clockAt } from '../core/weather/suite.ts';
+import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import { startWeather } from '../weather/api/weather-harness.ts';
+import { sharedPglite } from '../weather/shared-pglite.ts';
+import { clockAt } from '../weather/suite.ts';
 import type { Lifetime, PageSet } from './page-sets.ts';
 import { badDay, weatherWorld, worldNow } from './weather-world.ts';
 

@@ -1,13 +1,11 @@
 import type { Definer } from './definer.ts';
-import type { FamilyName } from '../../core/weather/families.ts';
-import type { RejectionReason } from '../../core/weather/rows/rejections.ts';
 
 /** Where the counts go; without metrics nowhere. */
 export interface WeatherMetrics {
-  weatherRejected(family: FamilyName, reason: RejectionReason): void;
+  weatherRejected(family: string, reason: string): void;
   /** `asOf` is null where there is no data. */
-  weatherAnswered(family: FamilyName, answer: { stale: boolean; asOf: Date | null }): void;
-  weatherStoodIn(family: FamilyName): void;
+  weatherAnswered(family: string, answer: { stale: boolean; asOf: Date | null }): void;
+  weatherStoodIn(family: string): void;
 }
 
 /** What the weather reads count; a family is named as in `weather.stale_after`. */

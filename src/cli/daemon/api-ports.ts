@@ -23,6 +23,7 @@ import type { ConsoleSettings } from '../../api/console/ports.ts';
 import type { Readiness } from '../../api/health/readiness.ts';
 import type { Metrics } from '../../api/metrics/metrics.ts';
 import type { ApiAccess, ApiPorts } from '../../api/ports.ts';
+import type { DaemonPorts } from './daemon-app.ts';
 import { resolveAdminToken } from '../../api/http/admin-token.ts';
 import { problemPage } from '../../api/pages/problem-page.ts';
 import { siteOf } from '../../api/site-of.ts';
@@ -30,8 +31,8 @@ import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
-import type { Pulse } from '../../api/weather/pulse.ts';
-import type { WeatherService } from '../../api/weather/service.ts';
+import type { Pulse } from '../../weather/api/pulse.ts';
+import type { WeatherService } from '../../weather/api/service.ts';
 import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 
 /**
@@ -77,7 +78,7 @@ export interface ApiParts {
 }
 
 /** The ports of the daemon's API. */
-export function apiPorts(foundation: Foundation, parts: ApiParts): ApiPorts {
+export function apiPorts(foundation: Foundation, parts: ApiParts): DaemonPorts {
   const { config, clock, log, logging } = foundation;
   const { configured, reload, metrics, notifier, coordinator, weather, weatherPulse, readiness } = parts;
   const { stopping, draining, streams } = parts;

@@ -25,7 +25,7 @@ import { openPartialUploads, type PartialUploads } from '../../workers/staging/p
 import { createStreams, type Streams } from '../../api/live/streams.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
 import { expectMetrics, metricsOptions, watchLoopLag } from './daemon-metrics.ts';
-import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { newEntrance, type Entrance } from './listener.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';

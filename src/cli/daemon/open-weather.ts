@@ -1,5 +1,5 @@
 import type { Metrics } from '../../api/metrics/metrics.ts';
-import type { OpenedWeather } from '../../api/weather/open-weather.ts';
+import type { OpenedWeather } from '../../weather/api/open-weather.ts';
 import type { Foundation } from './bootstrap.ts';
 
 /**
@@ -12,7 +12,7 @@ export async function openConfiguredWeather(
 ): Promise<OpenedWeather | null> {
   const { config, secrets } = foundation;
   if (config.databases.length === 0) return null;
-  const { openWeather, requireForDatabases } = await import('../../api/weather/open-weather.ts');
+  const { openWeather, requireForDatabases } = await import('../../weather/api/open-weather.ts');
   await requireForDatabases(config, secrets);
   return openWeather({ ...foundation, metrics, mayBeAway: true });
 }

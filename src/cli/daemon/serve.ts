@@ -1,8 +1,8 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import { createApp } from '../../api/app.ts';
-import { withDirectReads } from '../../api/weather/direct-reads.ts';
+import { createDaemonApp } from './daemon-app.ts';
+import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { apiPorts } from './api-ports.ts';
 import { runOnce } from './bootstrap.ts';
 import { openDaemon, type Daemon, type DaemonOptions } from './open-daemon.ts';
@@ -47,7 +47,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     });
     if (workers) await coordinator.start();
     scheduler.update(config.pipelines);
-    entrance.open(withDirectReads(createApp(ports), ports));
+    entrance.open(withDirectReads(createDaemonApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);

@@ -1,8 +1,8 @@
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import { inContext } from '../../core/weather/open-reader.ts';
+import { inContext } from '../../weather/open-reader.ts';
 import { listen } from '../../api/http/listen.ts';
-import { openWeather, requireForDatabases } from '../../api/weather/open-weather.ts';
-import { createReaderApp } from '../../api/reader-app.ts';
+import { openWeather, requireForDatabases } from '../../weather/api/open-weather.ts';
+import { createReaderApp } from '../../weather/reader-app.ts';
 import { inheritedSocket } from '../process/systemd.ts';
 import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
 

@@ -4,8 +4,8 @@ import type { LogSettings } from '../lib/log.ts';
 import type { ScheduleConfig } from './timetable.ts';
 import type { TracingSettings } from '../tracing/settings.ts';
 import type { Amount } from '../lib/settings/units.ts';
-import type { DatabaseConfig } from '../weather/database/settings.ts';
-import type { WeatherConfig } from '../weather/settings.ts';
+import type { DatabaseConfig } from './weather/databases.ts';
+import type { WeatherConfig } from './weather/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 

@@ -1,7 +1,7 @@
 import type { LogSettings } from '../lib/log.ts';
 import type { Scope } from './schema/schema.ts';
-import type { DatabaseDocument } from '../weather/database/settings.ts';
-import type { WeatherDocument } from '../weather/settings.ts';
+import type { DatabaseDocument } from './weather/databases.ts';
+import type { WeatherDocument } from './weather/settings.ts';
 import type { SubscribableType } from '../notify/event.ts';
 import type { SinkDocument } from '../notify/sink-kinds.ts';
 import type { BackendName, DestinationLocationDocument, LocationDocument } from '../storage/backends.ts';

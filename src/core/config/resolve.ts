@@ -9,8 +9,8 @@ import type {
   StagingDocument,
 } from './document.ts';
 import { dateOf, parseInstant } from '../lib/instant.ts';
-import { resolveDatabase } from '../weather/database/settings.ts';
-import { resolveWeather } from '../weather/settings.ts';
+import { resolveDatabase } from './weather/databases.ts';
+import { resolveWeather } from './weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';

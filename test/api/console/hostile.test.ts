@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { consoleRoutes } from '../../../src/api/console/console.ts';
-import type { ApiPorts } from '../../../src/api/ports.ts';
+import type { DaemonPorts } from '../../../src/cli/daemon/daemon-app.ts';
 import type { ActionResult, RunResult } from '../../../src/core/publish/results/result.ts';
 import type { DeliveryNote } from '../../../src/workers/queue/failed-deliveries.ts';
 import { runResult } from '../../contract/queue.ts';
@@ -61,7 +61,7 @@ function noteOf(text: string): DeliveryNote {
   };
 }
 
-function portsOf(text: () => string): Partial<ApiPorts> {
+function portsOf(text: () => string): Partial<DaemonPorts> {
   const output = (): object => ({
     ...{ path: text(), kind: text(), digest: text(), size: 1, url: `javascript:${text()}` },
     ...{ updatedAt: '2026-11-20T01:02:03Z', owner: text() },

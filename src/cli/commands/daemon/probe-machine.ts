@@ -4,8 +4,8 @@ import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
-import { weatherFamilies } from '../../../core/weather/families.ts';
-import { missingTemplates } from '../../../core/weather/render/text.ts';
+import { weatherFamilies } from '../../../weather/families.ts';
+import { missingTemplates } from '../../../weather/render/text.ts';
 
 /** Errors of this machine begin with it, and need not: the path says where it is. */
 const label = 'here';

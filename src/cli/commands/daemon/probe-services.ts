@@ -3,7 +3,7 @@ import { WaybillError, hasCode, type ErrorRecord } from '../../../core/lib/error
 import { silentLog } from '../../../core/lib/log.ts';
 import { sinkKindOf, type NotifierConfig } from '../../../core/notify/sink-kinds.ts';
 import { reachServer } from '../../../core/lib/reach-server.ts';
-import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';
+import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 import { readdirSync } from 'node:fs';
 import { firstRefusal, probeStorage, type Probe } from '../../../core/maintain/probe.ts';
@@ -18,7 +18,7 @@ const answerWithinMs = 5_000;
 /** A weather database: opened and asked one question. An embedded one is opened by one process at a time. */
 export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
   if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
-  const { openDatabase } = await import('../../../core/weather/database/open-database.ts');
+  const { openDatabase } = await import('../../../weather/database/open-database.ts');
   const opened = await openDatabase(database, { secrets, deadlineMs: answerWithinMs });
   try {
     await opened.probe();

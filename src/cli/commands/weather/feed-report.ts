@@ -1,6 +1,6 @@
 import { columns, plural, type Output } from '../../output/output.ts';
 import type { Finding } from '../../../core/lib/errors.ts';
-import type { Fed } from '../../../core/weather/feed/feed-document.ts';
+import type { Fed } from '../../../weather/feed/feed-document.ts';
 
 /** Collects what became of the documents, and prints it: line by line as text, at the end as JSON. */
 export interface FeedReport {

@@ -1,9 +1,9 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { parseDuration } from '../../../core/lib/settings/units.ts';
-import { feedDocument, notFed, type Fed } from '../../../core/weather/feed/feed-document.ts';
-import { feedForever, feedOnce } from '../../../core/weather/feed/feed-sources.ts';
-import { decoded, feedFile, filesAt, largestFile } from '../../../core/weather/feed/sources/files.ts';
-import type { Target } from '../../../core/weather/feed/tables/target.ts';
+import { feedDocument, notFed, type Fed } from '../../../weather/feed/feed-document.ts';
+import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
+import { decoded, feedFile, filesAt, largestFile } from '../../../weather/feed/sources/files.ts';
+import type { Target } from '../../../weather/feed/tables/target.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, type Output } from '../../output/output.ts';
 import { setUp, type SetUp } from '../../setup/set-up.ts';

@@ -3,10 +3,10 @@ import { requireDatabasePackage } from '../../../core/config/required-packages.t
 import { nearest } from '../../../core/lib/text.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
-import type { DatabaseConfig } from '../../../core/weather/database/settings.ts';
-import { createRequestTable, createTables } from '../../../core/weather/feed/tables/create-tables.ts';
-import { failure } from '../../../core/weather/feed/tables/load.ts';
-import type { Target } from '../../../core/weather/feed/tables/target.ts';
+import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
+import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
+import { failure } from '../../../weather/feed/tables/load.ts';
+import type { Target } from '../../../weather/feed/tables/target.ts';
 
 /**
  * The database that the configuration has fed, with its tables: made where that was asked for, else they must
@@ -39,7 +39,7 @@ async function opened(
   create: boolean,
 ): Promise<Target> {
   if (database.driver === 'postgres') {
-    const { openServer } = await import('../../../core/weather/feed/tables/open-server.ts');
+    const { openServer } = await import('../../../weather/feed/tables/open-server.ts');
     return openServer(
       secrets.require(weather.feed.urlEnv ?? database.urlEnv, 'weather.feed'),
       database.schema,
@@ -47,7 +47,7 @@ async function opened(
   }
   requireDatabasePackage();
   try {
-    const { openDirectory } = await import('../../../core/weather/feed/tables/open-directory.ts');
+    const { openDirectory } = await import('../../../weather/feed/tables/open-directory.ts');
     return await openDirectory(database.directory, database.schema, { create });
   } catch (error) {
     throw failure(error);

@@ -16,15 +16,15 @@ import {
   instant,
   path,
 } from '../../lib/settings/kinds.ts';
+import type { ConfigDocument, NotifierDocument } from '../document.ts';
+import { destinationSchema, sourceSchema } from './locations.ts';
+import { serverSchema } from './server.ts';
+import { databases } from '../weather/databases.ts';
+import { templates, weather } from '../weather/settings.ts';
 import { logLevels, requestLoggings } from '../../lib/log.ts';
 import type { Setting } from '../../lib/settings/setting.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
-import type { NotifierDocument, ConfigDocument } from '../document.ts';
-import { destinationSchema, sourceSchema } from './locations.ts';
-import { serverSchema } from './server.ts';
-import { databases } from '../../weather/database/settings.ts';
-import { templates, weather } from '../../weather/settings.ts';
 
 /** What an upload token may do with its pipelines. */
 export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;

@@ -1,0 +1,19 @@
+import { createApp } from '../../api/app.ts';
+import type { Route } from '../../api/http/route.ts';
+import type { ApiPorts } from '../../api/ports.ts';
+import { routesWith } from '../../api/routes.ts';
+import { siteOf } from '../../api/site-of.ts';
+import { weatherPages } from '../../weather/pages/weather-pages.ts';
+import type { WeatherPorts } from '../../weather/api/ports.ts';
+import { weatherRoutes } from '../../weather/api/weather-routes.ts';
+
+/** The dependencies of the API and of the weather routes and pages. */
+export type DaemonPorts = ApiPorts & WeatherPorts;
+
+/** Every route of the daemon, in the order of the OpenAPI document. */
+export const daemonRoutes: readonly Route<DaemonPorts>[] = routesWith(weatherRoutes);
+
+/** The daemon's HTTP application, with the weather routes and pages. */
+export function createDaemonApp(ports: DaemonPorts): ReturnType<typeof createApp> {
+  return createApp(ports, { routes: daemonRoutes, pages: weatherPages(siteOf) });
+}

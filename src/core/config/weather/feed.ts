@@ -1,0 +1,246 @@
+import {
+  baseUrl,
+  boolean,
+  duration,
+  environmentName,
+  id,
+  integer,
+  list,
+  map,
+  matching,
+  path,
+  size,
+} from '../../lib/settings/kinds.ts';
+import {
+  accepted,
+  parseBaseUrl,
+  resolveDuration,
+  resolvePath,
+  resolveSize,
+  type PathBase,
+} from '../../lib/settings/values.ts';
+
+/** What `waybill weather feed` asks for, and which database it fills. */
+export interface FeedConfig {
+  /** Name of the database; null: the first. */
+  database: string | null;
+  /** Variable that holds the URL of a role that may write; null: that of the database. */
+  urlEnv: string | null;
+  watch: WatchConfig | null;
+  nws: NwsConfig | null;
+}
+
+export interface WatchConfig {
+  /** Absolute. */
+  directory: string;
+  settleMs: number;
+}
+
+/** What can be asked for, each with a rhythm of its own. */
+export type SourceName =
+  'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks' | 'places';
+
+export interface NwsConfig {
+  userAgent: string;
+  /** Without a slash at the end; so are those of SPC. */
+  baseUrl: string;
+  spcBaseUrl: string;
+  /** Null: none; both lists empty: all that are active. */
+  alerts: { areas: readonly string[]; zones: readonly string[] } | null;
+  stations: readonly string[];
+  locations: readonly string[];
+  forecastDiscussions: readonly string[];
+  weatherStories: readonly string[];
+  /** Days, 1 to 8. */
+  outlooks: readonly number[];
+  outlookDiscussions: boolean;
+  /** Stations of these states, zones with outlines of these states and marine areas, and these offices. */
+  places: { stations: readonly string[]; zones: readonly string[]; offices: readonly string[] };
+  intervalsMs: Readonly<Record<SourceName, number>>;
+  /** Requests that are under way at once. */
+  concurrency: number;
+  timeoutMs: number;
+  /** Bytes of an answer, decompressed. */
+  maxBody: number;
+}
+
+/** The same as the configuration file has it, with its defaults. */
+export interface FeedDocument {
+  database?: string;
+  url_env?: string;
+  watch?: { directory: string; settle: string };
+  nws?: {
+    user_agent: string;
+    base_url: string;
+    spc_base_url: string;
+    alerts?: { areas: string[]; zones: string[] };
+    stations: string[];
+    locations: string[];
+    forecast_discussions: string[];
+    weather_stories: string[];
+    outlooks: number[];
+    outlook_discussions: boolean;
+    places: { stations: string[]; zones: string[]; offices: string[] };
+    intervals: Readonly<Record<string, string>>;
+    concurrency: number;
+    timeout: string;
+    max_body: string | number;
+  };
+}
+
+/** How often something is asked for, if the configuration does not say: about as often as it may be new. */
+const intervals: Readonly<Record<SourceName, { setting: string; every: string }>> = {
+  alerts: { setting: 'alerts', every: '1m' },
+  observations: { setting: 'observations', every: '5m' },
+  forecasts: { setting: 'forecasts', every: '15m' },
+  forecastDiscussions: { setting: 'forecast_discussions', every: '10m' },
+  weatherStories: { setting: 'weather_stories', every: '15m' },
+  outlooks: { setting: 'outlooks', every: '10m' },
+  places: { setting: 'places', every: '24h' },
+};
+const sources = Object.entries(intervals) as [SourceName, { setting: string; every: string }][];
+
+const state = matching(/^[A-Z]{2}$/, 'the two letters of a state or a marine area, such as NY');
+const office = matching(/^[A-Z]{3}$/, 'the three letters of an office, such as OKX');
+
+const nws = map({
+  user_agent: matching(
+    /^(?=.*(@|:\/\/))[\u0020-\u007e]{3,256}$/,
+    'a program and whom to write to, such as "example.org weather (ops@example.org)"',
+  )
+    .required()
+    .description('The User-Agent of every request: the service asks for one with a contact.')
+    .example('example.org weather (ops@example.org)'),
+  base_url: baseUrl()
+    .default('https://api.weather.gov')
+    .description('The API of the National Weather Service, or a copy of it.'),
+  spc_base_url: baseUrl()
+    .default('https://www.spc.noaa.gov')
+    .description('The site of the Storm Prediction Center, which has the areas of the outlooks.'),
+  alerts: map({
+    areas: list(state, { min: 0, expected: 'a list of states or marine areas' })
+      .default([])
+      .description('Only alerts of these states and marine areas.'),
+    zones: list(matching(/^[A-Z]{2}[CZ]\d{3}$/, 'the UGC code of a zone or county, such as NYZ072'), {
+      min: 0,
+      expected: 'a list of zones or counties',
+    })
+      .default([])
+      .description('Only alerts of these zones and counties; areas are ignored then.'),
+  }).description('Active alerts; {} means all of them.'),
+  stations: list(matching(/^[A-Z0-9]{3,8}$/, 'the id of a station, such as KNYC'), {
+    min: 0,
+    expected: 'a list of stations',
+  })
+    .default([])
+    .description('Stations whose observations are asked for.'),
+  locations: list(matching(/^[A-Z]{3}\/\d{1,3},\d{1,3}$/, 'a grid point, such as OKX/33,35'), {
+    min: 0,
+    expected: 'a list of grid points',
+  })
+    .default([])
+    .description('Grid points whose hourly and narrative forecasts are asked for.'),
+  forecast_discussions: list(office, { min: 0, expected: 'a list of offices' })
+    .default([])
+    .description('Offices whose forecast discussions (AFD) are asked for.'),
+  weather_stories: list(office, { min: 0, expected: 'a list of offices' })
+    .default([])
+    .description('Offices whose weather stories are asked for.'),
+  outlooks: list(integer(1, 8), { min: 0, expected: 'a list of days, 1 to 8' })
+    .default([])
+    .description('Days whose convective outlooks are asked for.'),
+  outlook_discussions: boolean()
+    .default(false)
+    .description('Whether the discussions of the convective outlooks (SWO) are asked for.'),
+  places: map({
+    stations: list(state, { min: 0, expected: 'a list of states or territories' })
+      .default([])
+      .description('States whose stations are loaded.'),
+    zones: list(state, { min: 0, expected: 'a list of states or marine areas' })
+      .default([])
+      .description(
+        'States and marine areas whose forecast zones, counties and fire-weather zones are loaded, with their outlines.',
+      ),
+    offices: list(office, { min: 0, expected: 'a list of offices' })
+      .default([])
+      .description('Offices whose name and state are loaded; where they are, a table has to say.'),
+  })
+    .default()
+    .description(
+      'Places: what lists by name, state and distance are made of, and where alerts of zones hold.',
+    ),
+  intervals: map(
+    Object.fromEntries(
+      sources.map(([, { setting, every }]) => [
+        setting,
+        duration({ atLeast: '10s', atMost: '24h' })
+          .default(every)
+          .description('How often such documents are asked for.'),
+      ]),
+    ),
+  )
+    .default()
+    .description('How often each kind of document is asked for; --interval beats all of them.'),
+  concurrency: integer(1, 32).default(4).description('Requests that are under way at once.'),
+  timeout: duration({ atLeast: '1s', atMost: '10m' })
+    .default('30s')
+    .description('Longest time that one request may take, its answer included.'),
+  max_body: size({ atLeast: 1024 })
+    .default('32MiB')
+    .description('Largest answer that is read, decompressed.'),
+}).description('What is asked of the National Weather Service.');
+
+export const feed = map({
+  database: id().description('Name of the database that is fed; without it the first of databases.'),
+  url_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the URL of a role that may write; without it the url_env of the database.',
+    )
+    .example('WEATHER_FEED_URL'),
+  watch: map({
+    directory: path()
+      .required()
+      .description('Directory whose files are loaded, those below it included, and again when they change.')
+      .example('./downloads'),
+    settle: duration({ atLeast: '100ms', atMost: '10m' })
+      .default('2s')
+      .description('How long a file has to stay as it is before it is loaded.'),
+  }).description('A directory that other programs put documents into.'),
+  nws,
+}).description('What waybill weather feed writes into a weather database, and where it has that from.');
+
+export function resolveFeed(document: FeedDocument, base: PathBase): FeedConfig {
+  const { database = null, url_env: urlEnv = null, watch } = document;
+  return {
+    database,
+    urlEnv,
+    watch:
+      watch === undefined
+        ? null
+        : { directory: resolvePath(watch.directory, base), settleMs: resolveDuration(watch.settle) },
+    nws: document.nws === undefined ? null : resolveNws(document.nws),
+  };
+}
+
+function resolveNws(document: NonNullable<FeedDocument['nws']>): NwsConfig {
+  const withoutSlash = (url: string): string => accepted(parseBaseUrl(url)).replace(/\/+$/, '');
+  return {
+    userAgent: document.user_agent,
+    baseUrl: withoutSlash(document.base_url),
+    spcBaseUrl: withoutSlash(document.spc_base_url),
+    alerts: document.alerts ?? null,
+    stations: document.stations,
+    locations: document.locations,
+    forecastDiscussions: document.forecast_discussions,
+    weatherStories: document.weather_stories,
+    outlooks: document.outlooks,
+    outlookDiscussions: document.outlook_discussions,
+    places: document.places,
+    intervalsMs: Object.fromEntries(
+      sources.map(([name, { setting }]) => [name, resolveDuration(document.intervals[setting] ?? '')]),
+    ) as Record<SourceName, number>,
+    concurrency: document.concurrency,
+    timeoutMs: resolveDuration(document.timeout),
+    maxBody: resolveSize(document.max_body),
+  };
+}

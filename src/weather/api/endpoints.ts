@@ -1,0 +1,49 @@
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { ParameterMap } from '../../core/lib/parameters.ts';
+import { familyNames, weatherFamilies, type FamilyName } from '../families.ts';
+import type { WeatherFamily } from '../family.ts';
+import { commonFormats, type Format } from '../../api/http/answer/negotiate.ts';
+import { queryParameters, type QueryParameters } from '../../api/http/query-parameters.ts';
+import { formatParameter } from './format-parameter.ts';
+
+/** The endpoint of one family, as the API serves it. */
+export interface WeatherEndpoint {
+  family: FamilyName;
+  path: string;
+  operationId: string;
+  summary: string;
+  template: string;
+  /** Of an answer that has data. */
+  maxAgeSeconds: number;
+  itemNames: Readonly<Record<string, string>>;
+  /** Those in which it answers. */
+  formats: readonly Format[];
+  /** Refusals beside those of every endpoint. */
+  problems: readonly ErrorCode[];
+  query: QueryParameters<{ format: string | null }>;
+}
+
+/** One endpoint for each family, in the order in which the document shows them. */
+export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((family) =>
+  endpointOf(family, weatherFamilies[family]),
+);
+
+function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoint {
+  const { endpoint, template, itemNames } = declared;
+  const { path, operationId, summary, maxAgeSeconds, rules = [], problems = [] } = endpoint;
+  const formats = formatsOf(declared);
+  const format = { format: formatParameter(formats) };
+  const parameters: ParameterMap & typeof format = { ...endpoint.parameters, ...format };
+  const query = queryParameters(parameters, { rules, code: 'invalid_parameter' });
+  const served = { path, operationId, summary, maxAgeSeconds, problems };
+  return { ...served, family, template, itemNames, formats, query };
+}
+
+/** What has a place has a map, and what is a table has rows. */
+function formatsOf(family: WeatherFamily): Format[] {
+  return [
+    ...commonFormats,
+    ...(family.features === undefined ? [] : (['geojson'] as const)),
+    ...(family.table === undefined ? [] : (['csv'] as const)),
+  ];
+}

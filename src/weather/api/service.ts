@@ -1,0 +1,221 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { weatherFamilies, type DatedFamily, type FamilyName } from '../families.ts';
+import type { Reading, ResolvedPlace, WeatherFamily } from '../family.ts';
+import type { NewestObservations } from '../records/newest-observations.ts';
+import type { ZoneOutlines } from '../places/zone-outlines.ts';
+import type { UnknownPart } from '../known.ts';
+import { readFamily, type QueryOf, type RecordOf, type WeatherReader } from '../reader.ts';
+import { renderCsv } from '../render/csv.ts';
+import { renderGeoJson } from '../render/geojson.ts';
+import { renderJson } from '../render/json.ts';
+import type { AnswerMeta } from '../render/meta.ts';
+import type { TextRenderer } from '../render/text.ts';
+import { renderXml } from '../render/xml.ts';
+import type { UnitSystem } from '../units.ts';
+import { ByteCache } from './byte-cache.ts';
+import { codingFor, newAnswerEncoder } from '../../api/http/answer/content-coding.ts';
+import { negotiate, type Format, type Representation } from '../../api/http/answer/negotiate.ts';
+import { taggedAnswer, type TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
+import { newDates, type Dates } from './dates.ts';
+import { mostKept, newKeptAnswers } from './kept-answers.ts';
+import type { WeatherEndpoint } from './endpoints.ts';
+import { linkToNext } from './next-page.ts';
+import { asOfMeta, isStale } from './staleness.ts';
+import type { WeatherObserver } from './weather-observer.ts';
+import type { WeatherRequest } from './weather-request.ts';
+
+/** A rendered answer, ready to be sent, and what it answers. */
+export interface WeatherAnswer extends TaggedAnswer {
+  endpoint: WeatherEndpoint;
+  /** Milliseconds for which it may stand in where the database is away; 0: not at all. */
+  goodForMs: number;
+}
+
+export interface WeatherService {
+  /** Throws `invalid_parameter`, `unsupported_format`, `template_error` and what the reader throws. */
+  answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
+  /** The answer to exactly this request, if it is still cached. */
+  hot(request: WeatherRequest): WeatherAnswer | undefined;
+  /** A record as it is, and whether it is stale, for what makes pages of several. Throws as `answer` does. */
+  record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
+  /** The outlines of zones, by their UGC codes. */
+  zoneOutlines: ZoneOutlines;
+  /** The newest observations of many stations. */
+  newestObservations: NewestObservations;
+}
+
+/** What was read of a family, as of now. */
+export interface CurrentRecord<Name extends FamilyName> {
+  data: RecordOf<Name> | null;
+  stale: boolean;
+  /** When it was measured, issued or fetched; null if that is not known. */
+  asOf: Date | null;
+  resolved: ResolvedPlace | null;
+  /** Parts that are unknown, and not empty. */
+  unknown: readonly UnknownPart[];
+  /** Parts that come from another issue than the record. */
+  otherIssues: readonly { field: string; issuedAt: string }[];
+}
+
+export interface ServiceParts {
+  reader: WeatherReader;
+  text: TextRenderer;
+  clock: Clock;
+  settings: { cacheMs: number; staleAfterMs: Readonly<Record<DatedFamily, number>> };
+  observer: WeatherObserver;
+}
+
+/** Seconds. */
+const maxAgeWithoutData = 15;
+
+/**
+ * Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`, in each
+ * coding that was asked for. Where the database is away the last good answer stands in, as long as its data
+ * is not stale.
+ */
+export function createWeatherService(parts: ServiceParts): WeatherService {
+  const { clock, settings, observer } = parts;
+  const { cacheMs } = settings;
+  // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
+  const byMeaning = newKeptAnswers<WeatherAnswer>(clock, cacheMs);
+  const byRequest = new ByteCache<WeatherAnswer>(mostKept);
+  const encode = newAnswerEncoder<WeatherAnswer>();
+  const dates = newDates();
+  return {
+    async answer(endpoint, request) {
+      const { format, ...query } = endpoint.query.read(request.url);
+      const as = negotiate(format, request.accept, endpoint.formats);
+      const key = `${endpoint.path} ${as.mediaType} ${JSON.stringify(query)}`;
+      const make = (): Promise<WeatherAnswer> => answerOf({ key, endpoint, query, as, dates }, parts);
+      const produced = await byMeaning.of(key, make, (error) => observer.stoodIn(endpoint.family, error));
+      const coding = codingFor(request.acceptEncoding, produced.answer.bytes);
+      const answer = await encode(produced.answer, coding);
+      if (produced.isStandIn) return standIn(answer);
+      const exactly = requestKey(request);
+      const bytes = answer.bytes + exactly.length;
+      if (cacheMs > 0) byRequest.set(exactly, answer, { bytes, until: produced.until });
+      return answer;
+    },
+    hot: (request) => (cacheMs > 0 ? byRequest.get(requestKey(request), clock.monotonic()) : undefined),
+    async record(family, query) {
+      const { reading, stale } = await readNow(family, query, parts);
+      const { data, asOf = null, resolved = null, unknown = [], otherIssues = [] } = reading;
+      // The reader answers for a family with its own record.
+      return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved, unknown, otherIssues };
+    },
+    zoneOutlines: (ugcs) => parts.reader.zoneOutlines(ugcs),
+    newestObservations: (stations, since) => parts.reader.newestObservations(stations, since),
+  };
+}
+
+function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): string {
+  return `${url} ${accept}\n${acceptEncoding}`;
+}
+
+/** RFC 7234, 5.5.2: what caches say that could not ask again. */
+function standIn(answer: WeatherAnswer): WeatherAnswer {
+  const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
+  return { ...answer, headers };
+}
+
+interface Asked {
+  key: string;
+  endpoint: WeatherEndpoint;
+  query: object;
+  as: Representation;
+  dates: Dates;
+}
+
+interface ReadNow {
+  reading: Reading<object>;
+  /** Milliseconds since the epoch; null: it does not grow stale. */
+  staleAt: number | null;
+  stale: boolean;
+  now: Date;
+}
+
+/** Reads a family, and tells the observer what became of it. */
+async function readNow(
+  family: FamilyName,
+  query: object,
+  { reader, clock, settings, observer }: Pick<ServiceParts, 'reader' | 'clock' | 'settings' | 'observer'>,
+): Promise<ReadNow> {
+  const reading = await readFamily(reader, family, query);
+  const now = clock.now();
+  const staleAfterMs: Partial<Record<FamilyName, number>> = settings.staleAfterMs;
+  const staleAt = staleAtOf(reading, staleAfterMs[family] ?? Infinity);
+  const stale = isStale(staleAt, now);
+  observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected: reading.rejected ?? [] });
+  return { reading, staleAt, stale, now };
+}
+
+async function answerOf(
+  { key, endpoint, query, as: { format, mediaType }, dates }: Asked,
+  parts: ServiceParts,
+): Promise<WeatherAnswer> {
+  const { reading, staleAt, stale, now } = await readNow(endpoint.family, query, parts);
+  const { data } = reading;
+  const meta = asOfMeta(reading, stale);
+  const request = { endpoint: endpoint.path, parameters: query };
+  const rendered = await render(format, { data, meta, endpoint, request }, parts.text);
+  const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
+  const headers = {
+    'Cache-Control': `public, max-age=${maxAge}`,
+    // What a browser cannot show it saves, by this name.
+    ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
+    ...(reading.next === undefined ? {} : { Link: linkToNext(query, format, reading.next) }),
+  };
+  const answer = taggedAnswer(mediaType, rendered, {
+    vary: 'Accept, Accept-Encoding',
+    headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
+  });
+  // A template may change without a newer date than the data has.
+  const dated = format === 'text' || stale ? null : reading.lastModified;
+  const goodForMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
+  return { endpoint, goodForMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
+}
+
+function staleAtOf({ asOf }: Reading<object>, afterMs: number): number | null {
+  return asOf === undefined ? null : asOf.getTime() + afterMs;
+}
+
+function fileName({ path }: WeatherEndpoint): string {
+  return path.slice(1).replaceAll('/', '-');
+}
+
+async function render(
+  format: Format,
+  answer: {
+    data: object | null;
+    meta: AnswerMeta | null;
+    endpoint: WeatherEndpoint;
+    request: { endpoint: string; parameters: object };
+  },
+  text: TextRenderer,
+): Promise<string> {
+  const { data, meta, endpoint, request } = answer;
+  const family: WeatherFamily = weatherFamilies[endpoint.family];
+  switch (format) {
+    case 'json':
+      return renderJson(data, meta);
+    case 'xml':
+      return renderXml(data, endpoint.itemNames, meta);
+    case 'text':
+      return text.render(endpoint.template, data, request, meta);
+    case 'geojson':
+      if (family.features === undefined) throw withoutFormat(format);
+      return renderGeoJson(data === null ? null : family.features(data), meta);
+    case 'csv':
+      if (family.table === undefined) throw withoutFormat(format);
+      return renderCsv(family.table, data, unitsOf(request.parameters));
+  }
+}
+
+/** Only an endpoint whose family has the format offers it. */
+function withoutFormat(format: Format): TypeError {
+  return new TypeError(`${format} of a family that does not have it`);
+}
+
+function unitsOf(query: object): UnitSystem {
+  return 'units' in query && query.units === 'us' ? 'us' : 'si';
+}

@@ -1,0 +1,109 @@
+import type { FamilyName } from '../families.ts';
+import type { Header, JsonSchema, MediaType, ResponseObject } from '../../api/http/openapi-types.ts';
+import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
+import { negotiateProblem, type Format } from '../../api/http/answer/negotiate.ts';
+import type { WeatherPorts } from './ports.ts';
+import { weatherRequest } from './weather-request.ts';
+import type { ProblemForm } from '../../api/http/request/request-context.ts';
+import type { Route } from '../../api/http/route.ts';
+import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
+import { collectionSchema } from './schemas/collection-schema.ts';
+import { familySchemas } from './schemas/family-schemas.ts';
+import { metaSchema } from './schemas/meta-schema.ts';
+import { orNull } from './schemas/fields.ts';
+import { weatherExamples } from './schemas/examples.ts';
+
+const headers: Record<string, Header> = {
+  ETag: header('Strong, of the bytes of the body as they are sent.', true),
+  'Cache-Control': header('How long the answer serves.', true),
+  Vary: header('`Accept` and `Accept-Encoding`.', true),
+  'Content-Encoding': header('`br` or `gzip`, from 1 KiB on, where the client takes it.', false),
+  'Last-Modified': header('Of the newest record; none where the answer depends on the clock.', false),
+  Link: header('`rel="next"`: the rest of a list that comes in pages.', false),
+  Warning: header(
+    '`110`: the data is stale; `111`: the database is away, and the last good answer stands in.',
+    false,
+  ),
+};
+
+const text: MediaType = { schema: { type: 'string' } };
+const examples = weatherExamples();
+
+/** One route for each weather family; present if a database is configured. */
+export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.map((endpoint) => ({
+  method: 'get',
+  path: endpoint.path,
+  operationId: endpoint.operationId,
+  tag: 'weather',
+  summary: endpoint.summary,
+  access: 'open',
+  parameters: endpoint.query.parameters,
+  responses: {
+    200: success(endpoint),
+    304: { description: 'The client has this answer already.', headers },
+  },
+  problems: [
+    'invalid_parameter',
+    'unsupported_format',
+    'database_unavailable',
+    'schema_mismatch',
+    'template_error',
+    ...endpoint.problems,
+  ],
+  problemForm: problemFormOf,
+  isPresent: ({ weather }) => weather !== null,
+  handle:
+    ({ weather }) =>
+    async (req, res) => {
+      if (weather === null) throw new TypeError('a weather route without a weather service');
+      sendWithEtag(req, res, await weather.answer(endpoint, weatherRequest(req.originalUrl, req.headers)));
+    },
+}));
+
+/** The form in which a read is refused, by its URL and its Accept. Pure. */
+export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
+  return negotiateProblem(formatOf(url), accept);
+}
+
+/** What a query says of the format, though it may be refused. */
+function formatOf(url: string): string | null {
+  const begin = url.indexOf('?');
+  return begin === -1 ? null : new URLSearchParams(url.slice(begin)).get('format');
+}
+
+function header(description: string, required: boolean): Header {
+  return { description, required, schema: { type: 'string' } };
+}
+
+function success({ summary, family, formats }: WeatherEndpoint): ResponseObject {
+  return {
+    description: `${summary}. \`data\` is null where there is none.`,
+    headers,
+    content: Object.fromEntries(formats.flatMap((format) => Object.entries(content(format, family)))),
+  };
+}
+
+/** What the document says of one format. */
+function content(format: Format, family: FamilyName): Record<string, MediaType> {
+  switch (format) {
+    case 'json':
+      return { 'application/json': { schema: envelopeSchema(family), example: examples[family] } };
+    case 'xml':
+      return { 'application/xml': text, 'text/xml': text };
+    case 'text':
+      return { 'text/plain': text };
+    case 'geojson':
+      return { 'application/geo+json': { schema: collectionSchema } };
+    case 'csv':
+      return { 'text/csv': text };
+  }
+}
+
+function envelopeSchema(family: FamilyName): JsonSchema {
+  return {
+    type: 'object',
+    additionalProperties: false,
+    required: ['data'],
+    properties: { data: orNull(familySchemas[family]), meta: metaSchema },
+  };
+}

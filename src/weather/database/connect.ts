@@ -1,0 +1,82 @@
+import postgres from 'postgres';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { PostgresConfig } from '../../core/config/weather/databases.ts';
+
+const longestBackoffSeconds = 1;
+
+/** What the driver is told of one connection beside its server. */
+export interface ConnectionOptions {
+  /** Connections at once. */
+  most: number;
+  /** Statements that may be sent on one connection before the first is answered. */
+  inTurn: number;
+  /** Whether the driver closes a connection after 30 to 60 minutes, and opens another for what follows. */
+  isRenewed: boolean;
+  /** Called when one of its connections was closed, before what waits there learns of it. */
+  onClose?: () => void;
+}
+
+/** Opens clients of one server, which connect when they are used. */
+export type Connect = (options: ConnectionOptions) => postgres.Sql;
+
+/**
+ * Every session is read-only, whatever the role may do. `deadlineMs` is what a read may take.
+ *
+ * @throws `secrets_invalid` for what is no URL.
+ */
+export function connectTo(config: PostgresConfig, url: string, deadlineMs: number): Connect {
+  // The server's own time-outs come first, so that a slow query does not look like a dead line.
+  const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
+  const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
+  return ({ most, inTurn, isRenewed, onClose = () => undefined }) => {
+    /** The driver's types do not know this option. */
+    const pipelining = { max_pipeline: inTurn };
+    try {
+      return preparing(
+        postgres(url, {
+          max: most,
+          ...pipelining,
+          ...(isRenewed ? {} : { max_lifetime: null }),
+          connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
+          backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
+          // Asks for the array types of the server at every connection, which drizzle parses by itself.
+          fetch_types: false,
+          onnotice: () => undefined,
+          onclose: onClose,
+          connection: {
+            application_name: 'waybill-weather',
+            default_transaction_read_only: true,
+            statement_timeout: statementTimeoutMs,
+            lock_timeout: lockTimeoutMs,
+            search_path: config.schema,
+            TimeZone: 'UTC',
+            DateStyle: 'ISO',
+          },
+        }),
+      );
+    } catch {
+      // The reason of a URL that cannot be parsed holds the URL, and with it the password.
+      throw new WaybillError('secrets_invalid', `the secret ${config.urlEnv} is not the URL of a database`, {
+        hint: 'expected postgres://user:password@host:5432/database',
+      });
+    }
+  };
+}
+
+/**
+ * Statements of drizzle are parsed and planned by the server once for each connection, as the driver does
+ * with its own.
+ */
+function preparing(client: postgres.Sql): postgres.Sql {
+  return withUnsafe(client, (text, parameters, options) =>
+    client.unsafe(text, parameters, { ...options, prepare: true }),
+  );
+}
+
+/** The client with another `unsafe`, which is what drizzle sends its statements by. */
+export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
+  return new Proxy(client, {
+    get: (target, name, receiver): unknown =>
+      name === 'unsafe' ? unsafe : Reflect.get(target, name, receiver),
+  });
+}

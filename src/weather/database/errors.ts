@@ -1,0 +1,128 @@
+import { WaybillError } from '../../core/lib/errors.ts';
+
+/**
+ * What a database threw, as an error of the closed list. The message is the database's own sentence or a
+ * fixed one, never a statement: drizzle puts the SQL into its message, so only what it wraps is looked at and
+ * kept as the cause.
+ */
+export function databaseError(thrown: unknown, name: string): WaybillError {
+  const origin = originOf(thrown);
+  if (origin instanceof WaybillError) return origin;
+  const code = codeOf(origin);
+  const options = { cause: origin };
+  if (isUnavailable(code))
+    return new WaybillError('database_unavailable', `the database "${name}" ${reasonOf(code)} (${code})`, {
+      hint: 'try again in a moment; if it lasts, look at the database and at what lies between',
+      ...retryOf(origin),
+      ...options,
+    });
+  if (['42P01', '42703', '3F000'].includes(code))
+    return new WaybillError(
+      'schema_mismatch',
+      `the tables of the database "${name}" do not have the shape of the contract (${code})`,
+      { hint: 'let the feeder create or migrate them; docs/weather-contract.md describes them', ...options },
+    );
+  return new WaybillError('internal_error', `the database "${name}" refused a query (${code || 'no code'})`, {
+    hint:
+      code === '42501'
+        ? 'grant SELECT on the weather tables to the role that reads them'
+        : 'the log has the details',
+    ...options,
+  });
+}
+
+/** Outlooks moved to other tables: the error for a database that still has the old ones says so. */
+export function outlookShapeRequired(thrown: unknown): unknown {
+  if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
+  return new WaybillError(
+    'schema_mismatch',
+    'convective outlooks: the database requires weather.outlook.v2 (outlook_runs, outlooks, outlook_discussions)',
+    { hint: 'migrate the tables with the feeder; docs/weather-contract.md describes them', cause: thrown },
+  );
+}
+
+/** Places came later than the other tables: the error for a database without them says so. */
+export function placesRequired(thrown: unknown): unknown {
+  if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
+  return new WaybillError(
+    'schema_mismatch',
+    'places: the database requires stations.state and the tables locations, offices and zones',
+    { hint: 'let the feeder add them; docs/weather-contract.md describes them', cause: thrown },
+  );
+}
+
+/**
+ * Whether a connection was closed under a statement, or did not come about in time. Where a statement met the
+ * end of its connection, version 3.4 of the driver holds that back and says nothing on the next one, whose
+ * start then takes until its time-out, each time (`closed` in its `connection.js` does not forget
+ * `nextWriteTimer`). Pure.
+ */
+export function isCutOff(thrown: unknown): boolean {
+  return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
+}
+
+/** What admission knows of when a connection may be free. */
+function retryOf(origin: unknown): { retryAfterSeconds?: number } {
+  const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
+  return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};
+}
+
+function originOf(thrown: unknown): unknown {
+  let origin = thrown;
+  while (origin instanceof Error && origin.cause !== undefined && codeOf(origin) === '')
+    origin = origin.cause;
+  return origin;
+}
+
+function codeOf(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return '';
+  if ('code' in thrown && typeof thrown.code === 'string') return thrown.code;
+  // Node tries every address of a name, and wraps what each gave.
+  return thrown instanceof AggregateError ? codeOf(thrown.errors[0]) : '';
+}
+
+const network = new Set([
+  'CONNECT_TIMEOUT',
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOENT',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'POOL_FULL',
+  'POOL_TIMEOUT',
+]);
+
+/**
+ * Classes 08 (connection), 28 (authorization), 53 (resources), 57P0 (shutdown), 57014 (cut by the statement
+ * time-out) and 55P03 (by the lock time-out).
+ */
+function isUnavailable(code: string): boolean {
+  return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
+}
+
+/** The driver drops what the server says when it ends a connection under a statement. */
+const isEnded = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_DESTROYED',
+  'CONNECTION_ENDED',
+  'ECONNRESET',
+  'EPIPE',
+]);
+
+function reasonOf(code: string): string {
+  if (code === '57014') return 'did not answer a query in time';
+  if (code === '55P03') return 'has locked a table for too long';
+  if (code === 'ETIMEDOUT') return 'cannot be reached, or did not answer in time';
+  if (code === 'POOL_FULL' || code === 'POOL_TIMEOUT') return 'has no free connection';
+  if (code.startsWith('57P0') || isEnded.has(code)) return 'is shutting down or ended the connection';
+  if (code.startsWith('28')) return 'refuses the login';
+  if (code.startsWith('53')) return 'is overloaded';
+  return 'cannot be reached';
+}

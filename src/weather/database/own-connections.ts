@@ -1,0 +1,117 @@
+import { drizzle } from 'drizzle-orm/postgres-js';
+import type { Sql } from 'postgres';
+import type { Clock } from '../../core/lib/clock.ts';
+import { withUnsafe, type Connect } from './connect.ts';
+import { closeSeconds, type Connections, type Work } from './connections.ts';
+import type { Queries } from './database.ts';
+import { isCutOff } from './errors.ts';
+
+/** A client with a single connection, which is of one read at a time. */
+interface Line {
+  client: Sql;
+  /** Sends nothing once the line is lost. */
+  queries: Queries;
+  /** Whether the connection was closed since it was taken. */
+  isLost: boolean;
+  /** Milliseconds of the monotonic clock from which it is not used again: servers keep much for a session. */
+  until: number;
+}
+
+/** The driver would end a connection of that age between two statements of a transaction. */
+const lifetimeMs = 45 * 60_000;
+
+/** Connections that are each of one read at a time, which may send several statements on its own. */
+export interface OwnConnections extends Connections {
+  /** For several statements, which see one and the same snapshot and cannot write. */
+  snapshot<T>(work: Work<T>): Promise<T>;
+}
+
+/**
+ * A connection for each read that is under way: how many those are, the caller bounds. `inTurn` statements of
+ * one read are sent together.
+ *
+ * Not `begin` of the driver, whose version 3.4 writes the next statement of a transaction, or its `rollback`,
+ * to a connection that is gone, from a callback of its own that ends the process. A client with a single
+ * connection tells when that was closed; from then on the read sends nothing, and its client is never used
+ * again.
+ */
+export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
+  const free: Line[] = [];
+  const used = new Map<Line, Promise<unknown>>();
+  let isClosed = false;
+  const onLine = async <T>(work: (line: Line) => Promise<T>): Promise<T> => {
+    const line = free.pop() ?? openLine(connect, inTurn, clock.monotonic() + lifetimeMs);
+    line.isLost = false;
+    const done = work(line);
+    used.set(line, done);
+    try {
+      return await done;
+    } catch (error) {
+      // A statement that met the end of its connection silences the next one of that client.
+      if (isCutOff(error)) line.isLost = true;
+      throw error;
+    } finally {
+      // `renew` has given it up already if it is not there.
+      if (used.delete(line)) {
+        if (isClosed || line.isLost || clock.monotonic() >= line.until) void line.client.end({ timeout: 0 });
+        else free.push(line);
+      }
+    }
+  };
+  return {
+    one: (work) => onLine(({ queries }) => work(queries)),
+    snapshot: (work) => onLine((line) => inSnapshot(line, work)),
+    renew: () => {
+      for (const line of [...free.splice(0), ...used.keys()]) {
+        line.isLost = true;
+        void line.client.end({ timeout: 0 });
+      }
+      used.clear();
+    },
+    close: async () => {
+      isClosed = true;
+      const enough = new AbortController();
+      const done = Promise.allSettled(used.values()).then(() => enough.abort());
+      if (used.size > 0)
+        await Promise.race([done, clock.sleep(closeSeconds * 1000, enough.signal)]).catch(() => undefined);
+      await Promise.all([...free.splice(0), ...used.keys()].map(({ client }) => client.end({ timeout: 0 })));
+    },
+  };
+}
+
+function openLine(connect: Connect, inTurn: number, until: number): Line {
+  const onClose = (): void => {
+    line.isLost = true;
+  };
+  const client = connect({ most: 1, inTurn, isRenewed: false, onClose });
+  const whileOpen = withUnsafe(client, (...statement) => {
+    // The driver would open another connection for it, outside of the transaction.
+    if (line.isLost) throw closed();
+    return client.unsafe(...statement);
+  });
+  const line: Line = { client, queries: drizzle(whileOpen), isLost: false, until };
+  return line;
+}
+
+async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
+  await line.client.unsafe('begin isolation level repeatable read read only').simple();
+  // To open a connection may have taken several, each of which was closed.
+  line.isLost = false;
+  try {
+    const result = await work(line.queries);
+    await send(line, 'commit');
+    return result;
+  } catch (error) {
+    if (!isCutOff(error)) await send(line, 'rollback').catch(() => (line.isLost = true));
+    throw error;
+  }
+}
+
+async function send(line: Line, statement: string): Promise<void> {
+  if (line.isLost) throw closed();
+  await line.client.unsafe(statement).simple();
+}
+
+function closed(): Error {
+  return Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' });
+}

@@ -1,0 +1,88 @@
+import { PGlite } from '@electric-sql/pglite';
+import { sql } from 'drizzle-orm';
+import { drizzle } from 'drizzle-orm/pglite';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { systemClock, type Clock } from '../../core/lib/clock.ts';
+import type { PgliteConfig } from '../../core/config/weather/databases.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { openAdmission } from './admission.ts';
+import type { Queries, WeatherDatabase } from './database.ts';
+import { databaseError } from './errors.ts';
+import { lockDirectory } from './directory-lock.ts';
+import { openWatchdog } from './query-watchdog.ts';
+
+/**
+ * The embedded database of a directory, which must be there. Reads wait for each other, since it has one
+ * session; who would wait for longer than `deadlineMs` is turned away at once.
+ */
+export async function openPglite(
+  { name, directory, schema }: PgliteConfig,
+  { clock = systemClock, deadlineMs = 5000 }: { clock?: Clock; deadlineMs?: number } = {},
+): Promise<WeatherDatabase> {
+  await mustHoldDatabase(name, directory);
+  const unlock = await lockDirectory(directory);
+  try {
+    const client = await PGlite.create(directory);
+    await client.exec(
+      `set default_transaction_read_only = on; set search_path = "${schema}"; set timezone = 'UTC'`,
+    );
+    return pgliteDatabase(name, drizzle(client), { clock, deadlineMs }, async () => {
+      await client.close();
+      await unlock();
+    });
+  } catch (error) {
+    await unlock();
+    throw databaseError(error, name);
+  }
+}
+
+/** An embedded database that is open. */
+export function pgliteDatabase(
+  name: string,
+  queries: Queries,
+  { clock, deadlineMs }: { clock: Clock; deadlineMs: number },
+  close: () => Promise<void>,
+): WeatherDatabase {
+  // It is of this process: no line to it can be dead.
+  const inTime = openWatchdog(deadlineMs, clock, () => undefined);
+  const admit = openAdmission({ most: 1, share: 1, waitMs: deadlineMs }, clock);
+  const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
+    const release = await admit(family);
+    // A read that was given up is still under way.
+    return work().finally(release);
+  };
+  const guarded = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
+    try {
+      return await inTime(admitted(family, work));
+    } catch (error) {
+      throw databaseError(error, name);
+    }
+  };
+  return {
+    name,
+    one: (work, family = 'any') => guarded(family, () => work(queries)),
+    snapshot: (work, family = 'any') =>
+      guarded(family, () =>
+        queries.transaction(work, { isolationLevel: 'repeatable read', accessMode: 'read only' }),
+      ),
+    probe: () =>
+      guarded('probe', async () => {
+        await queries.execute(sql`select 1`);
+      }),
+    close,
+  };
+}
+
+/** PGlite would create an empty database, and the reader creates nothing. */
+async function mustHoldDatabase(name: string, directory: string): Promise<void> {
+  const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);
+  if (file?.isFile() === true) return;
+  throw new WaybillError(
+    'database_unavailable',
+    `the database "${name}" is not there: ${directory} holds none`,
+    {
+      hint: 'let the feeder create it (waybill weather feed --create-tables), or correct "directory"',
+    },
+  );
+}

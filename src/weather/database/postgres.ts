@@ -1,0 +1,86 @@
+import { sql } from 'drizzle-orm';
+import { systemClock, type Clock } from '../../core/lib/clock.ts';
+import { openAdmission } from './admission.ts';
+import { connectTo } from './connect.ts';
+import type { Connections } from './connections.ts';
+import type { WeatherDatabase } from './database.ts';
+import { databaseError } from './errors.ts';
+import { openOwn } from './own-connections.ts';
+import { openWatchdog } from './query-watchdog.ts';
+import type { PostgresConfig } from '../../core/config/weather/databases.ts';
+import { openShared } from './shared-connections.ts';
+
+/**
+ * Single statements that share a connection at once: they are sent together and answered in turn, which saves
+ * half of what a read costs.
+ */
+const statementsInTurn = 8;
+
+/** How many reads use some connections at once, for how long, and how they fail. */
+type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
+
+/**
+ * Connections that can only read: the session refuses writes, whatever the role may do. Single statements and
+ * snapshots have connections of their own, since a statement waits for all that were sent before it on its
+ * connection, and each family has a share of them. A read takes `deadlineMs` at most, its wait for a
+ * connection included. A line that is dead without having been closed is noticed by queries that are not
+ * answered, neither by a row nor by the server's own time-out; then all its connections are made anew.
+ */
+export function openPostgres(
+  config: PostgresConfig,
+  url: string,
+  { clock = systemClock, deadlineMs = 5000 }: { clock?: Clock; deadlineMs?: number } = {},
+): WeatherDatabase {
+  const connect = connectTo(config, url, deadlineMs);
+  const { singles, snapshots } = connectionsOf(config.poolSize);
+  const lane = (connections: Connections, reads: number, share: number): Lane =>
+    openLane(connections, config, { reads, share, clock, deadlineMs });
+  const own = openOwn(connect, statementsInTurn, clock);
+  const onOwn = lane(own, snapshots, Math.ceil(snapshots / 2));
+  const shared = singles === 0 ? own : openShared(connect, singles, statementsInTurn);
+  const statements = singles * statementsInTurn;
+  const onShared = singles === 0 ? onOwn : lane(shared, statements, statements);
+  return {
+    name: config.name,
+    one: (work, family = 'any') => onShared(family, () => shared.one(work)),
+    snapshot: (work, family = 'any') => onOwn(family, () => own.snapshot(work)),
+    probe: () =>
+      onShared('probe', () =>
+        shared.one(async (queries) => {
+          await queries.execute(sql`select 1`);
+        }),
+      ),
+    close: async () => {
+      await Promise.all([...new Set([own, shared])].map((connections) => connections.close()));
+    },
+  };
+}
+
+/** How many of the connections are for single statements; none where all reads share a single one. */
+function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
+  const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
+  return { singles, snapshots: poolSize - singles };
+}
+
+function openLane(
+  connections: Connections,
+  config: PostgresConfig,
+  limits: { reads: number; share: number; clock: Clock; deadlineMs: number },
+): Lane {
+  const { reads, share, clock, deadlineMs } = limits;
+  const waitMs = Math.min(config.connectTimeoutMs, deadlineMs);
+  const admit = openAdmission({ most: reads, share, waitMs }, clock);
+  const inTime = openWatchdog(deadlineMs, clock, () => connections.renew());
+  const admitted = async <T>(family: string, read: () => Promise<T>): Promise<T> => {
+    const release = await admit(family);
+    // Until the server has answered: a read that was given up still holds its connection.
+    return read().finally(release);
+  };
+  return async (family, read) => {
+    try {
+      return await inTime(admitted(family, read));
+    } catch (error) {
+      throw databaseError(error, config.name);
+    }
+  };
+}

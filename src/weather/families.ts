@@ -1,0 +1,40 @@
+import { alert, alerts } from './records/alerts/alerts.ts';
+import { convectiveOutlooks } from './records/convective-outlooks.ts';
+import { currentConditions } from './records/current-conditions.ts';
+import { forecastDiscussions } from './records/forecast-discussions.ts';
+import { hourlyForecasts } from './records/hourly-forecasts.ts';
+import { narrativeForecasts } from './records/narrative-forecasts.ts';
+import { observationHistory } from './records/observation-history.ts';
+import { observations } from './records/observations.ts';
+import { outlookDiscussions } from './records/outlook-discussions.ts';
+import { locations, offices, stations } from './records/places.ts';
+import { weatherStories } from './records/weather-stories.ts';
+import type { WeatherFamily } from './family.ts';
+
+/** Every family, in the order in which the documentation shows them. */
+export const weatherFamilies = {
+  observations,
+  observationHistory,
+  currentConditions,
+  alerts,
+  alert,
+  hourlyForecasts,
+  narrativeForecasts,
+  forecastDiscussions,
+  weatherStories,
+  convectiveOutlooks,
+  outlookDiscussions,
+  stations,
+  locations,
+  offices,
+} as const satisfies Record<string, WeatherFamily>;
+
+export type FamilyName = keyof typeof weatherFamilies;
+
+/** Families whose data becomes stale: `weather.stale_after` has an age for each. */
+export type DatedFamily = Exclude<
+  FamilyName,
+  'alert' | 'observationHistory' | 'stations' | 'locations' | 'offices'
+>;
+
+export const familyNames = Object.keys(weatherFamilies) as FamilyName[];

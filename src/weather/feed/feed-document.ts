@@ -1,0 +1,76 @@
+import { NothingToLoad, reasonOf } from './documents/faults.ts';
+import { recognise, type Recognised } from './documents/recognise.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { load } from './tables/load.ts';
+import type { Statements, Target } from './tables/target.ts';
+
+/** A document that came from somewhere. */
+export interface Arrived {
+  /** A path or a URL, for people. */
+  place: string;
+  /** What its file is, or would be, called: some documents do not say what they are about. */
+  name: string;
+  text: string;
+  /** When it was asked for; null: its own times say. */
+  receivedAt: Date | null;
+  /** Written in the same transaction. */
+  alongside?: (statements: Statements) => Promise<void>;
+}
+
+/** What became of a document. */
+export interface Fed {
+  place: string;
+  /**
+   * `unchanged`: all it holds was there already. `skipped`: it holds nothing for the reader. `failed`: it is
+   * broken, or could not be had.
+   */
+  outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
+  families: string[];
+  /** Rows that were inserted or changed. */
+  rows: number;
+  /** Why it was skipped or failed. */
+  reason: string | null;
+  /** Items of it that are broken and were left out, each with its place and the reason. */
+  leftOut: string[];
+}
+
+/**
+ * Reads a document and writes what it holds, all of it or nothing. A document that is broken, in whatever
+ * way, is reported and never thrown; what goes wrong with the database is (`database_unavailable`,
+ * `schema_mismatch`, `internal_error`).
+ */
+export async function feedDocument(target: Target, arrived: Arrived): Promise<Fed> {
+  const { place, name, text, receivedAt, alongside } = arrived;
+  let recognised: Recognised;
+  try {
+    recognised = recognise(text, name, receivedAt);
+  } catch (error) {
+    const outcome = error instanceof NothingToLoad ? 'skipped' : 'failed';
+    if (outcome === 'skipped' && alongside !== undefined) await load(target, [], alongside);
+    return notFed(place, outcome, reasonOf(error));
+  }
+  const { records, leftOut } = recognised;
+  try {
+    const loaded = await load(target, records, alongside);
+    return {
+      place,
+      outcome: loaded.rows > 0 ? 'loaded' : 'unchanged',
+      families: [...new Set(records.map(({ family }) => family))],
+      rows: loaded.rows,
+      reason: null,
+      leftOut: [...leftOut, ...loaded.leftOut],
+    };
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    return notFed(place, 'failed', reasonOf(error));
+  }
+}
+
+/** The report of a document of which nothing was written. */
+export function notFed(
+  place: string,
+  outcome: 'unchanged' | 'skipped' | 'failed',
+  reason: string | null,
+): Fed {
+  return { place, outcome, families: [], rows: 0, reason, leftOut: [] };
+}

@@ -1,0 +1,134 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import { inParallel } from '../../core/lib/parallel.ts';
+import type { FeedConfig, NwsConfig, SourceName } from '../../core/config/weather/feed.ts';
+import type { Fed } from './feed-document.ts';
+import { createClient } from './http/client.ts';
+import { filesAt } from './sources/files.ts';
+import { poll } from './sources/poll.ts';
+import { sourcesOf, type Source } from './sources/requests-of.ts';
+import { watchDirectory } from './sources/watch.ts';
+import { openRequests } from './tables/requests.ts';
+import type { Target } from './tables/target.ts';
+
+export interface FeedOptions {
+  target: Target;
+  config: FeedConfig;
+  clock: Clock;
+  signal: AbortSignal;
+  /** Gets what became of each document, at once. */
+  onFed: (fed: Fed) => void;
+  /** A number in [0, 1); only tests pass their own. */
+  random?: () => number;
+}
+
+export interface ForeverOptions extends FeedOptions {
+  /** Instead of the intervals of the configuration, in milliseconds. */
+  intervalMs: number | null;
+  /** Told of what keeps a round from going on, and that it is tried again after so long. */
+  onTrouble: (error: unknown, againAfterMs: number) => void;
+}
+
+/** One kind of source, with a rhythm of its own. */
+interface Rhythm {
+  everyMs: number;
+  round: () => Promise<void>;
+}
+
+const troubledAgainMs = 10_000;
+const shortestLookMs = 500;
+
+/**
+ * Asks once for everything that is configured, and looks once into the directory that is watched. Throws what
+ * the database throws, and the reason of `signal`.
+ */
+export async function feedOnce(options: FeedOptions): Promise<void> {
+  const rhythms = await rhythmsOf({ ...options, intervalMs: null, settled: true });
+  await allEnded(rhythms.map(({ round }) => round()));
+}
+
+/**
+ * Asks again and again until `signal` aborts; then what is under way is finished. While the database is away
+ * it goes on trying. Throws what else the database throws (`schema_mismatch`, `internal_error`).
+ */
+export async function feedForever(options: ForeverOptions): Promise<void> {
+  const { clock, signal, onTrouble, config } = options;
+  // A directory that was never there is a mistake in the configuration, and not away for a moment.
+  if (config.watch !== null) await filesAt(config.watch.directory);
+  const rhythms = await rhythmsOf({ ...options, settled: false });
+  // Where one gives up, the others are told to end as well.
+  const failed = new AbortController();
+  const ended = AbortSignal.any([signal, failed.signal]);
+  const isOver = (): boolean => ended.aborted;
+  const goOn = async ({ everyMs, round }: Rhythm): Promise<void> => {
+    while (!isOver()) {
+      let pauseMs = everyMs;
+      try {
+        await round();
+      } catch (error) {
+        if (isOver()) return;
+        if (!hasCode(error, 'database_unavailable') && !hasCode(error, 'usage')) throw error;
+        pauseMs = Math.min(everyMs, troubledAgainMs);
+        onTrouble(error, pauseMs);
+      }
+      await clock.sleep(pauseMs, ended).catch(() => undefined);
+    }
+  };
+  await allEnded(
+    rhythms.map((rhythm) =>
+      goOn(rhythm).catch((error: unknown) => {
+        failed.abort();
+        throw error;
+      }),
+    ),
+  );
+}
+
+/** Waits for all of them, whatever becomes of one, then throws what the first that failed threw. */
+async function allEnded(works: readonly Promise<void>[]): Promise<void> {
+  for (const result of await Promise.allSettled(works)) if (result.status === 'rejected') throw result.reason;
+}
+
+async function rhythmsOf(
+  options: FeedOptions & { intervalMs: number | null; settled: boolean },
+): Promise<Rhythm[]> {
+  const { target, config, clock, signal, settled, onFed } = options;
+  const rhythms = config.nws === null ? [] : await nwsRhythms(config.nws, options);
+  if (config.watch === null) return rhythms;
+  const look = watchDirectory(config.watch, clock);
+  const everyMs = Math.max(shortestLookMs, config.watch.settleMs / 2);
+  return [
+    ...rhythms,
+    {
+      everyMs,
+      round: async () => {
+        for (const fed of await look(target, { settled, signal })) onFed(fed);
+      },
+    },
+  ];
+}
+
+async function nwsRhythms(
+  config: NwsConfig,
+  { target, clock, signal, onFed, random, intervalMs }: FeedOptions & { intervalMs: number | null },
+): Promise<Rhythm[]> {
+  const requests = await openRequests(target);
+  const get = createClient({ ...config, clock, signal, ...(random === undefined ? {} : { random }) });
+  const polling = { target, requests, get, productsUrl: `${config.baseUrl}/products` };
+  const byName = new Map<SourceName, Source[]>();
+  for (const source of sourcesOf(config))
+    byName.set(source.name, [...(byName.get(source.name) ?? []), source]);
+  return [...byName].map(([name, sources]) => ({
+    everyMs: intervalMs ?? config.intervalsMs[name],
+    round: async () => {
+      // Discussions belong to outlooks, which are better there first.
+      for (const part of [isDocument, isList])
+        await inParallel(sources.filter(part), config.concurrency, async (source) => {
+          for (const fed of await poll(polling, source)) onFed(fed);
+        });
+    },
+  }));
+}
+
+const isList = ({ collections }: Source): boolean => collections !== null;
+const isDocument = (source: Source): boolean => !isList(source);

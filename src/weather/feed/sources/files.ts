@@ -1,0 +1,77 @@
+import { lstat, open, readdir, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { feedDocument, notFed, type Fed } from '../feed-document.ts';
+import type { Target } from '../tables/target.ts';
+
+/** The largest file that is read, in bytes; the largest documents of NWS have some 10 MB. */
+export const largestFile = 64 * 1024 * 1024;
+
+/**
+ * The files that a path names: itself, or those of a directory and of all below it, in the order of their
+ * names. Hidden files, Markdown, symbolic links and what is no file are passed over. Throws `usage` where
+ * there is nothing at the path.
+ */
+export async function filesAt(path: string): Promise<string[]> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw new WaybillError('usage', `${path} cannot be read`, {
+      hint: 'name a file or a directory that is there, or - for standard input',
+      cause,
+    });
+  });
+  if (!found.isDirectory()) return [path];
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && !entry.name.startsWith('.') && !entry.name.endsWith('.md'))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter(
+      (file) =>
+        !file
+          .slice(path.length)
+          .split('/')
+          .some((part) => part.startsWith('.')),
+    )
+    .sort();
+}
+
+/**
+ * Loads one file. One that cannot be read, is no regular file, is too large or no UTF-8 has failed. Throws
+ * what the database throws.
+ */
+export async function feedFile(target: Target, file: string): Promise<Fed> {
+  let text: string;
+  try {
+    text = decoded(await bytesOf(file));
+  } catch (error) {
+    return notFed(file, 'failed', error instanceof Error ? error.message : String(error));
+  }
+  return feedDocument(target, { place: file, name: basename(file), text, receivedAt: null });
+}
+
+/** The text of bytes that are UTF-8. */
+export function decoded(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error('it is not UTF-8');
+  }
+}
+
+async function bytesOf(file: string): Promise<Uint8Array> {
+  // Before opening it, which would wait for a writer where it is a pipe.
+  const found = await stat(file);
+  if (!found.isFile()) throw new Error('it is no regular file');
+  if (found.size > largestFile) throw new Error(`it is larger than ${largestFile} bytes`);
+  const handle = await open(file);
+  try {
+    return await handle.readFile();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** What tells that a file is another one than it was; null where it is gone or no regular file. */
+export async function stateOf(file: string): Promise<string | null> {
+  const found = await lstat(file).catch(() => null);
+  return found?.isFile() === true ? `${found.ino} ${found.size} ${found.mtimeMs}` : null;
+}

@@ -1,0 +1,90 @@
+import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
+import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { lockDirectory } from '../../database/directory-lock.ts';
+import { withSavepoints } from './savepoints.ts';
+import type { Statements, Target, Transaction } from './target.ts';
+
+/**
+ * The embedded database of a directory; with `create` it is made where it is not there. Throws
+ * `database_unavailable` where it is not there, or where another process has it open.
+ */
+export async function openDirectory(
+  directory: string,
+  schema = 'weather',
+  { create = true } = {},
+): Promise<Target> {
+  const unlock = await lockDirectory(directory);
+  try {
+    if (!(await holdsDatabase(directory))) {
+      if (!create) throw notThere(directory);
+      await createDatabase(directory);
+    }
+    const { PGlite } = await import('@electric-sql/pglite');
+    const client = await PGlite.create(directory);
+    await client.exec(`set search_path = "${schema}"; set timezone = 'UTC'`);
+    return {
+      ...embeddedTarget(client),
+      close: async () => {
+        await client.close();
+        await unlock();
+      },
+    };
+  } catch (error) {
+    await unlock();
+    throw error;
+  }
+}
+
+/** An embedded database that is open. */
+export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
+  const statements = (on: Pick<PGlite | EmbeddedTransaction, 'query' | 'exec'>): Statements => ({
+    query: async (text, values) => (await on.query<Record<string, unknown>>(text, values)).rows,
+    run: async (text) => {
+      await on.exec(text);
+    },
+  });
+  return {
+    ...statements(client),
+    transaction: async <T>(work: (transaction: Transaction) => Promise<T>) =>
+      client.transaction((embedded) => work(withSavepoints(statements(embedded)))),
+  };
+}
+
+/**
+ * Made beside its place and moved there once it is whole: one that was left half-made by a process that was
+ * killed could never be opened.
+ */
+async function createDatabase(directory: string): Promise<void> {
+  const parent = dirname(directory);
+  const begun = `.${basename(directory)}.new-`;
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(parent))
+    if (name.startsWith(begun)) await rm(join(parent, name), { recursive: true, force: true });
+  const { newDatabase } = await import('./new-database.ts');
+  const made = join(parent, `${begun}${process.pid}`);
+  await mkdir(made, { mode: 0o700 });
+  const client = await newDatabase(made);
+  await client.close();
+  // An empty directory may have been made for it.
+  await rename(made, directory).catch((cause: unknown) => {
+    throw new WaybillError('database_unavailable', `no embedded database can be made in ${directory}`, {
+      hint: 'name a directory that is empty or not there yet',
+      cause,
+    });
+  });
+}
+
+async function holdsDatabase(directory: string): Promise<boolean> {
+  const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);
+  return file?.isFile() === true;
+}
+
+function notThere(directory: string): WaybillError {
+  return new WaybillError(
+    'database_unavailable',
+    `the embedded database is not there: ${directory} holds none`,
+    { hint: 'give --create-tables to have it made, or correct "directory" of the database' },
+  );
+}

@@ -1,0 +1,149 @@
+import postgres, { type Sql } from 'postgres';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { createSemaphore } from '../../../core/lib/parallel.ts';
+import { withSavepoints } from './savepoints.ts';
+import type { Statements, Target, Transaction } from './target.ts';
+
+const statementSeconds = 60;
+const lockSeconds = 30;
+const connectSeconds = 10;
+const longestBackoffSeconds = 1;
+
+/** A connection, and whether it was closed since it was last opened. */
+interface Line {
+  client: Sql;
+  isLost: boolean;
+}
+
+/**
+ * A PostgreSQL server, as a role that may write. Throws `secrets_invalid` for what is no URL; connects when
+ * it is used.
+ */
+export async function openServer(url: string, schema = 'weather'): Promise<Target> {
+  let line = connect(url, schema);
+  const renew = (lost: Line): void => {
+    if (line !== lost) return;
+    line = connect(url, schema);
+    void lost.client.end({ timeout: 0 }).catch(() => undefined);
+  };
+  const turns = createSemaphore(1);
+  // The one connection is of whoever has the turn.
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    const release = await turns.acquire(1);
+    return work().finally(release);
+  };
+  const single = async <T>(work: (statements: Statements) => Promise<T>): Promise<T> => {
+    const used = line;
+    return work(statementsOf(used.client)).catch((error: unknown) => {
+      if (endsLine(error)) renew(used);
+      throw error;
+    });
+  };
+  return {
+    query: (text, values) => inTurn(() => single((statements) => statements.query(text, values))),
+    run: (text) => inTurn(() => single((statements) => statements.run(text))),
+    transaction: (work) => inTurn(() => transactionOn(line, work, renew)),
+    close: () => line.client.end({ timeout: 5 }),
+  };
+}
+
+/**
+ * Not `begin` of the driver, which sends a rollback down a line that is dead and so ends the process, nor its
+ * `reserve`, which waits for ever on a line that is not open yet. Here nothing more is sent once the line was
+ * closed, so that no statement finds itself on a new one, and the next transaction has that.
+ */
+async function transactionOn<T>(
+  line: Line,
+  work: (transaction: Transaction) => Promise<T>,
+  renew: (lost: Line) => void,
+): Promise<T> {
+  await line.client
+    .unsafe('begin')
+    .simple()
+    .catch((error: unknown) => {
+      if (endsLine(error)) renew(line);
+      throw error;
+    });
+  line.isLost = false;
+  const statements = whileOpen(line, statementsOf(line.client));
+  try {
+    const result = await work(withSavepoints(statements));
+    await statements.run('commit');
+    return result;
+  } catch (error) {
+    const isUndone =
+      !endsLine(error) &&
+      (await statements.run('rollback').then(
+        () => true,
+        () => false,
+      ));
+    if (!isUndone) renew(line);
+    throw error;
+  }
+}
+
+/**
+ * Whether the line is dead after this error: one of the driver, or the last word of the server. It is never
+ * used again: where a statement met the end of its connection, version 3.4 of the driver holds that back and
+ * says nothing on the next one, whose start then takes until its time-out, each time (`closed` in its
+ * `connection.js` does not forget `nextWriteTimer`).
+ */
+function endsLine(error: unknown): boolean {
+  if (!(error instanceof Error) || !('code' in error)) return false;
+  return error.name !== 'PostgresError' || ('severity' in error && error.severity === 'FATAL');
+}
+
+function whileOpen(line: Line, statements: Statements): Statements {
+  const check = (): void => {
+    if (line.isLost)
+      throw Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' });
+  };
+  return {
+    async query(text, values) {
+      check();
+      return statements.query(text, values);
+    },
+    async run(text) {
+      check();
+      await statements.run(text);
+    },
+  };
+}
+
+function statementsOf(client: Sql): Statements {
+  return {
+    query: async (text, values) => [...(await client.unsafe(text, values as never[]))],
+    run: async (text) => {
+      await client.unsafe(text).simple();
+    },
+  };
+}
+
+function connect(url: string, schema: string): Line {
+  try {
+    const client = postgres(url, {
+      max: 1,
+      connect_timeout: connectSeconds,
+      fetch_types: false,
+      backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
+      onnotice: () => undefined,
+      onclose: () => {
+        line.isLost = true;
+      },
+      connection: {
+        application_name: 'waybill-weather-feed',
+        search_path: schema,
+        TimeZone: 'UTC',
+        statement_timeout: statementSeconds * 1000,
+        lock_timeout: lockSeconds * 1000,
+      },
+    });
+    const line: Line = { client, isLost: false };
+    return line;
+  } catch {
+    // The reason of a URL that cannot be parsed holds the URL, and with it the password.
+    throw new WaybillError('secrets_invalid', 'the URL of the weather database that is fed is none', {
+      hint: 'expected postgres://user:password@host:5432/database',
+    });
+  }
+}

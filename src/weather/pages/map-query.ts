@@ -1,0 +1,73 @@
+import { wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
+import { unitsParameter } from '../parameters.ts';
+import { searchParameter, stateParameter } from '../places/place-parameters.ts';
+import { queryParameters } from '../../api/http/query-parameters.ts';
+import type { UnitSystem } from '../units.ts';
+
+/** What the map is asked for. */
+export interface MapQuery {
+  /** Two letters; null: the whole country. */
+  state: string | null;
+  /** Words of a station's name; null: none is looked for. */
+  q: string | null;
+  /** The day of an outlook; null: alerts. */
+  day: number | null;
+  units: UnitSystem;
+}
+
+/** A form also sends what was left empty. */
+function orEmpty<T>(parameter: Parameter<T>): Parameter<T> {
+  const { absent, parse } = parameter;
+  return { ...parameter, parse: (text) => (text.trim() === '' ? absent : parse(text)) };
+}
+
+const day = wholeNumber(1, 8, 1, { description: 'Day of the outlook that is shown instead of alerts.' });
+const own = {
+  state: orEmpty(stateParameter),
+  q: orEmpty(searchParameter),
+  day: { ...day, absent: null } as Parameter<number | null>,
+  units: { ...unitsParameter, absent: null } as Parameter<UnitSystem | null>,
+};
+const map = queryParameters(own, { code: 'invalid_parameter' });
+const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
+
+/** The units of a page: those of its URL, else those chosen before, else those of most readers. */
+export interface ChosenUnits {
+  units: UnitSystem;
+  /** Whether the URL names them, so that they are remembered. */
+  isChosen: boolean;
+}
+
+/** Throws `invalid_parameter`. */
+export function mapQuery(url: string, remembered: UnitSystem | null): MapQuery & ChosenUnits {
+  const { units, ...query } = map.read(url);
+  return { ...query, ...chosen(units, remembered) };
+}
+
+/** Throws `invalid_parameter`. */
+export function stationQuery(url: string, remembered: UnitSystem | null): ChosenUnits {
+  return chosen(station.read(url).units, remembered);
+}
+
+function chosen(units: UnitSystem | null, remembered: UnitSystem | null): ChosenUnits {
+  return { units: units ?? remembered ?? 'us', isChosen: units !== null };
+}
+
+/** The query of a link that changes the units: it names them, so that they are remembered. Pure. */
+export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
+  const parameters = new URLSearchParams(queryText(query));
+  parameters.set('units', query.units);
+  return `?${parameters.toString()}`;
+}
+
+/** The map's query, changed, as it goes into a link: `?state=NY`; empty for the plain map. Pure. */
+export function queryText(query: Partial<MapQuery>): string {
+  const { state = null, q = null, day = null, units = 'us' } = query;
+  const parameters = new URLSearchParams();
+  if (state !== null) parameters.set('state', state);
+  if (q !== null) parameters.set('q', q);
+  if (day !== null) parameters.set('day', String(day));
+  if (units !== 'us') parameters.set('units', units);
+  const text = parameters.toString();
+  return text === '' ? '' : `?${text}`;
+}

@@ -1,0 +1,268 @@
+import type { AlertData } from '../records/alerts/alert-queries.ts';
+import type { PlaceData } from '../records/places.ts';
+import type { UnknownPart } from '../known.ts';
+import { converterOf } from '../units.ts';
+import { textHelpers } from '../render/text-helpers.ts';
+import type { Page } from '../../api/pages/render-page.ts';
+import { alertColour, alertRank, temperatureColour } from './colours.ts';
+import type { MapContent } from './map-content.ts';
+import { queryText, unitsText, type MapQuery } from './map-query.ts';
+import { apart, type MapStation } from './map-stations.ts';
+import { paragraphsOf, type Paragraph } from './paragraphs.ts';
+import { dataOf } from './section.ts';
+import { overlaps, states, wholeCountry } from './states.ts';
+import { ageOf, moment, plural, quantity, skyOf, temperatureUnit, unknown } from './words.ts';
+
+/** What the template of the map is given. Pure. */
+export function mapView(content: MapContent, base: string): Page {
+  const { query, now, state, frame, areas, found, stations } = content;
+  const here = `${base}weather/`;
+  const where = state?.name ?? 'United States';
+  const scale = frame.width / wholeCountry.width;
+  const title = `Weather: ${where}`;
+  return {
+    title,
+    template: 'weather-pages/map',
+    nav: 'weather',
+    styles: ['weather'],
+    isWide: true,
+    madeAt: now.toISOString(),
+    crumbs:
+      state === null
+        ? []
+        : [
+            { label: 'Weather', href: `${here}${queryText({ ...query, state: null })}` },
+            { label: state.name },
+          ],
+    view: {
+      where,
+      here,
+      state: query.state,
+      q: query.q,
+      day: query.day,
+      units: query.units,
+      states: states().map(({ code, name }) => ({ code, name })),
+      tabs: tabsOf(query, here),
+      otherUnits: otherUnits(query, here),
+      notices: noticesOf(content),
+      frame: `${frame.left} ${frame.top} ${frame.width} ${frame.height}`,
+      scale,
+      fontSize: Number((11.5 * scale).toFixed(2)),
+      lift: Number((4 * scale).toFixed(2)),
+      phone: {
+        fontSize: Number((10.5 * scale * phoneScale).toFixed(2)),
+        lift: Number((3.7 * scale * phoneScale).toFixed(2)),
+        dots: apart(content.shown, frame, phoneShare).map((each) => dotOf(each, query, here)),
+      },
+      land: states()
+        .filter(({ box }) => state === null || overlaps(frame, box))
+        .map(({ code, name, coarse, fine }) => ({
+          name,
+          isChosen: code === state?.code,
+          shape: state === null ? coarse : fine,
+          href: `${here}${queryText({ ...query, state: code, q: null })}`,
+        })),
+      areas: areas.filter(({ shape }) => shape !== ''),
+      legend: [...areas].reverse(),
+      dots: apart(content.shown, frame, wideShare).map((each) => dotOf(each, query, here)),
+      total: stations.length,
+      found: found?.map((place) => lineOf(place, { query, here, now })) ?? null,
+      listed: state === null ? null : stations.map((place) => lineOf(place, { query, here, now })),
+      alerts: query.day === null ? alertsOf(dataOf(content.alerts)?.alerts ?? [], query) : null,
+      outlook: outlookOf(content),
+    },
+  };
+}
+
+/** How much narrower than its full width a phone shows the map. */
+const phoneScale = 3;
+/** The width of a figure, as a share of that of the map. */
+const phoneShare = 0.11;
+const wideShare = 0.026;
+
+function tabsOf(query: MapQuery, here: string): { label: string; href: string; isCurrent: boolean }[] {
+  const tab = (label: string, day: number | null) => ({
+    label,
+    href: `${here}${queryText({ ...query, q: null, day })}`,
+    isCurrent: query.day === day,
+  });
+  return [tab('Alerts', null), tab('Storms today', 1), tab('Tomorrow', 2), tab('Day 3', 3)];
+}
+
+function otherUnits(query: MapQuery, here: string): { label: string; href: string } {
+  const units = query.units === 'us' ? 'si' : 'us';
+  return { label: `Show ${temperatureUnit(units)}`, href: `${here}${unitsText({ ...query, units })}` };
+}
+
+interface Notice {
+  status: 'warning' | 'failure' | 'neutral';
+  text: string;
+}
+
+/** What is not as it should be, and that there is nothing to be told of where that is certain. */
+function noticesOf(content: MapContent): Notice[] {
+  const { alerts, outlook, now, query, shown, stations } = content;
+  const notices: Notice[] = [];
+  const section = outlook ?? alerts;
+  const what = outlook === null ? 'Alerts' : 'The outlook';
+  if (section.kind === 'refused') notices.push({ status: 'failure', text: `${what}: ${section.why}` });
+  else if (section.data === null)
+    notices.push({
+      status: 'warning',
+      text:
+        outlook === null
+          ? 'No poll of alerts is known, so that nothing can be said of them.'
+          : 'No outlook is known for this day.',
+    });
+  else if (section.stale && section.asOf !== null)
+    notices.push({
+      status: 'warning',
+      text: `${what} shown here are stale: they are ${ageOf(section.asOf, now)} old. Look elsewhere for what holds now.`,
+    });
+  else if (
+    alerts.kind === 'read' &&
+    outlook === null &&
+    alerts.data?.total === 0 &&
+    (alerts.data.unplaced ?? 0) === 0 &&
+    alerts.unknown.length === 0
+  )
+    notices.push({
+      status: 'neutral',
+      text: `No alert is in force${query.state === null ? '' : ' here'}.`,
+    });
+  if (section.kind === 'read' && outlook !== null) notices.push(...unknownNotices(section.unknown));
+  const drawn = new Set(content.drawnAlerts);
+  const unplaced = (dataOf(alerts)?.alerts ?? []).filter(({ id }) => !drawn.has(id));
+  if (outlook === null && unplaced.length > 0)
+    notices.push({
+      status: 'warning',
+      text: `Not on the map, since their areas are not known: ${namesOf(unplaced)}.`,
+    });
+  const elsewhere = dataOf(alerts)?.unplaced ?? 0;
+  if (outlook === null && elsewhere > 0)
+    notices.push({
+      status: 'warning',
+      text: `${plural(elsewhere, 'more alert')} may hold here, since the area is not known.`,
+    });
+  const tests = dataOf(alerts)?.tests ?? [];
+  if (outlook === null && tests.length > 0)
+    notices.push({ status: 'neutral', text: `Tests, which are not warnings: ${namesOf(tests)}.` });
+  const total = dataOf(alerts)?.total ?? 0;
+  const told = dataOf(alerts)?.alerts.length ?? 0;
+  if (outlook === null && total > told)
+    notices.push({ status: 'warning', text: `Shown are the ${told} most severe of ${total} alerts.` });
+  if (stations.length === 0) notices.push({ status: 'neutral', text: 'No weather station is known here.' });
+  else if (shown.length === 0)
+    notices.push({
+      status: 'warning',
+      text: 'No station has reported in the last three hours: there is no present weather to show.',
+    });
+  return notices;
+}
+
+/** Hazards of an outlook that the map does not draw and the pages of stations name. */
+const otherHazards = ['tornado', 'wind', 'hail'];
+
+function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
+  const others = otherHazards.filter((hazard) => unknown.some(({ field }) => field === hazard));
+  if (unknown.length > others.length)
+    return [
+      {
+        status: 'warning',
+        text: 'This outlook has arrived in part: there may be a higher risk than is shown.',
+      },
+    ];
+  if (others.length === 0) return [];
+  const text = `This outlook has arrived in part. Not known yet: ${others.join(', ')}.`;
+  return [{ status: 'warning', text }];
+}
+
+const maxNamed = 10;
+
+/** `Flood Watch (Kings; Queens), …`, up to ten. */
+function namesOf(alerts: readonly { event: string; areaDescription: string }[]): string {
+  const names = alerts
+    .slice(0, maxNamed)
+    .map(({ event, areaDescription }) => `${event} (${areaDescription})`);
+  const others = alerts.length - names.length;
+  return `${names.join(', ')}${others > 0 ? ` and ${others} more` : ''}`;
+}
+
+function dotOf({ place, at, observation }: MapStation, query: MapQuery, here: string) {
+  const celsius = observation?.temperature ?? null;
+  const converted = celsius === null ? null : converterOf(query.units).temperature(celsius);
+  const temperature =
+    converted === null
+      ? unknown
+      : quantity(Math.round(converted), converterOf(query.units).units.temperature);
+  const sky = observation === null ? null : skyOf(observation);
+  return {
+    x: Number(at[0].toFixed(1)),
+    y: Number(at[1].toFixed(1)),
+    colour: celsius === null ? '#d5dae0' : temperatureColour(celsius),
+    figure: converted === null ? '' : String(Math.round(converted)).replace('-', '−'),
+    title: [place.name ?? place.id, temperature, sky].filter((part) => part !== null).join(', '),
+    href: stationHref(place.id, query, here),
+  };
+}
+
+function lineOf(place: PlaceData, { query, here, now }: { query: MapQuery; here: string; now: Date }) {
+  const { id, name, state, newestAt } = place;
+  return {
+    id,
+    name: name ?? id,
+    state,
+    href: stationHref(id, query, here),
+    age: newestAt === null ? 'has reported nothing' : `${ageOf(new Date(newestAt), now)} ago`,
+  };
+}
+
+export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here: string): string {
+  return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
+}
+
+const mostTold = 100;
+
+/** The most urgent first. */
+function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
+  const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
+  // The whole country would be pages of it.
+  return sorted.slice(0, state === null ? 25 : mostTold).map((alert) => alertLine(alert));
+}
+
+/** An alert on a page. Its end is in the time zone of the page, or else in that of its own area. */
+export function alertLine(
+  alert: AlertData,
+  timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
+) {
+  const { event, severity, headline, areaDescription, description, instruction } = alert;
+  return {
+    event,
+    severity,
+    colour: alertColour(event),
+    headline,
+    area: areaDescription,
+    paragraphs: [...paragraphsOf(description), ...paragraphsOf(instruction).map(asInstruction)],
+    until: alert.endsAt ?? alert.expiresAt,
+    untilText: moment(alert.endsAt ?? alert.expiresAt, timeZone),
+    sender: alert.senderName,
+  };
+}
+
+function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boolean } {
+  return { ...paragraph, isInstruction: true };
+}
+
+/** The time zone of most of a state; of the country, that of the Storm Prediction Center. */
+function zoneOfState(state: string | null): string {
+  return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
+}
+
+function outlookOf({ outlook, query }: MapContent): { text: string } | null {
+  const data = outlook === null ? null : dataOf(outlook);
+  if (data === null) return null;
+  const zone = zoneOfState(query.state);
+  return {
+    text: `Convective outlook of the Storm Prediction Center for day ${query.day}, issued ${moment(data.issuedAt, zone)}, from ${moment(data.validFrom, zone)} to ${moment(data.validUntil, zone)}.`,
+  };
+}

@@ -1,0 +1,63 @@
+import { geoAlbersUsa } from 'd3-geo';
+import type { Geometry } from '../geometry.ts';
+import { polygonsOf, type Ring } from '../shape.ts';
+
+/** A point of the map, in pixels of a picture that is 975 wide and 610 high. */
+export type Point = readonly [x: number, y: number];
+
+export const mapSize = { width: 975, height: 610 };
+
+// As in the outlines of the states (`scripts/state-outlines.ts`).
+const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
+
+/** Where a place lies on the map; null: outside of it, as the islands of the Pacific but Hawaii. Pure. */
+export function projected(longitude: number, latitude: number): Point | null {
+  return albers([longitude, latitude]);
+}
+
+/**
+ * The outline of a polygon or multipolygon as the data of an SVG path, without points that are nearer than
+ * `least` pixels to the one before; empty where nothing of it is on the map. Long edges follow the sphere; a
+ * part beyond the edge of the map is cut off. Pure.
+ *
+ * @param geometry GeoJSON that passed `geometryCheck`
+ */
+export function outlinePath(geometry: Geometry, least: number): string {
+  return polygonsOf(geometry)
+    .map(({ rings }) => ringsPath(rings, least))
+    .join('');
+}
+
+function ringsPath(rings: readonly Ring[], least: number): string {
+  const digits = least < 0.5 ? 2 : 1;
+  let path = '';
+  for (const ring of rings) {
+    const kept: Point[] = [];
+    for (const [longitude, latitude] of withSteps(ring)) {
+      const point = projected(longitude, latitude);
+      const last = kept.at(-1);
+      if (point === null) continue;
+      if (last === undefined || Math.hypot(point[0] - last[0], point[1] - last[1]) >= least) kept.push(point);
+    }
+    if (kept.length > 2)
+      path += `M${kept.map(([x, y]) => `${Number(x.toFixed(digits))},${Number(y.toFixed(digits))}`).join('L')}Z`;
+  }
+  return path;
+}
+
+const longestStepDeg = 0.5;
+
+/** The corners of a ring, and points between those that are far apart. */
+function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
+  let before: Ring[number] | undefined;
+  for (const corner of ring) {
+    if (before !== undefined) {
+      const [east, north] = [corner[0] - before[0], corner[1] - before[1]];
+      const steps = Math.ceil(Math.max(Math.abs(east), Math.abs(north)) / longestStepDeg);
+      for (let step = 1; step < steps; step++)
+        yield [before[0] + (east * step) / steps, before[1] + (north * step) / steps];
+    }
+    yield corner;
+    before = corner;
+  }
+}

@@ -1,0 +1,39 @@
+import { asWaybillError } from '../../core/lib/errors.ts';
+import type { FamilyName } from '../families.ts';
+import type { UnknownPart } from '../known.ts';
+import type { QueryOf, RecordOf } from '../reader.ts';
+import type { WeatherService } from '../api/service.ts';
+
+/** One part of a page: a record, nothing, or why it cannot be told; the other parts stay. */
+export type Section<T> =
+  | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
+  | { kind: 'refused'; why: string };
+
+/** Reads a family for a part of a page. Never throws for what a database does. */
+export async function sectionOf<Name extends FamilyName>(
+  weather: WeatherService,
+  family: Name,
+  query: QueryOf<Name>,
+): Promise<Section<RecordOf<Name>>> {
+  try {
+    return { kind: 'read', ...(await weather.record(family, query)) };
+  } catch (error) {
+    return { kind: 'refused', why: whyOf(error) };
+  }
+}
+
+/** For whoever reads the page: nothing of the database itself. */
+function whyOf(thrown: unknown): string {
+  switch (asWaybillError(thrown).code) {
+    case 'database_unavailable':
+      return 'The weather database does not answer at present.';
+    case 'schema_mismatch':
+      return 'The weather database has no such records.';
+    default:
+      throw thrown;
+  }
+}
+
+export function dataOf<T>(section: Section<T>): T | null {
+  return section.kind === 'read' ? section.data : null;
+}

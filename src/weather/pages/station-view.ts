@@ -1,0 +1,282 @@
+import type { AlertsData } from '../records/alerts/alerts.ts';
+import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
+import type { CurrentConditionsData } from '../records/current-conditions.ts';
+import type { ForecastDiscussionData } from '../records/forecast-discussions.ts';
+import type { HourlyForecastData } from '../records/hourly-forecasts.ts';
+import type { NarrativeForecastData } from '../records/narrative-forecasts.ts';
+import type { OutlookRiskData } from '../records/outlook-states.ts';
+import type { ObservationsData } from '../records/observations.ts';
+import type { PlaceData } from '../records/places.ts';
+import type { WeatherStoriesData } from '../records/weather-stories.ts';
+import type { ObservationData } from '../observation-record.ts';
+import type { UnitSystem } from '../units.ts';
+import { textHelpers } from '../render/text-helpers.ts';
+import type { Page } from '../../api/pages/render-page.ts';
+import { outlookColour } from './colours.ts';
+import { iconOf } from './icons.ts';
+import { queryText, unitsText } from './map-query.ts';
+import { alertLine } from './map-view.ts';
+import { meteogram } from './meteogram.ts';
+import type { UnplacedAlert } from './unplaced-alerts.ts';
+import { dataOf, type Section } from './section.ts';
+import { states } from './states.ts';
+import {
+  ageOf,
+  cloudsOf,
+  forecastWindOf,
+  moment,
+  plural,
+  quantity,
+  skyOf,
+  temperatureUnit,
+  windOf,
+} from './words.ts';
+
+export interface StationContent {
+  place: PlaceData;
+  now: Date;
+  units: UnitSystem;
+  conditions: Section<CurrentConditionsData>;
+  newest: Section<ObservationData | ObservationsData>;
+  alerts: Section<AlertsData>;
+  /** Some of the alerts that may hold here. */
+  unplaced: readonly UnplacedAlert[];
+  hourly: Section<HourlyForecastData>;
+  narrative: Section<NarrativeForecastData>;
+  outlooks: readonly Section<ConvectiveOutlookData>[];
+  /** Null: no forecast says of which office. */
+  discussion: Section<ForecastDiscussionData> | null;
+  stories: Section<WeatherStoriesData> | null;
+}
+
+/** What the template of a station is given. Pure. */
+export function stationView(content: StationContent, base: string): Page {
+  const { place, now, units, alerts, hourly, narrative, discussion } = content;
+  const here = `${base}weather/`;
+  const name = place.name ?? place.id;
+  const state = states().find(({ code }) => code === place.state);
+  const forecast = dataOf(hourly);
+  const other = units === 'us' ? 'si' : 'us';
+  return {
+    title: `${name}: weather`,
+    template: 'weather-pages/station',
+    nav: 'weather',
+    styles: ['weather'],
+    madeAt: now.toISOString(),
+    crumbs: [
+      { label: 'Weather', href: `${here}${queryText({ units })}` },
+      ...(state === undefined
+        ? []
+        : [{ label: state.name, href: `${here}${queryText({ units, state: state.code })}` }]),
+      { label: name },
+    ],
+    view: {
+      id: place.id,
+      name,
+      where: [
+        state?.name ?? place.state,
+        `${place.latitude.toFixed(2)}, ${place.longitude.toFixed(2)}`,
+      ].filter((part) => part !== null),
+      otherUnits: {
+        label: `Show ${temperatureUnit(other)}`,
+        href: `${here}stations/${encodeURIComponent(place.id)}${unitsText({ units: other })}`,
+      },
+      present: presentOf(content),
+      alerts: alertsOf(alerts, { place, now, unplaced: content.unplaced }),
+      risks: risksOf(content.outlooks),
+      hourly: {
+        notice: noticeOf(hourly, 'hourly forecast', now),
+        picture: forecast === null ? null : meteogram(forecast),
+        zone: forecast === null ? null : zoneOf(forecast),
+        unit: forecast === null ? '' : temperatureUnit(units),
+        windUnit: forecast?.units.windSpeed ?? '',
+        rows: (forecast?.periods ?? []).map((period) => hourOf(period, forecast)),
+        place: forecast?.location ?? null,
+      },
+      narrative: {
+        notice: noticeOf(narrative, 'forecast', now),
+        periods: (dataOf(narrative)?.periods ?? []).map(
+          ({ name, startsAt, isDaytime, detailedForecast, shortForecast }) => ({
+            icon: iconOf(shortForecast ?? detailedForecast, isDaytime),
+            name: name ?? moment(startsAt, dataOf(narrative)?.timeZone ?? null),
+            text: detailedForecast ?? shortForecast ?? '',
+          }),
+        ),
+      },
+      discussion: discussionOf(discussion, place, now),
+      stories: (content.stories === null ? [] : (dataOf(content.stories)?.stories ?? [])).map(
+        ({ title, description }) => ({ title, description }),
+      ),
+    },
+  };
+}
+
+interface Notice {
+  status: 'warning' | 'failure' | 'neutral';
+  text: string;
+}
+
+function noticeOf(section: Section<object>, what: string, now: Date): Notice | null {
+  if (section.kind === 'refused') return { status: 'failure', text: section.why };
+  if (section.data === null) return { status: 'neutral', text: `There is no ${what} for this place.` };
+  if (!section.stale || section.asOf === null) return null;
+  return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
+}
+
+/** The present if there is one, else the newest that the station has reported, which is said to be that. */
+function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
+  const current = dataOf(conditions);
+  const found = dataOf(newest);
+  const last = found === null || 'observations' in found ? null : found;
+  const shown = current ?? last;
+  if (shown === null) {
+    const refused = conditions.kind === 'refused' ? conditions : newest.kind === 'refused' ? newest : null;
+    const notice: Notice =
+      refused === null
+        ? { status: 'neutral', text: 'This station has reported nothing.' }
+        : { status: 'failure', text: refused.why };
+    return { notice, values: null };
+  }
+  const observedAt = new Date(shown.observedAt);
+  const isStale = current === null || (conditions.kind === 'read' && conditions.stale);
+  const notice: Notice | null = isStale
+    ? {
+        status: 'warning',
+        text: `This is stale: the station reported last ${ageOf(observedAt, now)} ago. It says nothing of the present.`,
+      }
+    : null;
+  const { units } = shown;
+  const feelsLike = current?.feelsLike ?? null;
+  return {
+    notice,
+    values: {
+      temperature: quantity(shown.temperature, units.temperature),
+      sky: skyOf(shown),
+      icon: iconOf(skyOf(shown), isDaytimeAt(dataOf(hourly), shown.observedAt)),
+      observedAt: shown.observedAt,
+      observedText: moment(shown.observedAt, place.timeZone),
+      age: ageOf(observedAt, now),
+      facts: [
+        ['Feels like', quantity(feelsLike, units.temperature)],
+        ['Dew point', quantity(shown.dewpoint, units.temperature)],
+        ['Humidity', quantity(shown.relativeHumidity, units.relativeHumidity)],
+        ['Wind', windOf(shown, units.windSpeed)],
+        ['Pressure', quantity(shown.altimeter ?? shown.seaLevelPressure, units.pressure)],
+        ['Visibility', quantity(shown.visibility, units.visibility)],
+        ['Rain in the last hour', quantity(shown.precipitation1h, units.precipitation)],
+        ['Clouds', cloudsOf(shown.clouds, units.cloudBase)],
+      ].filter(([, value]) => value !== '' && value !== '–'),
+    },
+  };
+}
+
+function alertsOf(
+  section: Section<AlertsData>,
+  { place, now, unplaced }: Pick<StationContent, 'place' | 'now' | 'unplaced'>,
+): { notices: Notice[]; list: object[]; tests: string[] } {
+  const data = dataOf(section);
+  const notice = noticeOf(section, 'list of alerts', now);
+  const list = (data?.alerts ?? []).map((alert) => alertLine(alert, place.timeZone));
+  const tests = (data?.tests ?? []).map(({ event, areaDescription }) => `${event}: ${areaDescription}`);
+  const notices = [notice, unplacedNotice(section, unplaced)].filter((one) => one !== null);
+  if (data !== null && notices.length === 0 && list.length === 0)
+    notices.push({ status: 'neutral', text: 'No alert is in force here.' });
+  return { notices, list, tests };
+}
+
+/** Alerts that may hold here: never hidden by those that are known to. */
+function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
+  const unplaced = dataOf(section)?.unplaced ?? 0;
+  const others = unplaced - named.length;
+  const names = [
+    ...named.map(({ event, areaDescription }) => `${event} (${areaDescription})`),
+    ...(named.length > 0 && others > 0 ? [`${others} more`] : []),
+  ];
+  if (unplaced > 0)
+    return {
+      status: 'warning',
+      text: `${plural(unplaced, 'more alert')} may hold here, since the area is not known${names.length === 0 ? '' : `: ${names.join(', ')}`}.`,
+    };
+  const isUnknown = section.kind === 'read' && section.unknown.some(({ field }) => field === 'alerts');
+  return isUnknown ? { status: 'warning', text: 'Some alerts cannot be read; one may hold here.' } : null;
+}
+
+function risksOf(sections: readonly Section<ConvectiveOutlookData>[]): object[] {
+  const isPresent = (section: Section<ConvectiveOutlookData>): boolean =>
+    section.kind === 'read' && section.data !== null && !section.stale;
+  if (!sections.some(isPresent)) return [];
+  return sections.map((section, index) => {
+    const data = dataOf(section);
+    if (data === null || !isPresent(section))
+      return { day: `Day ${index + 1}`, text: 'The risk is not known', colour: null, chances: '' };
+    const of = (hazard: string) => data.risk?.find((each) => each.hazard === hazard);
+    const category = of('categorical');
+    const label = category?.category ?? null;
+    const chances = ['tornado', 'wind', 'hail', 'any_severe'].flatMap((hazard) => {
+      const risk = of(hazard);
+      if (risk === undefined || risk.state === 'none') return [];
+      const name = hazard.replace('_', ' ');
+      if (risk.state === 'unknown') return risk.reason === 'not_covered' ? [] : [`${name} not known`];
+      return risk.probability === null ? [] : [`${name} ${risk.probability}%`];
+    });
+    return {
+      day: `Day ${data.day}`,
+      text: categoryText(category),
+      colour: label === null ? null : outlookColour({ label, fill: null }),
+      chances: chances.join(', '),
+    };
+  });
+}
+
+function categoryText(category: OutlookRiskData | undefined): string {
+  if (category === undefined) return 'The risk is not known';
+  const { state, reason, categoryText: words, category: label } = category;
+  if (reason === 'not_covered') return 'Not covered by this outlook';
+  switch (state) {
+    case 'outlined':
+      return words ?? label ?? 'Thunderstorms are possible';
+    case 'none':
+      return 'No thunderstorms expected';
+    case 'unknown':
+      return label === null
+        ? 'The risk is not known: the outlook has arrived in part'
+        : `${words ?? label} or higher: the outlook has arrived in part`;
+  }
+}
+
+/** By the hour of the forecast; day if there is none. */
+function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
+  const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
+  return near?.isDaytime ?? true;
+}
+
+function zoneOf({ periods, timeZone }: HourlyForecastData): string {
+  return (
+    moment(periods[0]?.startsAt ?? null, timeZone)
+      .split(' ')
+      .at(-1) ?? 'UTC'
+  );
+}
+
+function hourOf(period: HourlyForecastData['periods'][number], data: HourlyForecastData | null) {
+  const units = data?.units;
+  return {
+    time: textHelpers.time(period.startsAt, data?.timeZone ?? null, 'short'),
+    temperature: quantity(period.temperature, units?.temperature ?? ''),
+    precipitation: quantity(period.precipitationProbability, '%'),
+    wind: forecastWindOf(period, units?.windSpeed ?? ''),
+    sky: period.shortForecast ?? '',
+    icon: iconOf(period.shortForecast, period.isDaytime),
+  };
+}
+
+function discussionOf(section: Section<ForecastDiscussionData> | null, place: PlaceData, now: Date) {
+  const data = section === null ? null : dataOf(section);
+  if (section === null || data === null) return null;
+  return {
+    office: data.office,
+    issued: moment(data.issuedAt, place.timeZone),
+    notice: noticeOf(section, 'discussion', now),
+    text: data.text.trim(),
+  };
+}

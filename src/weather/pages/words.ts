@@ -1,0 +1,108 @@
+import { textHelpers } from '../render/text-helpers.ts';
+import { converterOf, type UnitSystem } from '../units.ts';
+
+/** Quantities, moments and ages as people read them. */
+
+const signs: Readonly<Record<string, string>> = { degC: '°C', degF: '°F', deg: '°' };
+export const unknown = '–';
+
+/** `21.5 °C`; a dash for what is unknown. */
+export function quantity(value: number | null | undefined, unit: string, digits?: number): string {
+  if (value === null || value === undefined) return unknown;
+  const figure = digits === undefined ? String(value) : value.toFixed(digits);
+  return `${figure.replace('-', '−')}${unit === '%' ? '' : '\u00a0'}${signs[unit] ?? unit}`;
+}
+
+export function temperatureUnit(units: UnitSystem): string {
+  return signs[converterOf(units).units.temperature] ?? '';
+}
+
+const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
+
+/** A point of the compass in words: `NNW` is `north-northwest`; null if it is not a point. */
+export function directionOf(point: string): string | null {
+  if (!/^[NESW]{1,3}$/.test(point)) return null;
+  const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
+  return names.length < 3 ? names.join('') : `${names[0]}-${names.slice(1).join('')}`;
+}
+
+/** `North-northwest at 15 km/h, gusts to 30 km/h`, `Calm`. */
+export function windOf(
+  wind: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
+  unit: string,
+): string {
+  const { windDirection, windSpeed, windGust } = wind;
+  if (windSpeed === null) return windGust === null ? unknown : `Gusts to ${quantity(windGust, unit, 0)}`;
+  if (windSpeed === 0) return 'Calm';
+  const from = windDirection === null ? 'variable' : directionOf(textHelpers.compass(windDirection));
+  const gusts = windGust === null ? '' : `, gusts to ${quantity(windGust, unit, 0)}`;
+  return `${capital(from ?? unknown)} at ${quantity(windSpeed, unit, 0)}${gusts}`;
+}
+
+/** `West 8 to 16 km/h`, `Calm`. */
+export function forecastWindOf(
+  wind: { windDirection: string | null; windSpeedMin: number | null; windSpeedMax: number | null },
+  unit: string,
+): string {
+  const { windDirection, windSpeedMin, windSpeedMax } = wind;
+  if (windSpeedMax === null) return unknown;
+  if (windSpeedMax === 0) return 'Calm';
+  const from = windDirection === null ? '' : `${capital(directionOf(windDirection) ?? windDirection)} `;
+  const least = windSpeedMin === null ? null : windSpeedMin.toFixed(0);
+  const range = least === null || least === windSpeedMax.toFixed(0) ? '' : `${least} to `;
+  return `${from}${range}${quantity(windSpeedMax, unit, 0)}`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** `Tue 20 Jan 12:51 EST`. */
+export function moment(instant: string | Date | null, timeZone: string | null): string {
+  const text = instant instanceof Date ? instant.toISOString() : instant;
+  return text === null ? unknown : textHelpers.time(text, timeZone, 'row');
+}
+
+const minuteMs = 60_000;
+
+/** `5 minutes`, `3 hours`, `2 days`. Pure. */
+export function ageOf(from: Date, now: Date): string {
+  const minutes = Math.max(0, Math.floor((now.getTime() - from.getTime()) / minuteMs));
+  if (minutes < 120) return plural(minutes, 'minute');
+  if (minutes < 48 * 60) return plural(Math.floor(minutes / 60), 'hour');
+  return plural(Math.floor(minutes / (24 * 60)), 'day');
+}
+
+export function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+/** The text of an observation, or its phenomena: `Light freezing rain, fog in the vicinity`. */
+export function skyOf(sky: Parameters<typeof textHelpers.weather>[0]): string | null {
+  const text = textHelpers.weather(sky);
+  return text === '--' ? null : text;
+}
+
+const amounts = {
+  SKC: 'clear sky',
+  CLR: 'clear sky',
+  FEW: 'few clouds',
+  SCT: 'scattered clouds',
+  BKN: 'broken clouds',
+  OVC: 'overcast',
+  VV: 'sky obscured, vertical visibility',
+} as const;
+
+/** `Broken clouds at 3,000 ft, overcast at 5,000 ft`; empty if no layer is known. */
+export function cloudsOf(
+  clouds: readonly { amount: keyof typeof amounts; base: number | null }[],
+  unit: string,
+): string {
+  const text = clouds
+    .map(({ amount, base }) => {
+      const at = amount === 'VV' ? ' ' : ' at ';
+      return `${amounts[amount]}${base === null ? '' : `${at}${base.toLocaleString('en-US')}\u00a0${unit}`}`;
+    })
+    .join(', ');
+  return capital(text);
+}

@@ -1,0 +1,123 @@
+import { getTableColumns, sql } from 'drizzle-orm';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Queries, WeatherDatabase } from '../database/database.ts';
+import { placesRequired } from '../database/errors.ts';
+import { numberCheck, timeZoneCheck, type FieldCheck } from '../rows/field-checks.ts';
+import type { Note, Rejection } from '../rows/rejections.ts';
+import type { Place, PlaceIndex } from './place-index.ts';
+import { locations, offices, stations } from './place-tables.ts';
+
+/** The places of one kind, and what was left out of them since it cannot be. */
+export interface PlaceList {
+  index: PlaceIndex;
+  rejected: readonly Rejection[];
+}
+
+export type PlaceKind = 'stations' | 'locations' | 'offices';
+
+/**
+ * Every place of the database, in memory: places are few and hardly ever change, and are asked for by
+ * distance. A list is looked at again after `freshMs`, and made anew if it is another. Throws what the
+ * database throws, and `schema_mismatch` with the name of what is missing.
+ */
+export type PlaceLists = Readonly<Record<PlaceKind, () => Promise<PlaceList>>>;
+
+const freshMs = 5000;
+
+export function openPlaceLists(database: WeatherDatabase, clock: Clock): PlaceLists {
+  return {
+    stations: cached(database, clock, 'stations'),
+    locations: cached(database, clock, 'locations'),
+    offices: cached(database, clock, 'offices'),
+  };
+}
+
+function cached(database: WeatherDatabase, clock: Clock, kind: PlaceKind): () => Promise<PlaceList> {
+  let known: { version: string; list: PlaceList } | null = null;
+  let lookedAt = -Infinity;
+  let underWay: Promise<PlaceList> | null = null;
+  const look = async (): Promise<PlaceList> => {
+    const now = clock.monotonic();
+    const found = await database
+      .snapshot(async (queries) => {
+        const [row] = await versionOf(queries, kind);
+        const version = row?.version ?? '';
+        return { version, rows: version === known?.version ? null : await selects[kind](queries) };
+      })
+      .catch((error: unknown) => {
+        throw placesRequired(error);
+      });
+    if (known === null || found.rows !== null)
+      known = { version: found.version, list: await listOf(kind, found.rows ?? []) };
+    lookedAt = now;
+    return known.list;
+  };
+  return () => {
+    if (known !== null && clock.monotonic() - lookedAt < freshMs) return Promise.resolve(known.list);
+    underWay ??= look().finally(() => (underWay = null));
+    return underWay;
+  };
+}
+
+const tables = { stations, locations, offices };
+
+/** Another one as soon as any row is another. */
+function versionOf(queries: Queries, kind: PlaceKind): PromiseLike<{ version: string }[]> {
+  const table = tables[kind];
+  const version = sql<string>`count(*) || ' ' || coalesce(sum(hashtextextended(${table}::text, 0)), 0)`;
+  return queries.select({ version }).from(table);
+}
+
+interface PlaceRow {
+  id: string;
+  name: string | null;
+  latitudeDeg: number;
+  longitudeDeg: number;
+  elevationM: number | null;
+  timeZone: string | null;
+  state: string | null;
+}
+
+const none = sql<null>`null`;
+const selects: Readonly<Record<PlaceKind, (queries: Queries) => PromiseLike<PlaceRow[]>>> = {
+  stations: (queries) => {
+    const { stationId: id, ...columns } = getTableColumns(stations);
+    return queries.select({ id, ...columns }).from(stations);
+  },
+  locations: (queries) => {
+    const { locationId: id, ...columns } = getTableColumns(locations);
+    return queries.select({ id, ...columns, elevationM: none }).from(locations);
+  },
+  offices: (queries) => {
+    const { office: id, ...columns } = getTableColumns(offices);
+    return queries.select({ id, ...columns, elevationM: none }).from(offices);
+  },
+};
+
+async function listOf(kind: PlaceKind, rows: readonly PlaceRow[]): Promise<PlaceList> {
+  const rejected: Rejection[] = [];
+  const places = rows.flatMap((row) => cleanPlace(kind, row, (each) => rejected.push(each)) ?? []);
+  // Loaded with the first request for a place: most programs get none.
+  const { placeIndex } = await import('./place-index.ts');
+  return { index: placeIndex(places), rejected };
+}
+
+const latitudeCheck = numberCheck('latitude_deg');
+const longitudeCheck = numberCheck('longitude_deg');
+const elevationCheck = numberCheck('elevation_m');
+
+/** Null if it is not known where it lies. */
+function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
+  const { id, name, state } = row;
+  const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {
+    const reason = value === null ? null : check(value);
+    if (reason !== null) note({ field: `${kind}.${column}`, reason, record: id.slice(0, 120), isLeftOut });
+    return reason === null ? value : null;
+  };
+  const latitude = clean('latitude_deg', row.latitudeDeg, latitudeCheck, true);
+  const longitude = clean('longitude_deg', row.longitudeDeg, longitudeCheck, true);
+  if (latitude === null || longitude === null) return null;
+  const elevationM = clean('elevation_m', row.elevationM, elevationCheck, false);
+  const timeZone = clean('time_zone', row.timeZone, timeZoneCheck, false);
+  return { id, name, latitude, longitude, elevationM, timeZone, state };
+}

@@ -1,0 +1,116 @@
+import {
+  identifier,
+  onlyWith,
+  wholeNumber,
+  words,
+  type Parameter,
+  type Rule,
+} from '../../core/lib/parameters.ts';
+import { isInUnitedStates, type Box, type Position } from './position.ts';
+
+/** The parameters by which places are asked for. */
+
+const degrees = String.raw`[-+]?\d{1,3}(\.\d{1,15})?`;
+const pair = new RegExp(`^${degrees},${degrees}$`);
+const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
+const example = '40.78,-73.97';
+
+/** `lat,lon`; null if absent. What is a point of the United States with its numbers swapped is refused. */
+export function pointParameter(description: string): Parameter<Position | null> {
+  return {
+    description,
+    example,
+    schema: { type: 'string', pattern: pair.source },
+    absent: null,
+    expected: `latitude (-90 to 90) and longitude (-180 to 180) in degrees with a comma between, such as ${example}`,
+    parse: (text) => {
+      const position = positionOf(text);
+      return position === null || !isOnEarth(position) || isSwapped(position) ? undefined : position;
+    },
+    hint: (text) => {
+      const position = positionOf(text);
+      if (position === null || !isSwapped(position)) return null;
+      const { latitude, longitude } = position;
+      return `latitude and longitude look swapped: ${longitude},${latitude} is in the United States`;
+    },
+  };
+}
+
+/** `west,south,east,north`, as GeoJSON has it; null if absent. A west beyond the east goes around 180°. */
+export function boxParameter(description: string): Parameter<Box | null> {
+  return {
+    description,
+    example: '-74.3,40.4,-73.6,41',
+    schema: { type: 'string', pattern: quartet.source },
+    absent: null,
+    expected:
+      'west, south, east and north in degrees with commas between, the south not above the north, such as -74.3,40.4,-73.6,41',
+    parse: (text) => {
+      const box = boxOf(text);
+      return box === null || !isBox(box) || isSwapped(cornerOf(box)) ? undefined : box;
+    },
+    hint: (text) => {
+      const box = boxOf(text);
+      if (box === null) return null;
+      if (isSwapped(cornerOf(box)))
+        return 'longitudes come first: with its numbers swapped this is in the United States';
+      return box.south > box.north ? `its south (${box.south}) lies above its north (${box.north})` : null;
+    },
+  };
+}
+
+export const radiusParameter = wholeNumber(1, 500, 50, {
+  description: 'How far from `point` the place that answers may be, in kilometres.',
+});
+export const radiusRule: Rule = onlyWith('radius', 'point');
+
+export const stateParameter = identifier(/^[A-Z]{2}$/, 'two letters of a state, such as NY', {
+  description: 'Only places of this state or territory.',
+  example: 'NY',
+});
+
+export const searchParameter = words(100, {
+  description: 'Only places whose identifier or name has all of these words, or begins of them, in any case.',
+  example: 'central park',
+});
+
+function positionOf(text: string): Position | null {
+  const compact = compacted(text);
+  if (!pair.test(compact)) return null;
+  const [latitude = NaN, longitude = NaN] = compact.split(',').map(Number);
+  return { latitude, longitude };
+}
+
+function boxOf(text: string): Box | null {
+  const compact = compacted(text);
+  if (!quartet.test(compact)) return null;
+  const [west = NaN, south = NaN, east = NaN, north = NaN] = compact.split(',').map(Number);
+  return { west, south, east, north };
+}
+
+/** A space stands beside a comma, or is a plus sign that was not encoded. */
+function compacted(text: string): string {
+  return text.trim().replaceAll(/ *, */g, ',');
+}
+
+function isOnEarth({ latitude, longitude }: Position): boolean {
+  return Math.abs(latitude) <= 90 && Math.abs(longitude) <= 180;
+}
+
+function isBox({ west, south, east, north }: Box): boolean {
+  const corners = [
+    { latitude: south, longitude: west },
+    { latitude: north, longitude: east },
+  ];
+  return corners.every(isOnEarth) && south <= north;
+}
+
+/** The south-western corner. */
+function cornerOf({ west, south }: Box): Position {
+  return { latitude: south, longitude: west };
+}
+
+function isSwapped(position: Position): boolean {
+  const swapped = { latitude: position.longitude, longitude: position.latitude };
+  return isInUnitedStates(swapped) && !isInUnitedStates(position);
+}

@@ -1,0 +1,32 @@
+import type { RequestListener } from 'node:http';
+import type { RequestHandler } from 'express';
+import { createHttpApp, type HttpPorts } from '../api/http/app.ts';
+import { prefersPage } from '../api/http/answer/negotiate.ts';
+import type { Metrics } from '../api/metrics/metrics.ts';
+import { assetsPage } from '../api/pages/assets-page.ts';
+import { servePages } from '../api/pages/page-route.ts';
+import { problemPage } from '../api/pages/problem-page.ts';
+import { siteOf } from '../api/site-of.ts';
+import { withDirectReads } from './api/direct-reads.ts';
+import { weatherPages } from './pages/weather-pages.ts';
+import type { WeatherPorts } from './api/ports.ts';
+import { readerRoutes } from './api/reader-routes.ts';
+
+/** The application of the weather reader alone: its routes and its pages. */
+export function createReaderApp(
+  ports: WeatherPorts & HttpPorts & { metrics: Metrics | null },
+): RequestListener {
+  const own = { ...ports, problemPage: problemPage(siteOf(ports)) };
+  const pages = [startAtMap(ports), servePages([assetsPage, ...weatherPages(siteOf)], own)];
+  return withDirectReads(createHttpApp(readerRoutes, own, { pages }), own);
+}
+
+/** Whoever comes to the base path with a browser is led to the map. */
+function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
+  return (req, res, next) => {
+    const isRead = req.method === 'GET' || req.method === 'HEAD';
+    if (isRead && req.path === basePath && prefersPage(req.headers.accept))
+      res.redirect(302, `${basePath}weather/`);
+    else next();
+  };
+}

@@ -1,0 +1,243 @@
+import { and, asc, between, eq, gt, sql, type AnyColumn, type SQL } from 'drizzle-orm';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { WeatherDatabase } from '../../database/database.ts';
+import { placesRequired } from '../../database/errors.ts';
+import type { Geometry } from '../../geometry.ts';
+import type { Outline, OutlineIndex } from '../../places/outlines.ts';
+import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
+import { readZones } from '../../places/zone-outlines.ts';
+import { geometryCheck } from '../../rows/field-checks.ts';
+import {
+  alertAreas,
+  alertRows,
+  alertRunMembers,
+  isPartlyOutlined,
+  isPartlyUnreadable,
+  kindOfArea,
+} from './alert-tables.ts';
+
+/** Where the alerts of one poll are. */
+export interface AlertOutlines {
+  /** Owned by the identifiers of alerts. */
+  index: OutlineIndex;
+  /** Alerts whose place is not known in full: an outline of a zone is missing, or an area is unreadable. */
+  unplaced: ReadonlySet<string>;
+}
+
+interface Run {
+  runId: number;
+  fetchedAt: Date;
+}
+
+interface Kept {
+  key: string;
+  since: number;
+  outlines: Promise<AlertOutlines>;
+  alerts: Learned<OwnPlace>;
+  zones: Learned<Geometry, ZoneKey>;
+}
+
+/**
+ * Outlines by their owner. What an identifier stands for stays: an alert that changes is another alert, and
+ * zones are revised twice a year.
+ */
+interface Learned<T, Key extends string = string> {
+  known: Map<Key, T>;
+  since: number;
+}
+/** What an alert itself says of its place. */
+interface OwnPlace {
+  geometry: Geometry | null;
+  /** Some of its areas could not be read, so that its geometry or its zones are not all of its place. */
+  isPartial: boolean;
+}
+/** An alert that the poll names and the table lacks. */
+const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
+const learnedForMs = 60 * 60_000;
+/** Then those of the same poll are read again, for zones may have come. */
+const keptMs = 5 * 60_000;
+
+const kept = new WeakMap<WeatherDatabase, Kept>();
+
+/**
+ * The outlines of a poll, in memory until another poll is asked for or some minutes have passed: an alert has
+ * its own, or those of its zones. Of the next poll only those are read that were not in one before. Reads in
+ * pages, so that a hundred thousand outlines stop nothing else for long.
+ */
+function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
+  const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
+  const before = kept.get(database);
+  const now = clock.monotonic();
+  if (before?.key === key && now - before.since < keptMs) return before.outlines;
+  const still = <T, Key extends string>(learned: Learned<T, Key> | undefined): Learned<T, Key> =>
+    learned === undefined || now - learned.since > learnedForMs
+      ? { known: new Map(), since: now }
+      : // A copy: another poll may still be read, and forgets what is not in it.
+        { known: new Map(learned.known), since: learned.since };
+  const [alerts, zones] = [still(before?.alerts), still(before?.zones)];
+  const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
+  kept.set(database, { key, since: now, outlines, alerts, zones });
+  outlines.catch(() => {
+    // What was learned stays, so that the next attempt goes on from there.
+    const current = kept.get(database);
+    if (current?.outlines === outlines) kept.set(database, { ...current, key: '' });
+  });
+  return outlines;
+}
+
+/**
+ * The same, or `database_unavailable` at the moment `until` of the monotonic clock; the work goes on for
+ * those who ask again.
+ */
+export function outlinesInTime(
+  { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
+  run: Run,
+): Promise<AlertOutlines> {
+  return new Promise((resolve, reject) => {
+    const late = (): void =>
+      reject(
+        new WaybillError('database_unavailable', 'the outlines of the alerts are still being read', {
+          hint: 'try again in a moment: reading them goes on; or ask without point and bbox',
+        }),
+      );
+    const timer = clock.timeout(Math.max(0, Math.ceil(until - clock.monotonic())), late, { unref: true });
+    outlinesOf(database, clock, run)
+      .then(resolve, reject)
+      .finally(() => timer.cancel());
+  });
+}
+
+async function load(
+  database: WeatherDatabase,
+  runId: number,
+  known: { alerts: Map<string, OwnPlace>; zones: Map<ZoneKey, Geometry> },
+): Promise<AlertOutlines> {
+  const outlines: Outline[] = [];
+  const byZone: string[] = [];
+  const alerts = await membersOf(database, runId);
+  await learnAlerts(database, alerts, known.alerts);
+  for (const alert of alerts) {
+    const { geometry, isPartial } = known.alerts.get(alert) ?? unknownPlace;
+    if (geometry !== null) outlines.push({ owners: [alert], geometry });
+    // The zones of an alert are not its place if it has an outline, unless that is only a part of it.
+    if (geometry === null || isPartial) byZone.push(alert);
+  }
+  const areas = await areasOf(database, byZone);
+  await learnZones(database, [...areas.keys()], known.zones);
+  const everyZone = new Set([...areas.values()].flat());
+  const isPartial = (alert: string): boolean => (known.alerts.get(alert) ?? unknownPlace).isPartial;
+  const unplaced = new Set(byZone.filter((alert) => !everyZone.has(alert) || isPartial(alert)));
+  for (const [key, alerts] of areas) {
+    const geometry = known.zones.get(key);
+    if (geometry !== undefined) outlines.push({ owners: alerts, geometry });
+    else for (const alert of alerts) unplaced.add(alert);
+  }
+  const { outlineIndex } = await import('../../places/outlines.ts');
+  return { index: await outlineIndex(outlines), unplaced };
+}
+
+function isOutline(geometry: Geometry | null): geometry is Geometry {
+  return geometry !== null && geometryCheck(geometry) === null && geometry['type'] !== 'Point';
+}
+
+const pageSize = 1000;
+
+/** In the order of their identifiers. */
+async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
+  const found: string[] = [];
+  const { runId: run, alertId } = alertRunMembers;
+  for (let after = '', isMore = true; isMore;) {
+    const page = await database.one((queries) =>
+      queries
+        .select({ alertId })
+        .from(alertRunMembers)
+        .where(and(eq(run, runId), gt(alertId, after)))
+        .orderBy(asc(alertId))
+        .limit(pageSize),
+    );
+    found.push(...page.map((row) => row.alertId));
+    isMore = page.length === pageSize;
+    after = found.at(-1) ?? after;
+  }
+  return found;
+}
+
+/** Adds those of which nothing is known, and forgets those that the poll has not any more. */
+async function learnAlerts(
+  database: WeatherDatabase,
+  alerts: readonly string[],
+  known: Map<string, OwnPlace>,
+): Promise<void> {
+  const wanted = alerts.filter((alert) => !known.has(alert));
+  const { alertId, geometry } = alertRows;
+  for (const page of pagesOf(wanted)) {
+    const [first = '', last = ''] = [page[0], page.at(-1)];
+    const rows = await database.one((queries) =>
+      queries
+        .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })
+        .from(alertRows)
+        // An index finds the range at once; without it each page would be looked for among all alerts.
+        .where(and(between(alertId, first, last), among(alertId, page))),
+    );
+    for (const { alertId: id, geometry: own, ...marks } of rows)
+      known.set(
+        id,
+        isOutline(own)
+          ? { geometry: own, isPartial: marks.isPartlyOutlined }
+          : { geometry: null, isPartial: marks.isPartlyUnreadable || marks.isPartlyOutlined },
+      );
+  }
+  const current = new Set(alerts);
+  for (const alert of known.keys()) if (!current.has(alert)) known.delete(alert);
+}
+
+/** The alerts of each zone. */
+async function areasOf(
+  database: WeatherDatabase,
+  alerts: readonly string[],
+): Promise<Map<ZoneKey, string[]>> {
+  const owners = new Map<ZoneKey, string[]>();
+  for (const page of pagesOf(alerts)) {
+    const rows = await database.one((queries) =>
+      queries
+        .select({ ugc: alertAreas.ugc, alertId: alertAreas.alertId, kind: kindOfArea })
+        .from(alertAreas)
+        .innerJoin(alertRows, eq(alertRows.alertId, alertAreas.alertId))
+        .where(among(alertAreas.alertId, page)),
+    );
+    for (const { ugc, alertId, kind } of rows) {
+      const key = zoneKey(ugc, zoneKind(ugc, kind ?? ''));
+      const alerts = owners.get(key);
+      if (alerts === undefined) owners.set(key, [alertId]);
+      else alerts.push(alertId);
+    }
+  }
+  return owners;
+}
+
+async function learnZones(
+  database: WeatherDatabase,
+  keys: readonly ZoneKey[],
+  known: Map<ZoneKey, Geometry>,
+): Promise<void> {
+  const wanted = keys.filter((key) => !known.has(key));
+  // Even if none is wanted: without the table there is an error, always the same.
+  for (const page of wanted.length === 0 ? [[zoneKey('', 'public')]] : pagesOf(wanted)) {
+    const outlines = await readZones(database, page).catch((error: unknown) => {
+      throw placesRequired(error);
+    });
+    for (const [key, geometry] of outlines) known.set(key, geometry);
+  }
+}
+
+/** As one value: to write a statement with a thousand takes longer than to answer it. */
+function among(column: AnyColumn, values: readonly string[]): SQL {
+  return sql`${column} in (select jsonb_array_elements_text(${JSON.stringify(values)}::text::jsonb))`;
+}
+
+function pagesOf<T>(items: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(items.length / pageSize) }, (_, page) =>
+    items.slice(page * pageSize, (page + 1) * pageSize),
+  );
+}

@@ -1,0 +1,286 @@
+import { desc, lte } from 'drizzle-orm';
+import {
+  atMostOneOf,
+  choices,
+  identifier,
+  identifiers,
+  names,
+  wholeNumber,
+  type Parameter,
+  type ValuesOf,
+} from '../../../core/lib/parameters.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { Queries } from '../../database/database.ts';
+import {
+  newNotes,
+  noReading,
+  reading,
+  weatherFamily,
+  type Notes,
+  type Reading,
+  type WeatherSource,
+} from '../../family.ts';
+import { instant, instantOrNull, type Instant } from '../../instant.ts';
+import type { UnknownPart } from '../../known.ts';
+import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
+import { fireZones, zones } from '../../places/place-tables.ts';
+import { pastCheck } from '../../rows/field-checks.ts';
+import { firstClean, presentUntil } from '../../rows/first-clean.ts';
+import { outlinesInTime, type AlertOutlines } from './alert-outlines.ts';
+import { alertData, selectAlert, selectInForce, type AlertData, type InForceQuery } from './alert-queries.ts';
+import {
+  alertAreas,
+  alertReferences,
+  alertRows,
+  alertRunMembers,
+  alertRuns,
+  cleanRun,
+  severities,
+  ugcPattern,
+} from './alert-tables.ts';
+
+const parameters = {
+  zone: identifiers(ugcPattern, 50, 'a UGC code, such as NYZ072', {
+    description: 'Up to 50 zones or counties (UGC codes) with commas between.',
+    example: 'NYZ072,NYC061',
+  }),
+  area: identifier(/^[A-Z]{2}$/, 'two letters of a state or marine area, such as NY', {
+    description: 'A state or marine area.',
+    example: 'NY',
+  }),
+  office: identifier(/^[A-Z]{3}$/, 'the three letters of a forecast office, such as OKX', {
+    description: 'The forecast office that issued the alert.',
+    example: 'OKX',
+  }),
+  point: pointParameter(
+    'Latitude and longitude: alerts that hold there, by their geometry, else by that of their zones.',
+  ),
+  bbox: boxParameter('Alerts that hold anywhere within: west, south, east, north.'),
+  severity: choices(severities, {
+    description: 'Any of these severities, with commas between. Without it: all.',
+    example: 'Extreme,Severe',
+  }),
+  event: names(50, 100, {
+    description: 'Any of these events, in any case, with commas between. Without it: all.',
+    example: 'Tornado Warning',
+  }),
+  limit: wholeNumber(1, 500, 100, { description: 'Most alerts in the answer; `total` counts all.' }),
+};
+type AlertsQuery = ValuesOf<typeof parameters>;
+
+const idParameter: Parameter<string> = {
+  description: 'The identifier of the alert (CAP), as `/alerts` has it.',
+  example: 'urn:oid:2.49.0.1.840.0.1',
+  schema: { type: 'string', minLength: 1, maxLength: 500 },
+  absent: '',
+  expected: 'the identifier of an alert, as /alerts has it',
+  isInPath: true,
+  parse: (text) => (text === '' || text.length > 500 || text.includes('\0') ? undefined : text),
+};
+
+export interface AlertsData {
+  /** The poll whose list this is. */
+  fetchedAt: Instant;
+  sourceUpdatedAt: Instant | null;
+  timeZone: string;
+  /** All that match, of which `alerts` holds the first `limit`: most severe first, then those sent last. */
+  total: number;
+  /**
+   * How many others may hold at the place that was asked for: they have no geometry, and the outlines of some
+   * of their zones are not known. Null if no place was asked for.
+   */
+  unplaced: number | null;
+  alerts: AlertData[];
+  /** Tests and exercises, which warn of nothing. */
+  tests: AlertTestData[];
+}
+
+/** A test or an exercise, by what it would be. */
+export type AlertTestData = Pick<
+  AlertData,
+  'id' | 'event' | 'status' | 'headline' | 'areaDescription' | 'senderName' | 'expiresAt' | 'endsAt'
+>;
+
+const maxTests = 20;
+
+const itemNames = {
+  affectedZones: 'zone',
+  zones: 'zone',
+  vtec: 'code',
+  same: 'code',
+  parameters: 'parameter',
+  values: 'value',
+  references: 'reference',
+};
+const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones, fireZones];
+
+/**
+ * The alerts in force: those of the newest poll whose event has not ended. An alert that a Cancel refers to
+ * stays, since the Cancel may cover only a part of it; the poll itself says what is active.
+ */
+export const alerts = weatherFamily({
+  tables,
+  endpoint: {
+    path: '/alerts',
+    operationId: 'listAlerts',
+    summary: 'The alerts that are in force',
+    parameters,
+    rules: [atMostOneOf('zone', 'area', 'office', 'point', 'bbox')],
+    maxAgeSeconds: 15,
+  },
+  template: 'active_alerts',
+  itemNames: { alerts: 'alert', tests: 'test', ...itemNames },
+  features: ({ alerts, ...about }: AlertsData) => ({
+    about,
+    places: alerts.map(({ geometry, ...properties }) => ({ id: properties.id, geometry, properties })),
+  }),
+  read: readAlerts,
+});
+
+/** One alert by its identifier, whether it is in force or not. */
+export const alert = weatherFamily({
+  tables,
+  endpoint: {
+    path: '/alerts/{id}',
+    operationId: 'getAlert',
+    summary: 'One alert, whether it is in force or not',
+    parameters: { id: idParameter },
+    problems: ['alert_not_found'],
+    maxAgeSeconds: 60,
+  },
+  template: 'alert',
+  itemNames,
+  features: ({ geometry, ...properties }: AlertData) => ({
+    about: {},
+    places: [{ id: properties.id, geometry, properties }],
+  }),
+  read: readAlert,
+});
+
+async function readAlert({ database }: WeatherSource, { id }: { id: string }): Promise<Reading<AlertData>> {
+  const notes = newNotes();
+  const data = await database.one((queries) => selectAlert(queries, id, notes.note));
+  if (data === null)
+    throw new WaybillError('alert_not_found', 'there is no alert with this identifier', {
+      hint: 'GET /alerts lists those that are in force; the feeder decides how long others are kept',
+    });
+  return { ...noReading(notes), data };
+}
+
+async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Reading<AlertsData>> {
+  const { database, clock } = source;
+  const notes = newNotes();
+  if (query.point === null && query.bbox === null)
+    return database.snapshot(async (queries) => {
+      const run = await newestRun(queries, clock.now(), notes);
+      return run === null
+        ? noReading(notes)
+        : readRun(queries, { run, query, places: null, now: clock.now() }, notes);
+    });
+  const until = clock.monotonic() + source.deadlineMs;
+  for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
+    const found = await readPlaced(source, query, until);
+    if (found !== null) return found;
+  }
+  throw new WaybillError('database_unavailable', 'the alerts change faster than their outlines can be read', {
+    hint: 'try again in a moment; ask without point and bbox',
+  });
+}
+
+const mostAttempts = 3;
+
+/** Null if another poll came in while the outlines of the newest were read. */
+async function readPlaced(
+  { database, clock }: WeatherSource,
+  query: AlertsQuery,
+  until: number,
+): Promise<Reading<AlertsData> | null> {
+  const notes = newNotes();
+  const now = clock.now();
+  const newest = await database.one((queries) => newestRun(queries, now, notes));
+  if (newest === null) return noReading(notes);
+  const places = await outlinesInTime({ database, clock, until }, newest);
+  return database.snapshot(async (queries) => {
+    const run = await newestRun(queries, now, notes);
+    return run?.runId === newest.runId ? readRun(queries, { run, query, places, now }, notes) : null;
+  });
+}
+
+function newestRun(queries: Queries, now: Date, { note }: Notes) {
+  const fetchedAt = pastCheck(presentUntil(now));
+  return firstClean(
+    now,
+    ({ limit, offset, until }) =>
+      queries
+        .select()
+        .from(alertRuns)
+        .where(until === null ? undefined : lte(alertRuns.fetchedAt, until))
+        .orderBy(desc(alertRuns.fetchedAt), desc(alertRuns.runId))
+        .limit(limit)
+        .offset(offset),
+    (row) => cleanRun(row, note, { fetchedAt }),
+  );
+}
+
+type Run = NonNullable<Awaited<ReturnType<typeof newestRun>>>;
+
+async function readRun(
+  queries: Queries,
+  asked: { run: Run; query: AlertsQuery; places: AlertOutlines | null; now: Date },
+  notes: Notes,
+): Promise<Reading<AlertsData>> {
+  const { run, query, places, now } = asked;
+  const wanted = { ...query, runId: run.runId, now };
+  const there = places === null ? null : idsAt(places, query);
+  const ids = there === null ? null : [...there];
+  const { total, endless, alerts } = await selectInForce(queries, { ...wanted, ids }, notes.note);
+  const unplaced = await unplacedOf(queries, { ...wanted, ids: null }, { places, there }, notes);
+  const { alerts: tests } = await selectInForce(
+    queries,
+    { ...wanted, ids, onlyTests: true, limit: maxTests },
+    () => undefined,
+  );
+  const data = {
+    fetchedAt: instant(run.fetchedAt),
+    sourceUpdatedAt: instantOrNull(run.sourceUpdatedAt),
+    timeZone: 'UTC',
+    total,
+    unplaced: places === null && unplaced === 0 ? null : unplaced,
+    alerts: alerts.map(alertData),
+    tests: tests.map(alertData).map(testData),
+  };
+  const unknown: UnknownPart[] = [
+    ...(unplaced === 0 ? [] : [{ field: 'alerts', reason: 'unplaced' } as const]),
+    ...(endless === 0 ? [] : [{ field: 'alerts', reason: 'unreadable' } as const]),
+  ];
+  return { ...reading({ data, lastModified: null, asOf: run.fetchedAt }, notes), unknown };
+}
+
+/** How many alerts may hold at the place that was asked for, whose own place is not known. */
+async function unplacedOf(
+  queries: Queries,
+  query: InForceQuery,
+  { places, there }: { places: AlertOutlines | null; there: ReadonlySet<string> | null },
+  { note }: Notes,
+): Promise<number> {
+  const count = async (more: Partial<InForceQuery>): Promise<number> => {
+    const found = await selectInForce(queries, { ...query, ...more, limit: 1 }, note);
+    return found.total + found.endless;
+  };
+  if (places === null)
+    return query.zone.length === 0 && query.area === null
+      ? 0
+      : count({ zone: [], area: null, onlyPlaceless: true });
+  const others = [...places.unplaced].filter((id) => there?.has(id) !== true);
+  return others.length === 0 ? 0 : count({ ids: others });
+}
+
+function testData(alert: AlertData): AlertTestData {
+  const { id, event, status, headline, areaDescription, senderName, expiresAt, endsAt } = alert;
+  return { id, event, status, headline, areaDescription, senderName, expiresAt, endsAt };
+}
+
+function idsAt({ index }: AlertOutlines, { point, bbox }: AlertsQuery): ReadonlySet<string> {
+  if (point !== null) return index.at(point);
+  return bbox === null ? new Set() : index.within(bbox);
+}

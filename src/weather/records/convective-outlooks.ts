@@ -1,0 +1,158 @@
+import { asc, getTableColumns, inArray, sql } from 'drizzle-orm';
+import { choice, choices, flag, type ValuesOf } from '../../core/lib/parameters.ts';
+import type { Queries } from '../database/database.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instant } from '../instant.ts';
+import { hazards } from '../outlook-hazards.ts';
+import { pointParameter } from '../places/place-parameters.ts';
+import { isInContiguousStates } from '../places/position.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { converterOf } from '../units.ts';
+import {
+  dayParameter,
+  outlookRuns,
+  outlooks,
+  requireShape,
+  windowData,
+  type OutlookWindowData,
+} from './outlook-runs.ts';
+import { findRuns, type FoundRuns } from './outlook-search.ts';
+import {
+  hazardStates,
+  highestCategory,
+  isMarker,
+  riskAt,
+  unknownParts,
+  type OutlookAreaData,
+  type OutlookRiskData,
+} from './outlook-states.ts';
+
+const cleanArea = cleanerOf(outlooks, { key: ['runId', 'hazard', 'label', 'part'], nullable: ['geometry'] });
+
+const parameters = {
+  day: dayParameter,
+  hazard: choices(hazards, {
+    description: 'Any of these hazards, with commas between. Without it: all.',
+    example: 'categorical,tornado',
+  }),
+  select: choice(['issued', 'effective'], 'issued', {
+    description: '`issued`: the outlook issued last. `effective`: the last whose window holds this moment.',
+  }),
+  point: pointParameter(
+    'Latitude and longitude: only areas that hold it, and the risk there of each hazard (`risk`).',
+  ),
+  geometry: flag(true, { description: 'Whether areas come with their geometry.' }),
+};
+
+export interface ConvectiveOutlookData extends OutlookWindowData {
+  forecaster: string | null;
+  /**
+   * The highest category that is known, whatever hazards were asked for; null if there is none. Where
+   * `meta.unknown` names it, there may be a higher one.
+   */
+  maximumCategory: string | null;
+  /** At the point that was asked for, of each hazard that an outlook of the day has; null without a point. */
+  risk: OutlookRiskData[] | null;
+  areas: OutlookAreaData[];
+}
+
+/**
+ * The outlook issued last for a day, or the one issued last among those whose window holds this moment. Its
+ * hazards are published one by one: until all of them have arrived, `outlook-search.ts` fills in the others.
+ * Windows can be cut short, so none is assumed.
+ */
+export const convectiveOutlooks = weatherFamily({
+  tables: [outlookRuns, outlooks],
+  endpoint: {
+    path: '/convective-outlooks',
+    operationId: 'getConvectiveOutlook',
+    summary: 'The convective outlook of a day',
+    parameters,
+    maxAgeSeconds: 120,
+  },
+  template: 'convective_outlooks',
+  itemNames: { areas: 'area', risk: 'hazard' },
+  features: ({ areas, ...about }: ConvectiveOutlookData) => ({
+    about,
+    places: areas.map(({ geometry, ...properties }) => ({ id: null, geometry, properties })),
+  }),
+  read: (source, query) => requireShape(() => readOutlook(source, query)),
+});
+
+function readOutlook(
+  { database, clock }: WeatherSource,
+  { day, hazard, select, point, geometry }: ValuesOf<typeof parameters>,
+): Promise<Reading<ConvectiveOutlookData>> {
+  return database.snapshot(async (queries) => {
+    const now = clock.now();
+    const notes = newNotes();
+    const found = await findRuns(queries, { day, now, isEffective: select === 'effective' }, notes);
+    if (found === null) return noReading(notes);
+    const { run } = found;
+    const isRead = geometry || point !== null;
+    const rows = (await rowsOf(queries, found, isRead)).flatMap(
+      // Without its geometry an area is still a line of the outlook; a row for a whole hazard has none.
+      (row) => cleanArea(row, notes.note, isRead && !isMarker(row) ? {} : { geometry: () => null }) ?? [],
+    );
+    const { percentage } = converterOf('si');
+    const { contains } = await import('../places/outlines.ts');
+    const all = rows.map(({ probabilityPct, geometry: outline, ...row }) => ({
+      ...row,
+      probability: percentage(probabilityPct),
+      geometry: outline,
+      isThere: point === null || outline === null ? null : contains(outline, point),
+    }));
+    const states = hazardStates(day, all);
+    const asked = [...states].filter(([name]) => hazard.length === 0 || hazard.includes(name));
+    const data: ConvectiveOutlookData = {
+      ...windowData(run),
+      forecaster: run.forecaster,
+      maximumCategory: highestCategory(states),
+      risk:
+        point === null ? null : asked.map(([name, one]) => riskAt(name, one, isInContiguousStates(point))),
+      areas: asked
+        .flatMap(([, { areas }]) => areas)
+        .filter(({ isThere }) => point === null || isThere === true)
+        .map((area) => areaData(area, geometry)),
+    };
+    const unknown = unknownParts(states, hazard);
+    const isWhole = unknown.length === 0 && found.others.length === 0 && found.newerIssuedAt === null;
+    // The effective outlook changes with the clock, and missing parts arrive with another date.
+    const lastModified = select === 'effective' || !isWhole ? null : run.receivedAt;
+    return {
+      ...reading({ data, lastModified, asOf: run.issuedAt }, notes),
+      unknown,
+      otherIssues: found.others.map(([field, { issuedAt }]) => ({ field, issuedAt: instant(issuedAt) })),
+      ...(found.newerIssuedAt === null ? {} : { newerIssuedAt: instant(found.newerIssuedAt) }),
+    };
+  });
+}
+
+function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData {
+  const { hazard, kind, label, labelText, rank, probability, stroke, fill, geometry } = area;
+  return {
+    hazard,
+    kind,
+    label,
+    labelText,
+    rank,
+    probability,
+    stroke,
+    fill,
+    geometry: withGeometry ? geometry : null,
+  };
+}
+
+/** The rows of the run, and of each hazard that comes from another one. */
+async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
+  const { geometry: shape, ...columns } = getTableColumns(outlooks);
+  const rows = await queries
+    .select({ ...columns, geometry: isRead ? shape : sql<null>`null` })
+    .from(outlooks)
+    .where(inArray(outlooks.runId, [run.runId, ...others.map(([, other]) => other.runId)]))
+    .orderBy(asc(hazardRank), asc(outlooks.kind), asc(outlooks.rank), asc(outlooks.part));
+  const runOf = new Map(others.map(([hazard, other]) => [hazard, other.runId]));
+  return rows.filter((row) => row.runId === (runOf.get(row.hazard) ?? run.runId));
+}
+
+const hazardRank = sql`array_position(array['categorical','tornado','wind','hail','any_severe'], ${outlooks.hazard})`;

@@ -1,0 +1,171 @@
+import { and, desc, gt, inArray, lte } from 'drizzle-orm';
+import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
+import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
+import type { FeelsLikeMethod } from '../derived.ts';
+import {
+  newNotes,
+  noReading,
+  reading,
+  resolvedPlace,
+  weatherFamily,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
+import { instant, type Instant } from '../instant.ts';
+import {
+  cloudData,
+  measuredData,
+  stationData,
+  stationFeatures,
+  type MeasuredData,
+  type StationData,
+} from '../observation-record.ts';
+import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
+import { stationPattern, unitsParameter } from '../parameters.ts';
+import { nearestHaving } from '../places/nearest.ts';
+import type { Nearby } from '../places/place-index.ts';
+import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
+import type { ObservationUnits } from '../quantity-units.ts';
+import { converterOf, observationUnits, type Converter } from '../units.ts';
+import {
+  cleanedObservation,
+  observationRows,
+  requireStations,
+  selectObservations,
+  stationsHaving,
+} from './observation-tables.ts';
+import { observations } from './observations.ts';
+
+const parameters = {
+  station: identifiers(stationPattern, 5, 'a station, such as KNYC', {
+    description: 'Up to five stations with commas between, in the order of their priority.',
+    example: 'KNYC,KLGA',
+  }),
+  point: pointParameter(
+    'Latitude and longitude: the nearest stations within `radius` that have a value, up to five, in the order of their distance.',
+  ),
+  radius: radiusParameter,
+  maxAge: wholeNumber(10, 360, 90, { description: 'How old an observation may be, in minutes.' }),
+  units: unitsParameter,
+};
+
+export interface CurrentConditionsData extends MeasuredData {
+  /** The first station, in the order asked for, that gave a value. */
+  station: StationData;
+  /** Of the newest observation that gave a value. */
+  observedAt: Instant;
+  timeZone: string | null;
+  textDescription: string | null;
+  presentWeather: PresentWeatherData[];
+  clouds: CloudData[];
+  feelsLike: number | null;
+  feelsLikeMethod: FeelsLikeMethod | null;
+  /**
+   * What each value came from; wind, sky (text, weather, clouds) and each precipitation window are taken as
+   * one.
+   */
+  source: Record<keyof CurrentConditions['sources'], FieldSource | null>;
+  units: ObservationUnits;
+}
+
+interface FieldSource {
+  station: string;
+  observedAt: Instant;
+}
+
+/** The present at the stations that were asked for, or at the station of the newest observation. */
+export const currentConditions = weatherFamily({
+  tables: observations.tables,
+  endpoint: {
+    path: '/current-conditions',
+    operationId: 'getCurrentConditions',
+    summary: 'Current conditions, field by field from the newest good observations',
+    parameters,
+    rules: [atMostOneOf('station', 'point'), radiusRule],
+    maxAgeSeconds: 60,
+  },
+  template: 'current_conditions',
+  itemNames: { presentWeather: 'weather', clouds: 'cloud' },
+  features: (data: CurrentConditionsData) => stationFeatures(data),
+  read: readConditions,
+});
+
+async function readConditions(
+  { database, clock, places }: WeatherSource,
+  query: ValuesOf<typeof parameters>,
+): Promise<Reading<CurrentConditionsData>> {
+  const window = { now: clock.now(), maxAgeMinutes: query.maxAge };
+  const { after, until } = windowOf(window);
+  const inWindow = and(gt(observationRows.observedAt, after), lte(observationRows.observedAt, until));
+  const { point, radius: radiusKm } = query;
+  const index = point === null ? null : (await places.stations()).index;
+  const { near, stations, rows } = await database.snapshot(async (queries) => {
+    const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
+      stationsHaving(queries, ids, { after, until }, { isMeasured: true });
+    const near: readonly Nearby[] =
+      point === null || index === null
+        ? []
+        : await nearestHaving(index, { point, radiusKm }, { most: 5, having });
+    const stations = point === null ? [...query.station] : near.map(({ place }) => place.id);
+    if (point !== null && stations.length === 0) return { near, stations, rows: [] };
+    if (stations.length === 0) {
+      const [newest] = await queries
+        .select({ stationId: observationRows.stationId })
+        .from(observationRows)
+        .where(inWindow)
+        .orderBy(desc(observationRows.observedAt), observationRows.stationId)
+        .limit(1);
+      if (newest === undefined) return { near, stations, rows: [] };
+      stations.push(newest.stationId);
+    }
+    const [rows] = await Promise.all([
+      selectObservations(queries, and(inArray(observationRows.stationId, stations), inWindow)),
+      requireStations(queries, query.station),
+    ]);
+    return { near, stations, rows };
+  });
+  const notes = newNotes();
+  const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
+  const conditions = aggregate(clean, stations, window);
+  if (conditions === null) return noReading(notes);
+  // No date: values leave the window, and others take their place, with the clock alone.
+  const data = conditionsData(conditions, converterOf(query.units));
+  const found = reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
+  const resolved = near.find(({ place }) => place.id === conditions.station.stationId);
+  return resolved === undefined ? found : { ...found, resolved: resolvedPlace('station', resolved) };
+}
+
+function conditionsData(conditions: CurrentConditions, convert: Converter): CurrentConditionsData {
+  const { station, sky, feelsLike, sources } = conditions;
+  return {
+    station: stationData(station, convert),
+    observedAt: instant(conditions.observedAt),
+    timeZone: station.timeZone,
+    textDescription: sky?.textDescription ?? null,
+    ...measuredData(conditions.values, convert),
+    presentWeather: sky?.presentWeather ?? [],
+    clouds: cloudData(sky?.clouds ?? [], convert),
+    feelsLike: convert.temperature(feelsLike?.value ?? null),
+    feelsLikeMethod: feelsLike?.method ?? null,
+    source: {
+      temperature: sourceOf(sources.temperature),
+      dewpoint: sourceOf(sources.dewpoint),
+      relativeHumidity: sourceOf(sources.relativeHumidity),
+      wind: sourceOf(sources.wind),
+      altimeter: sourceOf(sources.altimeter),
+      seaLevelPressure: sourceOf(sources.seaLevelPressure),
+      visibility: sourceOf(sources.visibility),
+      sky: sourceOf(sources.sky),
+      temperatureMax24h: sourceOf(sources.temperatureMax24h),
+      temperatureMin24h: sourceOf(sources.temperatureMin24h),
+      precipitation1h: sourceOf(sources.precipitation1h),
+      precipitation3h: sourceOf(sources.precipitation3h),
+      precipitation6h: sourceOf(sources.precipitation6h),
+    },
+    units: observationUnits(convert),
+  };
+}
+
+function sourceOf(row: ObservationRow | null): FieldSource | null {
+  return row === null ? null : { station: row.station.stationId, observedAt: instant(row.observedAt) };
+}

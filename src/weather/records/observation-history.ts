@@ -1,0 +1,153 @@
+import { and, asc, eq, gte, lt } from 'drizzle-orm';
+import { moment, wholeNumber, type Parameter, type ValuesOf } from '../../core/lib/parameters.ts';
+import {
+  newNotes,
+  noReading,
+  weatherFamily,
+  type Features,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
+import { pointGeometry } from '../geometry.ts';
+import { instant, type Instant } from '../instant.ts';
+import {
+  pastObservationData,
+  stationData,
+  type PastObservationData,
+  type StationData,
+} from '../observation-record.ts';
+import { rangeRule, stationPattern, unitsParameter } from '../parameters.ts';
+import type { ObservationUnits } from '../quantity-units.ts';
+import { converterOf, observationUnits } from '../units.ts';
+import { observationTable } from './observation-columns.ts';
+import { observations } from './observations.ts';
+import {
+  cleanedObservation,
+  observationRows,
+  requireStations,
+  selectObservations,
+  stationOf,
+} from './observation-tables.ts';
+
+const dayMs = 24 * 60 * 60_000;
+const longestMs = 366 * dayMs;
+
+const station: Parameter<string> = {
+  description: 'The station.',
+  example: 'KNYC',
+  schema: { type: 'string', pattern: stationPattern.source.replaceAll(/A-Z/g, 'A-Za-z') },
+  absent: '',
+  expected: 'a station, such as KNYC',
+  isRequired: true,
+  parse: (text) => (stationPattern.test(text.toUpperCase()) ? text.toUpperCase() : undefined),
+};
+
+const parameters = {
+  station,
+  start: moment({
+    description: 'The first moment. Without it: a day before `end`.',
+    example: '2026-01-20T00:00:00Z',
+  }),
+  end: moment({
+    description: 'The moment before which the range ends, up to 366 days after `start`. Without it: now.',
+    example: '2026-01-21T00:00:00Z',
+  }),
+  limit: wholeNumber(1, 10_000, 1000, {
+    description: 'Most observations in the answer; `Link` leads to the rest.',
+  }),
+  units: unitsParameter,
+};
+
+/** The observations of a station in a range of time, the earliest first. */
+export interface ObservationHistoryData {
+  station: StationData;
+  timeZone: string | null;
+  /** The range that was asked for: from `start` up to, and without, `end`. */
+  start: Instant;
+  end: Instant;
+  observations: PastObservationData[];
+  units: ObservationUnits;
+}
+
+export const observationHistory = weatherFamily({
+  tables: observations.tables,
+  endpoint: {
+    path: '/observations/history',
+    operationId: 'listObservations',
+    summary: 'The observations of a station in a range of time',
+    parameters,
+    rules: [rangeRule(longestMs)],
+    maxAgeSeconds: 60,
+  },
+  template: 'observation_history',
+  itemNames: { observations: 'observation', presentWeather: 'weather', clouds: 'cloud' },
+  features: historyFeatures,
+  table: observationTable,
+  read: readHistory,
+});
+
+async function readHistory(
+  { database, clock }: WeatherSource,
+  query: ValuesOf<typeof parameters>,
+): Promise<Reading<ObservationHistoryData>> {
+  const now = clock.now();
+  const { start, end } = rangeOf(query, now);
+  const notes = newNotes();
+  return database.snapshot(async (queries) => {
+    await requireStations(queries, [query.station], { isNeeded: true });
+    const rows = await selectObservations(
+      queries,
+      and(
+        eq(observationRows.stationId, query.station),
+        gte(observationRows.observedAt, start),
+        lt(observationRows.observedAt, end),
+      ),
+    )
+      .orderBy(asc(observationRows.observedAt))
+      .limit(query.limit + 1);
+    const convert = converterOf(query.units);
+    const page = rows.slice(0, query.limit);
+    const clean = page.flatMap((row) => cleanedObservation(row, notes.note, now) ?? []);
+    const place = await stationOf(queries, query.station, notes.note);
+    const data = {
+      station: stationData(place, convert),
+      timeZone: place.timeZone,
+      start: instant(start),
+      end: instant(end),
+      observations: clean.map((row) => pastObservationData(row, convert)),
+      units: observationUnits(convert),
+    };
+    const found = { ...noReading(notes), data };
+    const after = rows[query.limit];
+    return after === undefined
+      ? found
+      : { ...found, next: { start: nextStart(after.observedAt, start), end } };
+  });
+}
+
+function rangeOf(
+  { start, end }: { start: Date | null; end: Date | null },
+  now: Date,
+): { start: Date; end: Date } {
+  if (start === null) return { start: new Date((end ?? now).getTime() - dayMs), end: end ?? now };
+  return { start, end: end ?? new Date(Math.min(now.getTime(), start.getTime() + longestMs)) };
+}
+
+/** Several observations in one millisecond are no reason to ask for the same page for ever. */
+function nextStart(next: Date, start: Date): Date {
+  return next > start ? next : new Date(start.getTime() + 1);
+}
+
+/** The place is the station's, in each observation. */
+function historyFeatures({ observations, ...about }: ObservationHistoryData): Features {
+  const { latitude, longitude } = about.station;
+  const geometry = pointGeometry(latitude, longitude);
+  return {
+    about,
+    places: observations.map((properties) => ({
+      id: `${about.station.id} ${properties.observedAt}`,
+      geometry,
+      properties,
+    })),
+  };
+}

@@ -1,0 +1,207 @@
+import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
+import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { WaybillError, finding } from '../../core/lib/errors.ts';
+import type { Queries } from '../database/database.ts';
+import { usable } from '../current-conditions.ts';
+import {
+  measuredColumns,
+  type CloudData,
+  type MeasuredRow,
+  type ObservationRow,
+  type PresentWeatherData,
+  type StationRow,
+} from '../observation-row.ts';
+import { stations } from '../places/place-tables.ts';
+import { cleanerOf } from '../rows/cleaner.ts';
+import { instantColumn } from '../rows/columns.ts';
+import { numberCheck, oneOf, pastCheck, textsCheck } from '../rows/field-checks.ts';
+import { presentUntil } from '../rows/first-clean.ts';
+import type { Note } from '../rows/rejections.ts';
+
+/** The tables of observations, and their rows as they are read: whole, and clean. */
+
+export const observationRows = pgTable('observations', {
+  stationId: text('station_id').notNull(),
+  observedAt: instantColumn('observed_at').notNull(),
+  receivedAt: instantColumn('received_at').notNull(),
+  textDescription: text('text_description'),
+  rawMessage: text('raw_message'),
+  temperatureC: doublePrecision('temperature_c'),
+  dewpointC: doublePrecision('dewpoint_c'),
+  relativeHumidityPct: doublePrecision('relative_humidity_pct'),
+  windDirectionDeg: doublePrecision('wind_direction_deg'),
+  windSpeedKmh: doublePrecision('wind_speed_kmh'),
+  windGustKmh: doublePrecision('wind_gust_kmh'),
+  altimeterPa: doublePrecision('altimeter_pa'),
+  seaLevelPressurePa: doublePrecision('sea_level_pressure_pa'),
+  visibilityM: doublePrecision('visibility_m'),
+  temperatureMax24hC: doublePrecision('temperature_max_24h_c'),
+  temperatureMin24hC: doublePrecision('temperature_min_24h_c'),
+  precipitation1hMm: doublePrecision('precipitation_1h_mm'),
+  precipitation3hMm: doublePrecision('precipitation_3h_mm'),
+  precipitation6hMm: doublePrecision('precipitation_6h_mm'),
+  heatIndexC: doublePrecision('heat_index_c'),
+  windChillC: doublePrecision('wind_chill_c'),
+  qc: jsonb('qc').$type<Record<string, string>>().notNull(),
+});
+export const observationWeather = pgTable('observation_weather', {
+  stationId: text('station_id').notNull(),
+  observedAt: instantColumn('observed_at').notNull(),
+  position: smallint('position').notNull(),
+  intensity: text('intensity', { enum: ['light', 'heavy'] }),
+  modifier: text('modifier'),
+  phenomenon: text('phenomenon').notNull(),
+  raw: text('raw').notNull(),
+  inVicinity: boolean('in_vicinity').notNull(),
+});
+export const observationClouds = pgTable('observation_clouds', {
+  stationId: text('station_id').notNull(),
+  observedAt: instantColumn('observed_at').notNull(),
+  position: smallint('position').notNull(),
+  amount: text('amount', { enum: ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'] }).notNull(),
+  baseM: doublePrecision('base_m'),
+});
+
+const ownColumns = getTableColumns(observationRows);
+// The state came later, and observations do without it.
+const stationColumns = { ...getTableColumns(stations), state: sql<null>`null` };
+const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
+  and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
+
+/** When an observation may have been made: after the one moment, and not after the other. */
+export interface ObservedWithin {
+  after: Date;
+  until: Date;
+}
+
+/** Which of these stations have an observation of that time, with a number in it if `isMeasured`. */
+export async function stationsHaving(
+  queries: Queries,
+  ids: readonly string[],
+  { after, until }: ObservedWithin,
+  { isMeasured }: { isMeasured: boolean },
+): Promise<ReadonlySet<string>> {
+  const measured = sql.join(
+    measuredColumns.map((column) => sql`o.${sql.identifier(observationRows[column].name)}`),
+    sql`, `,
+  );
+  const rows = await queries
+    .select({ stationId: stations.stationId })
+    .from(stations)
+    .where(
+      and(
+        inArray(stations.stationId, [...ids]),
+        sql`exists (select from ${observationRows} as o where o.station_id = ${stations}.station_id
+          and o.observed_at > ${after.toISOString()}::timestamptz and o.observed_at <= ${until.toISOString()}::timestamptz
+          ${isMeasured ? sql`and num_nonnulls(${measured}) > 0` : sql``})`,
+      ),
+    );
+  return new Set(rows.map(({ stationId }) => stationId));
+}
+
+/**
+ * Throws `invalid_parameter` for stations that are not in the table. In one that is still empty none is
+ * unknown, but where `isNeeded`: there the answer is made of the station.
+ */
+export async function requireStations(
+  queries: Queries,
+  asked: readonly string[],
+  { isNeeded = false }: { isNeeded?: boolean } = {},
+): Promise<void> {
+  if (asked.length === 0) return;
+  const rows = await queries
+    .select({ stationId: stations.stationId })
+    .from(stations)
+    .where(inArray(stations.stationId, [...asked]));
+  const known = new Set(rows.map(({ stationId }) => stationId));
+  const unknown = asked.filter((station) => !known.has(station));
+  if (unknown.length === 0) return;
+  if (
+    !isNeeded &&
+    (await queries.select({ stationId: stations.stationId }).from(stations).limit(1)).length === 0
+  )
+    return;
+  const message = `must name stations that GET /stations lists, such as KNYC; unknown: ${unknown.join(', ')}`;
+  throw new WaybillError('invalid_parameter', `"station" ${message}`, {
+    hint: 'GET /stations?q=NAME finds a station by its name, GET /stations?near=40.78,-73.97 by its place',
+    findings: [finding('error', 'unknown_station', message, { pointer: 'station' })],
+  });
+}
+
+/** Observations with their station, weather and clouds: one statement, so one snapshot. */
+export function selectObservations(queries: Queries, where?: SQL) {
+  const weather = sql<PresentWeatherData[]>`(select coalesce(json_agg(json_build_object(
+    'intensity', ${observationWeather.intensity}, 'modifier', ${observationWeather.modifier},
+    'phenomenon', ${observationWeather.phenomenon}, 'raw', ${observationWeather.raw},
+    'inVicinity', ${observationWeather.inVicinity}) order by ${observationWeather.position}), '[]')
+    from ${observationWeather} where ${belongs(observationWeather)})`;
+  const clouds = sql<CloudData[]>`(select coalesce(json_agg(json_build_object(
+    'amount', ${observationClouds.amount}, 'base', ${observationClouds.baseM})
+    order by ${observationClouds.position}), '[]')
+    from ${observationClouds} where ${belongs(observationClouds)})`;
+  return queries
+    .select({ ...ownColumns, station: stationColumns, presentWeather: weather, clouds })
+    .from(observationRows)
+    .innerJoin(stations, eq(stations.stationId, observationRows.stationId))
+    .where(where)
+    .$dynamic();
+}
+
+const cleanStation = cleanerOf(stations, {
+  key: ['stationId'],
+  nullable: ['latitudeDeg', 'longitudeDeg', 'timeZone'],
+});
+const cleanObservation = cleanerOf(observationRows, {
+  key: ['stationId', 'observedAt'],
+  nullable: ['receivedAt', 'qc'],
+  checks: { qc: textsCheck },
+});
+const cloudAmounts: readonly unknown[] = ['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'];
+const baseCheck = numberCheck('base_m');
+const intensityCheck = oneOf(['light', 'heavy']);
+
+/** A station that is in the table. */
+export async function stationOf(queries: Queries, stationId: string, note: Note): Promise<StationRow> {
+  const [row] = await queries.select(stationColumns).from(stations).where(eq(stations.stationId, stationId));
+  const station = row === undefined ? null : cleanStation(row, note);
+  if (station === null) throw new TypeError('the station has gone within a snapshot');
+  return station;
+}
+
+type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
+
+/**
+ * The clean parts of an observation; null if it is none, as where it was observed after `now`. Each bad part
+ * is noted.
+ */
+export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
+  const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });
+  const station = cleanStation(row.station, note);
+  if (own === null || station === null) return null;
+  const record = `${own.stationId} ${own.observedAt.toISOString().slice(0, 19)}Z`;
+  const clouds = row.clouds.flatMap(({ amount, base }) => {
+    const field = 'observation_clouds';
+    if (!cloudAmounts.includes(amount)) {
+      note({ field: `${field}.amount`, reason: 'unknown_value', record, isLeftOut: true });
+      return [];
+    }
+    const reason = base === null ? null : baseCheck(base);
+    if (reason === null) return [{ amount, base }];
+    note({ field: `${field}.base_m`, reason, record, isLeftOut: false });
+    return [{ amount, base: null }];
+  });
+  const presentWeather = row.presentWeather.map((each) => {
+    if (each.intensity === null || intensityCheck(each.intensity) === null) return each;
+    const field = 'observation_weather.intensity';
+    note({ field, reason: 'unknown_value', record, isLeftOut: false });
+    return { ...each, intensity: null };
+  });
+  const whole = { ...own, qc: own.qc ?? {}, station, clouds, presentWeather };
+  return { ...whole, ...refusedOf(whole) };
+}
+
+/** null for each value that `usable` refuses. The quality letter stays and gives the reason. */
+function refusedOf(row: ObservationRow): Partial<MeasuredRow> {
+  const refused = measuredColumns.filter((column) => row[column] !== null && usable(row, column) === null);
+  return Object.fromEntries(refused.map((column) => [column, null]));
+}

@@ -1,0 +1,214 @@
+import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
+import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
+import type { Queries } from '../database/database.ts';
+import {
+  newNotes,
+  noReading,
+  reading,
+  resolvedPlace,
+  weatherFamily,
+  type Features,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
+import { observationData, stationFeatures, type ObservationData } from '../observation-record.ts';
+import { measuredColumns, type ObservationRow } from '../observation-row.ts';
+import { nearestHaving, type Around } from '../places/nearest.ts';
+import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
+import { stations } from '../places/place-tables.ts';
+import { stationPattern, unitsParameter } from '../parameters.ts';
+import { firstClean, presentUntil, type Page } from '../rows/first-clean.ts';
+import type { Note } from '../rows/rejections.ts';
+import { converterOf, type Converter } from '../units.ts';
+import { observationTable } from './observation-columns.ts';
+import {
+  cleanedObservation,
+  observationClouds,
+  observationRows,
+  observationWeather,
+  requireStations,
+  selectObservations,
+  stationsHaving,
+} from './observation-tables.ts';
+
+const parameters = {
+  station: identifiers(stationPattern, 50, 'a station, such as KNYC', {
+    description:
+      'A station, or up to 50 with commas between: then the newest of each, in this order. Without it: the newest of any.',
+    example: 'KNYC',
+  }),
+  point: pointParameter(
+    'Latitude and longitude: the newest of the nearest station within `radius` that has a value.',
+  ),
+  radius: radiusParameter,
+  maxAge: wholeNumber(10, 1440, 180, {
+    description: 'How old the observation for `point` may be, in minutes.',
+  }),
+  units: unitsParameter,
+};
+
+/** Of several stations: each with its newest observation, in the order asked. */
+export interface ObservationsData {
+  observations: ObservationData[];
+  /** Stations without any. */
+  missing: string[];
+}
+
+/** The newest observation of a station, of several, of the nearest to a point, or of any. */
+export const observations = weatherFamily({
+  tables: [stations, observationRows, observationWeather, observationClouds],
+  endpoint: {
+    path: '/observations',
+    operationId: 'getObservation',
+    summary: 'The newest observation of a station, or of any',
+    parameters,
+    rules: [atMostOneOf('station', 'point'), radiusRule, onlyWith('maxAge', 'point')],
+    maxAgeSeconds: 60,
+  },
+  template: 'observations',
+  itemNames: {
+    observations: 'observation',
+    missing: 'station',
+    presentWeather: 'weather',
+    clouds: 'cloud',
+  },
+  features: (data: ObservationData | ObservationsData) =>
+    'observations' in data ? allFeatures(data) : stationFeatures(data),
+  table: observationTable,
+  read: readObservation,
+});
+
+function allFeatures({ observations, missing }: ObservationsData): Features {
+  const each = observations.map(stationFeatures);
+  return { about: { missing, ...each[0]?.about }, places: each.flatMap(({ places }) => places) };
+}
+
+function readObservation(
+  source: WeatherSource,
+  { station, point, radius, maxAge, units }: ValuesOf<typeof parameters>,
+): Promise<Reading<ObservationData | ObservationsData>> {
+  const convert = converterOf(units);
+  if (point !== null) return readNearest(source, { point, radiusKm: radius }, { maxAge, convert });
+  return station.length > 1
+    ? readEach(source, station, convert)
+    : readNewest(source, station[0] ?? null, convert);
+}
+
+async function readNewest(
+  { database, clock }: WeatherSource,
+  station: string | null,
+  convert: Converter,
+): Promise<Reading<ObservationData>> {
+  const notes = newNotes();
+  const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
+  // Only then: what has an observation is in the table.
+  if (row === null && station !== null) await database.one((queries) => requireStations(queries, [station]));
+  if (row === null) return noReading(notes);
+  const data = observationData(row, convert);
+  return reading({ data, lastModified: row.receivedAt, asOf: row.observedAt }, notes);
+}
+
+async function readEach(
+  { database, clock }: WeatherSource,
+  asked: readonly string[],
+  convert: Converter,
+): Promise<Reading<ObservationsData>> {
+  const notes = newNotes();
+  const now = clock.now();
+  const rows = await database.snapshot(async (queries) => {
+    await requireStations(queries, asked);
+    return Promise.all(asked.map((station) => newestClean(queries, station, now, notes.note)));
+  });
+  const found = rows.filter((row) => row !== null);
+  const data = {
+    observations: found.map((row) => observationData(row, convert)),
+    missing: asked.filter((_station, index) => rows[index] === null),
+  };
+  const newest = Math.max(...found.map(({ observedAt }) => observedAt.getTime()));
+  return found.length === 0
+    ? { ...noReading(notes), data }
+    : reading({ data, lastModified: null, asOf: new Date(newest) }, notes);
+}
+
+/** The newest observation with a value, of the nearest station that has one. */
+async function readNearest(
+  { database, clock, places }: WeatherSource,
+  around: Around,
+  { maxAge, convert }: { maxAge: number; convert: Converter },
+): Promise<Reading<ObservationData>> {
+  const now = clock.now();
+  const within = { after: new Date(now.getTime() - maxAge * 60_000), until: presentUntil(now) };
+  const { index } = await places.stations();
+  const notes = newNotes();
+  return database.snapshot(async (queries) => {
+    const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
+      stationsHaving(queries, ids, within, { isMeasured: true });
+    // Those behind the nearest, too: its values may be such that they cannot be.
+    for (const near of await nearestHaving(index, around, { most: 10, having })) {
+      const rows = await selectObservations(
+        queries,
+        and(
+          eq(observationRows.stationId, near.place.id),
+          gt(observationRows.observedAt, within.after),
+          lte(observationRows.observedAt, within.until),
+        ),
+      ).orderBy(desc(observationRows.observedAt));
+      for (const row of rows) {
+        const clean = cleanedObservation(row, notes.note, now);
+        if (clean === null || measuredColumns.every((column) => clean[column] === null)) continue;
+        const found = { data: observationData(clean, convert), lastModified: null, asOf: clean.observedAt };
+        return { ...reading(found, notes), resolved: resolvedPlace('station', near) };
+      }
+    }
+    return noReading(notes);
+  });
+}
+
+function newestClean(
+  queries: Queries,
+  station: string | null,
+  now: Date,
+  note: Note,
+): Promise<ObservationRow | null> {
+  return firstClean(
+    now,
+    async (page) => pageOf(queries, station, page),
+    (row) => cleanedObservation(row, note, now),
+  );
+}
+
+function pageOf(queries: Queries, station: string | null, { limit, offset, until }: Page) {
+  const { ofAny, ofStation } = prepared(queries);
+  if (offset === 0 && until === null)
+    return station === null ? ofAny.execute() : ofStation.execute({ station });
+  const isOf = station === null ? undefined : eq(observationRows.stationId, station);
+  return selectObservations(
+    queries,
+    and(isOf, until === null ? undefined : lte(observationRows.observedAt, until)),
+  )
+    .orderBy(desc(observationRows.observedAt), observationRows.stationId)
+    .limit(limit)
+    .offset(offset);
+}
+
+const statements = new WeakMap<Queries, ReturnType<typeof prepareLatest>>();
+
+/** Both statements are built once for each database: building takes longer than the database's answer. */
+function prepared(queries: Queries): ReturnType<typeof prepareLatest> {
+  const known = statements.get(queries) ?? prepareLatest(queries);
+  statements.set(queries, known);
+  return known;
+}
+
+function prepareLatest(queries: Queries) {
+  return {
+    ofAny: selectObservations(queries)
+      .orderBy(desc(observationRows.observedAt), observationRows.stationId)
+      .limit(1)
+      .prepare('observations_of_any'),
+    ofStation: selectObservations(queries, eq(observationRows.stationId, sql.placeholder('station')))
+      .orderBy(desc(observationRows.observedAt))
+      .limit(1)
+      .prepare('observations_of_station'),
+  };
+}

@@ -1,0 +1,244 @@
+import { inArray, sql, type AnyColumn, type SQL } from 'drizzle-orm';
+import type { PgTable } from 'drizzle-orm/pg-core';
+import { wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
+import type { Queries } from '../database/database.ts';
+import { weatherFamily, type Features, type Reading, type WeatherSource } from '../family.ts';
+import { pointGeometry } from '../geometry.ts';
+import { instantOrNull, type Instant } from '../instant.ts';
+import { unitsParameter } from '../parameters.ts';
+import type { Nearby, Place } from '../places/place-index.ts';
+import type { PlaceKind } from '../places/place-lists.ts';
+import { boxParameter, pointParameter, searchParameter, stateParameter } from '../places/place-parameters.ts';
+import * as tables from '../places/place-tables.ts';
+import type { PlaceUnits } from '../quantity-units.ts';
+import { earliest } from '../rows/columns.ts';
+import { presentUntil } from '../rows/first-clean.ts';
+import { converterOf, distanceIn, type UnitSystem } from '../units.ts';
+import { observationRows } from './observation-tables.ts';
+import { forecastRuns } from './forecast-runs.ts';
+import { forecastDiscussionRows } from './forecast-discussions.ts';
+
+const parameters = {
+  near: pointParameter('Latitude and longitude: the nearest come first, with their distance and bearing.'),
+  limit: wholeNumber(1, 500, 50, { description: 'Most places in the answer; `total` counts all.' }),
+  bbox: boxParameter(
+    'Only places within: west, south, east, north. A west beyond the east goes around the antimeridian.',
+  ),
+  state: stateParameter,
+  q: searchParameter,
+  units: unitsParameter,
+};
+
+export interface PlaceData {
+  id: string;
+  name: string | null;
+  /** Degrees north and east. */
+  latitude: number;
+  longitude: number;
+  elevation: number | null;
+  /** Two letters. */
+  state: string | null;
+  timeZone: string | null;
+  /** From the point that was asked for, to the metre; null without one. */
+  distance: number | null;
+  /** From that point to the place, clockwise from north. */
+  bearing: number | null;
+  /** When the newest of what the place has was observed, generated or issued. */
+  newestAt: Instant | null;
+  /** How long ago that was. */
+  newestAge: number | null;
+}
+
+interface ListData {
+  /** All that match, of which the list holds the first `limit`. */
+  total: number;
+  units: PlaceUnits;
+}
+export interface StationsData extends ListData {
+  stations: PlaceData[];
+}
+export interface LocationsData extends ListData {
+  locations: PlaceData[];
+}
+export interface OfficesData extends ListData {
+  offices: PlaceData[];
+}
+
+/** Weather stations, with the age of their newest observation. */
+export const stations = weatherFamily({
+  tables: [tables.stations, observationRows],
+  endpoint: {
+    path: '/stations',
+    operationId: 'listStations',
+    summary: 'Weather stations, by place, state or name',
+    parameters,
+    maxAgeSeconds: 60,
+  },
+  template: 'stations',
+  itemNames: { stations: 'station' },
+  features: ({ stations, ...about }: StationsData) => placesOf(stations, about),
+  read: async (source, query): Promise<Reading<StationsData>> => {
+    const { places, ...rest } = await readPlaces(source, query, newestObservation);
+    return { data: { total: rest.total, stations: places, units: rest.units }, ...rest.reading };
+  },
+});
+
+/** Grid cells of forecasts, with the age of their newest forecast. */
+export const locations = weatherFamily({
+  tables: [tables.locations, forecastRuns],
+  endpoint: {
+    path: '/locations',
+    operationId: 'listLocations',
+    summary: 'Grid cells of forecasts, by place, state or name',
+    parameters,
+    maxAgeSeconds: 60,
+  },
+  template: 'locations',
+  itemNames: { locations: 'location' },
+  features: ({ locations, ...about }: LocationsData) => placesOf(locations, about),
+  read: async (source, query): Promise<Reading<LocationsData>> => {
+    const { places, ...rest } = await readPlaces(source, query, newestForecast);
+    return { data: { total: rest.total, locations: places, units: rest.units }, ...rest.reading };
+  },
+});
+
+/** Forecast offices, with the age of their newest discussion. */
+export const offices = weatherFamily({
+  tables: [tables.offices, forecastDiscussionRows],
+  endpoint: {
+    path: '/offices',
+    operationId: 'listOffices',
+    summary: 'Forecast offices, by place, state or name',
+    parameters,
+    maxAgeSeconds: 60,
+  },
+  template: 'offices',
+  itemNames: { offices: 'office' },
+  features: ({ offices, ...about }: OfficesData) => placesOf(offices, about),
+  read: async (source, query): Promise<Reading<OfficesData>> => {
+    const { places, ...rest } = await readPlaces(source, query, newestDiscussion);
+    return { data: { total: rest.total, offices: places, units: rest.units }, ...rest.reading };
+  },
+});
+
+/** Where the newest of what a place has is found. */
+interface Newest {
+  kind: PlaceKind;
+  place: PgTable;
+  id: AnyColumn;
+  of: PgTable;
+  by: AnyColumn;
+  at: AnyColumn;
+  /** One search backwards in the index of `of` for each. */
+  among: readonly SQL[];
+}
+
+const newestObservation: Newest = {
+  kind: 'stations',
+  place: tables.stations,
+  id: tables.stations.stationId,
+  of: observationRows,
+  by: observationRows.stationId,
+  at: observationRows.observedAt,
+  among: [sql`true`],
+};
+const newestForecast: Newest = {
+  kind: 'locations',
+  place: tables.locations,
+  id: tables.locations.locationId,
+  of: forecastRuns,
+  by: forecastRuns.locationId,
+  at: forecastRuns.generatedAt,
+  among: [sql`newest.kind = 'hourly'`, sql`newest.kind = 'narrative'`],
+};
+const newestDiscussion: Newest = {
+  kind: 'offices',
+  place: tables.offices,
+  id: tables.offices.office,
+  of: forecastDiscussionRows,
+  by: forecastDiscussionRows.office,
+  at: forecastDiscussionRows.issuedAt,
+  among: [sql`true`],
+};
+
+async function readPlaces(
+  { database, clock, places }: WeatherSource,
+  { near, limit, bbox, state, q, units }: ValuesOf<typeof parameters>,
+  newest: Newest,
+): Promise<ListData & { places: PlaceData[]; reading: Omit<Reading<never>, 'data'> }> {
+  const { index, rejected } = await places[newest.kind]();
+  const matching = index.matching({ box: bbox, state, words: q });
+  const found: readonly (Nearby | { place: Place })[] =
+    near === null
+      ? matching.slice(0, limit).map((place) => ({ place }))
+      : index.nearest(near, { most: limit, withinKm: Infinity, among: matching });
+  const now = clock.now();
+  const ids = found.map(({ place }) => place.id);
+  const dates = await database.one((queries) => newestOf(queries, newest, { ids, until: presentUntil(now) }));
+  return {
+    total: matching.length,
+    places: found.map((each) => placeData(each, dates.get(each.place.id) ?? null, { now, units })),
+    units: placeUnits(units),
+    // Ages change with the clock.
+    reading: { lastModified: null, ...(rejected.length === 0 ? {} : { rejected }) },
+  };
+}
+
+async function newestOf(
+  queries: Queries,
+  { place, id, of, by, at, among }: Newest,
+  { ids, until }: { ids: readonly string[]; until: Date },
+): Promise<ReadonlyMap<string, Date | null>> {
+  if (ids.length === 0) return new Map();
+  const column = (each: AnyColumn): SQL => sql`newest.${sql.identifier(each.name)}`;
+  const searches = among.map(
+    (condition) => sql`(select ${column(at)} from ${of} as newest
+      where ${column(by)} = ${place}.${sql.identifier(id.name)} and ${condition}
+      and ${column(at)} between ${earliest.toISOString()}::timestamptz and ${until.toISOString()}::timestamptz
+      order by ${column(at)} desc limit 1)`,
+  );
+  const newestAt = sql`greatest(${sql.join(searches, sql`, `)})`.mapWith(observationRows.observedAt);
+  const rows = await queries
+    .select({ id: sql<string>`${id}`, newestAt })
+    .from(place)
+    .where(inArray(id, [...ids]));
+  return new Map(rows.map((row) => [row.id, row.newestAt]));
+}
+
+function placeData(
+  found: Nearby | { place: Place },
+  newestAt: Date | null,
+  { now, units }: { now: Date; units: UnitSystem },
+): PlaceData {
+  const { id, name, latitude, longitude, elevationM, state, timeZone } = found.place;
+  return {
+    id,
+    name,
+    latitude,
+    longitude,
+    elevation: converterOf(units).elevation(elevationM),
+    state,
+    timeZone,
+    distance: 'distanceKm' in found ? distanceIn(units, found.distanceKm) : null,
+    bearing: 'bearingDeg' in found ? Math.round(found.bearingDeg) % 360 : null,
+    newestAt: instantOrNull(newestAt),
+    newestAge:
+      newestAt === null ? null : Math.max(0, Math.floor((now.getTime() - newestAt.getTime()) / 60_000)),
+  };
+}
+
+function placeUnits(units: UnitSystem): PlaceUnits {
+  const { elevation } = converterOf(units).units;
+  return { distance: units === 'si' ? 'km' : 'mi', bearing: 'deg', elevation, age: 'min' };
+}
+
+function placesOf(places: readonly PlaceData[], about: object): Features {
+  return {
+    about,
+    places: places.map((properties) => ({
+      id: properties.id,
+      geometry: pointGeometry(properties.latitude, properties.longitude),
+      properties,
+    })),
+  };
+}

@@ -1,0 +1,81 @@
+import type { Target } from '../../../../src/weather/feed/tables/target.ts';
+
+/** Rows as they stand in the database, by the names of the contract: what the oracle computes from. */
+export type Row = Readonly<Record<string, unknown>>;
+
+const tables = [
+  'stations',
+  'locations',
+  'zones',
+  'observations',
+  'observation_weather',
+  'observation_clouds',
+  'alert_runs',
+  'alerts',
+  'alert_run_members',
+  'alert_areas',
+  'alert_references',
+  'forecast_runs',
+  'forecast_periods',
+  'forecast_discussions',
+  'forecast_discussion_sections',
+  'weather_story_runs',
+  'weather_stories',
+  'outlook_runs',
+  'outlooks',
+  'outlook_discussions',
+] as const;
+export type Tables = Readonly<Record<(typeof tables)[number], readonly Row[]>>;
+
+/** Every row, as PostgreSQL writes it as JSON, so that no driver and no schema of ours reads it. */
+export async function rawRows(target: Target): Promise<Tables> {
+  const entries = tables.map(async (table) => {
+    const [found] = await target.query(
+      `select coalesce(json_agg(each), '[]')::text as rows from ${table} each`,
+      [],
+    );
+    return [table, JSON.parse(String(found?.['rows'])) as Row[]] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries)) as unknown as Tables;
+}
+
+export function numberOf(row: Row, column: string): number | null {
+  const value = cell(row, column);
+  return value === null ? null : Number(value);
+}
+
+export function textOf(row: Row, column: string): string | null {
+  const value = cell(row, column);
+  if (value !== null && typeof value !== 'string') throw new TypeError(`${column} is no text`);
+  return value;
+}
+
+/** Milliseconds since 1970. */
+export function momentOf(row: Row, column: string): number {
+  return Date.parse(textOf(row, column) ?? 'none');
+}
+
+/** `YYYY-MM-DDTHH:mm:ssZ`, cut at the second. */
+export function instantOf(row: Row, column: string): string | null {
+  return cell(row, column) === null ? null : inSeconds(momentOf(row, column));
+}
+
+export function inSeconds(milliseconds: number): string {
+  return new Date(Math.floor(milliseconds / 1000) * 1000).toISOString().replace('.000Z', 'Z');
+}
+
+export function cell(row: Row, column: string): unknown {
+  if (!(column in row)) throw new TypeError(`there is no column ${column}`);
+  return row[column];
+}
+
+/** Ascending by what is given first, of equals by what is given next; `desc` turns one of them round. */
+export function sorted(rows: readonly Row[], ...by: readonly ((row: Row) => string | number)[]): Row[] {
+  return [...rows].sort((a, b) => {
+    for (const key of by) {
+      const [x, y] = [key(a), key(b)];
+      if (x !== y) return x < y ? -1 : 1;
+    }
+    return 0;
+  });
+}
