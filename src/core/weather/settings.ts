@@ -1,8 +1,9 @@
 import { duration, map, path } from '../lib/settings/kinds.ts';
+import type { AcceptedBy } from '../lib/settings/setting.ts';
 import { resolveDuration, type PathBase } from '../lib/settings/values.ts';
 import type { DatedFamily } from './families.ts';
 import type { FeedConfig } from './feed/config.ts';
-import { feed, resolveFeed, type FeedDocument } from './feed/settings.ts';
+import { feed, resolveFeed } from './feed/settings.ts';
 
 /** What the weather reader is told beside its databases. */
 export interface WeatherConfig {
@@ -14,14 +15,6 @@ export interface WeatherConfig {
   staleAfterMs: Readonly<Record<DatedFamily, number>>;
   /** What the feeder asks for; the reader does not use it. */
   feed: FeedConfig;
-}
-
-/** The same as the configuration file has it, with its defaults. */
-export interface WeatherDocument {
-  cache: string;
-  deadline: string;
-  stale_after: Readonly<Record<string, string>>;
-  feed: FeedDocument;
 }
 
 /**
@@ -71,7 +64,7 @@ export const weather = map({
 }).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
 
 export function resolveWeather(
-  { cache, deadline, stale_after: staleAfter, feed: fed }: WeatherDocument,
+  { cache, deadline, stale_after: staleAfter, feed: fed }: AcceptedBy<typeof weather>,
   base: PathBase,
 ): WeatherConfig {
   return {
