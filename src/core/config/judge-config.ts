@@ -4,11 +4,10 @@ import { WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { joiSchema } from '../lib/settings/joi-schema.ts';
 import { isNumeric } from '../lib/settings/kinds.ts';
 import { acceptedConfig, locatorIn, type Loaded, type LoadOptions } from './accepted-config.ts';
-import type { ConfigDocument } from './document.ts';
 import { didYouMean, findingsOf, inOrder, keyPath, type Fault } from './faults.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
-import { configSchema } from './schema/schema.ts';
+import { configSchema, type ConfigDocument } from './schema/schema.ts';
 import { readYaml, type KeyPath } from './yaml-text.ts';
 
 /** The configuration in the bytes of `file`. Throws `config_invalid` as `loadConfig` does. */

@@ -1,21 +1,14 @@
 import { dirname } from 'node:path';
 import type { Config, DestinationConfig, PipelineConfig, ServerConfig, SourceConfig } from './config.ts';
-import type {
-  ConfigDocument,
-  DestinationDocument,
-  NotifierDocument,
-  PipelineDocument,
-  SourceDocument,
-  StagingDocument,
-} from './document.ts';
 import { dateOf, parseInstant } from '../lib/instant.ts';
 import { resolveDatabase } from './weather/databases.ts';
 import { resolveWeather } from './weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
-import { initialReleases } from './schema/locations.ts';
-import { resolveStaging, stagingDirectory } from './schema/staging.ts';
+import { initialReleases, type DestinationDocument, type SourceDocument } from './schema/locations.ts';
+import type { ConfigDocument, NotifierDocument, PipelineDocument } from './schema/schema.ts';
+import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
 import {
   accepted,
   parseBasePath,

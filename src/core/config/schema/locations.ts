@@ -17,10 +17,14 @@ import {
   variants,
 } from '../../lib/settings/kinds.ts';
 import { maxListedFiles } from '../../bundle/limits.ts';
-import type { Setting, Settings } from '../../lib/settings/setting.ts';
-import { allBackends, type AnyBackend } from '../../storage/backends.ts';
+import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
+import {
+  allBackends,
+  type AnyBackend,
+  type DestinationLocationDocument,
+  type LocationDocument,
+} from '../../storage/backends.ts';
 import { channelForm } from '../../lib/paths.ts';
-import type { DestinationDocument, SourceDocument } from '../document.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */
 
@@ -39,7 +43,7 @@ const prune = map(
       .example('90d'),
   },
   {
-    check: ({ enabled, keep_latest, older_than }: DestinationDocument['retention']['prune']) =>
+    check: ({ enabled, keep_latest, older_than }) =>
       enabled && keep_latest === undefined && older_than === undefined
         ? {
             reason: 'pruning is enabled and nothing says what stays',
@@ -65,7 +69,7 @@ const sourceId = text('a name on one line', 'text')
   .example('maps');
 
 const pattern = text('a pattern in the syntax of .gitignore', 'pattern');
-const patterns = (): Setting => list(pattern, { min: 0, expected: 'a list of patterns' });
+const patterns = (): Setting<string[], false> => list(pattern, { min: 0, expected: 'a list of patterns' });
 
 /** Settings of every source that is read. */
 const sourceSettings = {
@@ -91,16 +95,23 @@ const sourceSettings = {
     ),
 };
 
-export const initialReleases: NonNullable<DestinationDocument['releases']> = {
-  ...{ keep: 5, linger: '10m', current_in_url: false },
-  channels: {},
-};
-
 const channelNames = {
   form: channelForm,
   expected:
     'up to 63 lower-case letters, digits and hyphens, a letter or digit at both ends, and not "current" or "releases"',
 };
+
+const channel = map({
+  ttl: duration({ atLeast: '1m', atMost: '366d' })
+    .default('7d')
+    .description('How long a channel stays after something was published to it.'),
+  public_base_url: baseUrl()
+    .description('Where readers of the channel find the root of the destination, as run and push print it.')
+    .example('https://preview.example.org/'),
+});
+
+const noChannels: Record<string, AcceptedBy<typeof channel>> = {};
+export const initialReleases = { keep: 5, linger: '10m', current_in_url: false, channels: noChannels };
 
 const releases = map({
   keep: integer(0, 1_000)
@@ -118,19 +129,7 @@ const releases = map({
     .description(
       'Whether the URLs of outputs have current/ after the bundle path: true if the server serves the destination as it is, false if it leads each bundle path to its current release by itself.',
     ),
-  channels: mapOf(
-    channelNames,
-    map({
-      ttl: duration({ atLeast: '1m', atMost: '366d' })
-        .default('7d')
-        .description('How long a channel stays after something was published to it.'),
-      public_base_url: baseUrl()
-        .description(
-          'Where readers of the channel find the root of the destination, as run and push print it.',
-        )
-        .example('https://preview.example.org/'),
-    }),
-  )
+  channels: mapOf(channelNames, channel)
     .default(initialReleases.channels)
     .description(
       'Pointers beside the current one, by name: what is published to one (run --channel, push --channel) is seen by those who follow it, and by nobody else.',
@@ -222,18 +221,25 @@ const httpUpload = map({
   exclude: sourceSettings.exclude,
 });
 
-export const sourceSchema = variants<SourceDocument>('backend', 'a source', {
+export type SourceDocument =
+  (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string }) | AcceptedBy<typeof httpUpload>;
+
+// A list of backends has no type for each of them, hence the assertions.
+export const sourceSchema = variants('backend', 'a source', {
   ...byBackend((backend) => locationMap(backend, { id: sourceId }, sourceSettings)),
   http_upload: httpUpload,
-}).description('Where the bundles of the pipeline come from.');
+}).description('Where the bundles of the pipeline come from.') as Setting<SourceDocument, false>;
 
-export const destinationSchema = variants<DestinationDocument>(
+export type DestinationDocument = DestinationLocationDocument &
+  DocumentOf<typeof destination> & { id: string };
+
+export const destinationSchema = variants(
   'backend',
   'a destination',
   byBackend((backend) =>
     locationMap(backend, { id: destinationId }, { ...backend.destinationSettings(kinds), ...destination }),
   ),
-);
+) as Setting<DestinationDocument, false>;
 
 /** The map of a location, with these settings before and after those of the backend. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {

@@ -16,15 +16,20 @@ import {
   instant,
   path,
 } from '../../lib/settings/kinds.ts';
-import type { ConfigDocument, NotifierDocument } from '../document.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { serverSchema } from './server.ts';
 import { databases } from '../weather/databases.ts';
 import { templates, weather } from '../weather/settings.ts';
 import { logLevels, requestLoggings } from '../../lib/log.ts';
-import type { Setting } from '../../lib/settings/setting.ts';
+import type { AcceptedBy, DocumentOf, Setting } from '../../lib/settings/setting.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+
+/*
+ * The settings of the configuration file: their names, forms, ranges, defaults and descriptions. The types of
+ * documents, the JSON Schema for editors and the reference in `docs/configuration.md` derive from them.
+ * `relations.ts` checks combinations of settings.
+ */
 
 /** What an upload token may do with its pipelines. */
 export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
@@ -125,23 +130,20 @@ const common = {
   ),
 };
 
-const notifierSchema = variants<NotifierDocument>(
+export type NotifierDocument = DocumentOf<typeof common> & SinkDocument;
+
+const notifierSchema = variants(
   'kind',
   'a notifier',
   Object.fromEntries(allSinkKinds.map((sink) => [sink.kind, settingOf(sink)])),
-);
+) as Setting<NotifierDocument, false>;
 
 function settingOf(sink: AnySinkKind): Setting {
   const kind = choice(sink.kind).required().description(sink.summary);
-  const check = (value: SinkDocument): ReturnType<AnySinkKind['fault']> => sink.fault(value);
+  const check = (value: object): ReturnType<AnySinkKind['fault']> => sink.fault(value as SinkDocument);
   return map({ ...common, kind, ...sink.settings(kinds) }, { check });
 }
 
-/**
- * The YAML of the configuration, setting by setting: the one place that knows names, forms, ranges and
- * defaults. The JSON Schema for editors and the reference in `docs/configuration.md` are made from it. What
- * concerns several settings at once is in `relations.ts`. The descriptions are shown by editors.
- */
 const secrets = map({
   directory: path()
     .description(
@@ -223,7 +225,7 @@ const pipeline = map({
     .description('How scene maps in bundles are judged.'),
 });
 
-export const configSchema = map<ConfigDocument>({
+export const configSchema = map({
   secrets: secrets.default(),
   trusted_directories: list(path(), { min: 0, expected: 'a list of directories' })
     .default([])
@@ -249,3 +251,7 @@ export const configSchema = map<ConfigDocument>({
 }).description(
   'Configuration of waybill. Unknown keys are refused. Durations: 500ms 30s 15m 24h 7d. Sizes: 512MiB 2GB 10KiB or whole bytes.',
 );
+
+/** The accepted document: names and units of the file, with all defaults. */
+export type ConfigDocument = AcceptedBy<typeof configSchema>;
+export type PipelineDocument = ConfigDocument['pipelines'][number];

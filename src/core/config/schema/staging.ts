@@ -11,8 +11,14 @@ import {
   variants,
 } from '../../lib/settings/kinds.ts';
 import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
-import { allBackends, backendOf, type SourceLocation } from '../../storage/backends.ts';
-import type { StagingDocument } from '../document.ts';
+import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
+import {
+  allBackends,
+  backendOf,
+  type BackendName,
+  type LocationDocument,
+  type SourceLocation,
+} from '../../storage/backends.ts';
 import { locationMap } from './locations.ts';
 
 /**
@@ -51,6 +57,10 @@ const directory = map({
     ),
 });
 
+type RemoteLocation = Extract<LocationDocument, { backend: Exclude<BackendName, typeof thisMachine> }>;
+export type StagingDocument =
+  AcceptedBy<typeof directory> | (RemoteLocation & { keep: AcceptedBy<typeof keep> });
+
 export const stagingSchema = variantsOr(
   'backend',
   Object.fromEntries(
@@ -60,7 +70,7 @@ export const stagingSchema = variantsOr(
     otherwise: directory,
     expected: `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,
   },
-);
+) as Setting<StagingDocument, false>;
 
 /** Whether the value of `server.staging.backend` is one that only a queue of several hosts can use. */
 export function isRemoteStaging(backend: string): boolean {

@@ -10,6 +10,7 @@ import {
   choice,
   variants,
 } from '../../lib/settings/kinds.ts';
+import type { AcceptedBy } from '../../lib/settings/setting.ts';
 import { resolveDuration, resolvePath, type PathBase } from '../../lib/settings/values.ts';
 
 export type DatabaseConfig = PostgresConfig | PgliteConfig;
@@ -36,20 +37,6 @@ export interface PgliteConfig {
   directory: string;
 }
 
-/** A database as the configuration file has it, with its defaults. */
-export type DatabaseDocument =
-  | {
-      name: string;
-      driver: 'postgres';
-      url_env: string;
-      schema: string;
-      pool_size: number;
-      statement_timeout: string;
-      lock_timeout: string;
-      connect_timeout: string;
-    }
-  | { name: string; driver: 'pglite'; directory: string; schema: string };
-
 const name = id().required().description('Name of the database, for logs and errors.').example('primary');
 
 const schema = matching(
@@ -65,7 +52,7 @@ const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
     'Longest time that one query may take; then it is cut and the request answered with 503. At most four fifths of weather.deadline count.',
   );
 
-const database = variants('driver', 'a weather database', {
+const databaseSettings = variants('driver', 'a weather database', {
   postgres: map({
     name,
     driver: choice('postgres').required().description('A PostgreSQL server.'),
@@ -104,13 +91,16 @@ const database = variants('driver', 'a weather database', {
   }),
 });
 
-export const databases = list(database, { min: 0, expected: 'a list of weather databases' })
+export const databases = list(databaseSettings, { min: 0, expected: 'a list of weather databases' })
   .default([])
   .description(
     'Where weather records are read. All are opened and probed at start; the first is the one that is read.',
   );
 
-export function resolveDatabase(database: DatabaseDocument, base: PathBase): DatabaseConfig {
+export function resolveDatabase(
+  database: AcceptedBy<typeof databaseSettings>,
+  base: PathBase,
+): DatabaseConfig {
   const { name, schema } = database;
   if (database.driver === 'pglite')
     return { name, driver: 'pglite', schema, directory: resolvePath(database.directory, base) };

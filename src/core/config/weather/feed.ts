@@ -11,6 +11,7 @@ import {
   path,
   size,
 } from '../../lib/settings/kinds.ts';
+import type { AcceptedBy } from '../../lib/settings/setting.ts';
 import {
   accepted,
   parseBaseUrl,
@@ -62,30 +63,6 @@ export interface NwsConfig {
   timeoutMs: number;
   /** Bytes of an answer, decompressed. */
   maxBody: number;
-}
-
-/** The same as the configuration file has it, with its defaults. */
-export interface FeedDocument {
-  database?: string;
-  url_env?: string;
-  watch?: { directory: string; settle: string };
-  nws?: {
-    user_agent: string;
-    base_url: string;
-    spc_base_url: string;
-    alerts?: { areas: string[]; zones: string[] };
-    stations: string[];
-    locations: string[];
-    forecast_discussions: string[];
-    weather_stories: string[];
-    outlooks: number[];
-    outlook_discussions: boolean;
-    places: { stations: string[]; zones: string[]; offices: string[] };
-    intervals: Readonly<Record<string, string>>;
-    concurrency: number;
-    timeout: string;
-    max_body: string | number;
-  };
 }
 
 /** How often something is asked for, if the configuration does not say: about as often as it may be new. */
@@ -209,7 +186,7 @@ export const feed = map({
   nws,
 }).description('What waybill weather feed writes into a weather database, and where it has that from.');
 
-export function resolveFeed(document: FeedDocument, base: PathBase): FeedConfig {
+export function resolveFeed(document: AcceptedBy<typeof feed>, base: PathBase): FeedConfig {
   const { database = null, url_env: urlEnv = null, watch } = document;
   return {
     database,
@@ -222,7 +199,7 @@ export function resolveFeed(document: FeedDocument, base: PathBase): FeedConfig 
   };
 }
 
-function resolveNws(document: NonNullable<FeedDocument['nws']>): NwsConfig {
+function resolveNws(document: AcceptedBy<typeof nws>): NwsConfig {
   const withoutSlash = (url: string): string => accepted(parseBaseUrl(url)).replace(/\/+$/, '');
   return {
     userAgent: document.user_agent,

@@ -1,6 +1,7 @@
 import { duration, map, path } from '../../lib/settings/kinds.ts';
+import type { AcceptedBy } from '../../lib/settings/setting.ts';
 import { resolveDuration, type PathBase } from '../../lib/settings/values.ts';
-import { type FeedConfig, feed, resolveFeed, type FeedDocument } from './feed.ts';
+import { feed, resolveFeed, type FeedConfig } from './feed.ts';
 
 /**
  * The default age at which the data of a family is stale: a few missed polls for alerts, a missed issue for
@@ -29,14 +30,6 @@ export interface WeatherConfig {
   staleAfterMs: Readonly<Record<DatedFamily, number>>;
   /** What the feeder asks for; the reader does not use it. */
   feed: FeedConfig;
-}
-
-/** `WeatherConfig` as it is in the configuration file, with its defaults. */
-export interface WeatherDocument {
-  cache: string;
-  deadline: string;
-  stale_after: Readonly<Record<string, string>>;
-  feed: FeedDocument;
 }
 
 const families = Object.entries(staleAfter) as [DatedFamily, string][];
@@ -70,7 +63,7 @@ export const weather = map({
 }).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
 
 export function resolveWeather(
-  { cache, deadline, stale_after: staleAfter, feed: fed }: WeatherDocument,
+  { cache, deadline, stale_after: staleAfter, feed: fed }: AcceptedBy<typeof weather>,
   base: PathBase,
 ): WeatherConfig {
   return {

@@ -9,6 +9,8 @@ import {
 } from './units.ts';
 import {
   Setting,
+  type AcceptedBy,
+  type DocumentOf,
   type Form,
   type MapForm,
   type NumberForm,
@@ -37,17 +39,17 @@ import {
  */
 
 // The `title` is the kind of text, for editors and for the type column of the reference.
-function expects<T>(form: Form, expected: string, title?: string): Setting<T> {
-  return new Setting<T>(form, title === undefined ? { expected } : { expected, title });
+function expects<T>(form: Form, expected: string, title?: string): Setting<T, false> {
+  return new Setting<T, false>(form, title === undefined ? { expected } : { expected, title });
 }
 
 /** What the kinds expect whose values are numbers, with or without a unit, or true or false. */
 const numeric = new Set<string>();
 
 /** The same as `expects`, of a kind whose values are numbers or nearly: no secret belongs in their place. */
-function expectsNumber(form: Form, expected: string, title?: string): Setting {
+function expectsNumber<T>(form: Form, expected: string, title?: string): Setting<T, false> {
   numeric.add(expected);
-  return expects(form, expected, title);
+  return expects<T>(form, expected, title);
 }
 
 /** Whether a number is what a setting expects, by the phrase of its kind. */
@@ -55,11 +57,11 @@ export function isNumeric(expected: string): boolean {
   return numeric.has(expected);
 }
 
-/** Settings cannot change: one serves all of its kind, and is made when the first of them asks. */
-function shared<Given extends readonly unknown[]>(
-  make: (...given: Given) => Setting,
-): (...given: Given) => Setting {
-  const made = new Map<string, Setting>();
+/** Makes each setting once, on first use: settings are immutable. */
+function shared<Given extends readonly unknown[], S extends Setting>(
+  make: (...given: Given) => S,
+): (...given: Given) => S {
+  const made = new Map<string, S>();
   return (...given) => {
     const key = JSON.stringify(given);
     const setting = made.get(key) ?? make(...given);
@@ -72,7 +74,11 @@ function shared<Given extends readonly unknown[]>(
 // log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
-export function text(expected: string, title: string, check?: (value: string) => Verdict<unknown>): Setting {
+export function text(
+  expected: string,
+  title: string,
+  check?: (value: string) => Verdict<unknown>,
+): Setting<string, false> {
   const form: TextForm = { kind: 'text', pattern: singleLine };
   return expects(check === undefined ? form : { ...form, check: checked(check) }, expected, title);
 }
@@ -84,7 +90,7 @@ function checked(check: (value: string) => Verdict<unknown>): (value: string) =>
   };
 }
 
-export function matching(pattern: RegExp, expected: string, title?: string): Setting {
+export function matching(pattern: RegExp, expected: string, title?: string): Setting<string, false> {
   return expects({ kind: 'text', pattern }, expected, title);
 }
 
@@ -113,7 +119,7 @@ export const remotePath = shared(() =>
   text('the path of a directory on the server', 'remote path', checkRemotePath),
 );
 export const prefix = shared(() =>
-  expects(
+  expects<string>(
     { kind: 'text', pattern: null, mayBeEmpty: true, check: checked(parsePrefix) },
     'a prefix of keys such as live/ or maps/live/',
     'prefix',
@@ -157,29 +163,29 @@ function is(test: (value: string) => boolean, reason: string): (value: string) =
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
-export const boolean = shared(() => expectsNumber({ kind: 'boolean' }, 'true or false'));
+export const boolean = shared(() => expectsNumber<boolean>({ kind: 'boolean' }, 'true or false'));
 
 /** True, false, or one of these words. */
-export const booleanOr = shared((...words: string[]) =>
-  expects(
+export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false> {
+  return expects(
     { kind: 'either', forms: [{ kind: 'boolean' }, { kind: 'choice', values: words }] },
     `true, false or ${words.join(', ')}`,
     `true, false, ${words.join(', ')}`,
-  ),
-);
+  );
+}
 
 export const integer = shared((min: number, max: number) =>
-  expectsNumber({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`),
+  expectsNumber<number>({ kind: 'number', isWhole: true, min, max }, `a whole number from ${min} to ${max}`),
 );
 
 export const ratio = shared(() =>
-  expects({ kind: 'number', isWhole: false, min: 0, max: 1 }, 'a number from 0 to 1'),
+  expects<number>({ kind: 'number', isWhole: false, min: 0, max: 1 }, 'a number from 0 to 1'),
 );
 
-export const choice = shared((...values: string[]) => {
+export function choice<V extends string>(...values: V[]): Setting<V, false> {
   const expected = values.length === 1 ? `"${values.join()}"` : `one of ${values.join(', ')}`;
   return expects({ kind: 'choice', values }, expected);
-});
+}
 
 export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: string }) => {
   const [min = 0, max = 0] = [parseDuration(atLeast), parseDuration(atMost)];
@@ -189,7 +195,7 @@ export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: 
     if (ms < min) return { reason: `it is less than ${atLeast}` };
     return ms > max ? { reason: `it is more than ${atMost}` } : null;
   };
-  return expectsNumber(
+  return expectsNumber<string>(
     { kind: 'text', pattern: new RegExp(durationPattern), check },
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
     `duration, ${atLeast} to ${atMost}`,
@@ -203,7 +209,7 @@ export const instant = shared(() =>
 
 /** Bytes, as a number or with a unit. */
 export const size = shared(({ atLeast }: { atLeast: number }) =>
-  expectsNumber(
+  expectsNumber<string | number>(
     textOrWhole(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
     'size',
@@ -218,7 +224,7 @@ export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
   const check = (value: number): Refusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
   const text: TextForm = { kind: 'text', pattern: new RegExp(pattern) };
-  return expectsNumber(
+  return expectsNumber<string | number>(
     { kind: 'either', forms: [text, { kind: 'number', isWhole: true, min: 0, max: 777, check }] },
     `three octal digits that begin with ${owner.join(' or ')} and end with 0, 1, 4 or 5`,
     'mode',
@@ -227,7 +233,7 @@ export const mode = shared(({ owner }: { owner: readonly number[] }) => {
 
 /** A count, or a share in per cent. */
 export const amount = shared(() =>
-  expectsNumber(
+  expectsNumber<string | number>(
     textOrWhole(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
     'a number such as 100, or a share such as 20%',
     'number or share',
@@ -244,45 +250,53 @@ function textOrWhole(
   return { kind: 'either', forms: [text, { kind: 'number', isWhole: true, ...range }] };
 }
 
-export function list(
-  items: Setting,
+export function list<S extends Setting>(
+  items: S,
   { min, expected, isUnique = false }: { min: number; expected: string; isUnique?: boolean },
-): Setting {
+): Setting<AcceptedBy<S>[], false> {
   return expects({ kind: 'list', items, min, isUnique }, expected);
 }
 
-/** A map with these keys and no others; `T` is what it looks like once it was accepted. */
-export function map<T = unknown>(
-  keys: Settings,
-  { setTogether = [], oneOf = [], check }: Partial<Pick<MapForm, 'setTogether' | 'oneOf' | 'check'>> = {},
-): Setting<T> {
+/** A map with these keys and no others. */
+export function map<K extends Settings>(
+  keys: K,
+  {
+    setTogether = [],
+    oneOf = [],
+    check,
+  }: Partial<Pick<MapForm, 'setTogether' | 'oneOf'>> & {
+    check?: (value: DocumentOf<K>) => Refusal | null;
+  } = {},
+): Setting<DocumentOf<K>, false> {
   const known = Object.keys(keys);
   const expected = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
-  const form: MapForm = { kind: 'map', keys, setTogether, oneOf };
-  return expects<T>(check === undefined ? form : { ...form, check }, expected);
+  return expects({ kind: 'map', keys, setTogether, oneOf, check }, expected);
 }
 
-/** A map whose keys are names that people choose; `names` says what a name may be. */
-export function mapOf(names: { form: RegExp; expected: string }, values: Setting): Setting {
+/** A map whose keys are names that users choose; `names` is the form of a name. */
+export function mapOf<S extends Setting>(
+  names: { form: RegExp; expected: string },
+  values: S,
+): Setting<Record<string, AcceptedBy<S>>, false> {
   return expects({ kind: 'map by name', names, values }, `a map by name, each ${names.expected}`);
 }
 
 /** A map whose keys depend on the value of one of them. */
-export function variants<T = unknown>(
+export function variants<M extends Settings>(
   discriminator: string,
   what: string,
-  maps: Readonly<Record<string, Setting>>,
-): Setting<T> {
+  maps: M,
+): Setting<AcceptedBy<M[keyof M]>, false> {
   const names = Object.keys(maps);
   const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and what belongs to it`;
-  return expects<T>({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
+  return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
 }
 
-/** The same, but that a map of none of these is judged by `otherwise`. */
-export function variantsOr(
+/** The same, but `otherwise` validates a map whose discriminator is none of these. */
+export function variantsOr<M extends Settings, S extends Setting>(
   discriminator: string,
-  maps: Readonly<Record<string, Setting>>,
-  { otherwise, expected }: { otherwise: Setting; expected: string },
-): Setting {
+  maps: M,
+  { otherwise, expected }: { otherwise: S; expected: string },
+): Setting<AcceptedBy<M[keyof M]> | AcceptedBy<S>, false> {
   return expects({ kind: 'variants', discriminator, maps, otherwise }, expected);
 }

@@ -1,41 +1,55 @@
 /**
- * A setting as it is declared: what it may be, and what people are told of it. It is a plain value: `accept`
- * judges documents by it, and `joi-schema.ts` makes of it the schema that knows what is wrong with one. A
- * setting cannot change; each method gives another one.
+ * The declaration of a setting: its values, its default and its documentation. `accept` validates documents
+ * with it, and `joi-schema.ts` converts it for error messages and the JSON Schema. Settings are immutable:
+ * each method returns a new one.
+ *
+ * `T` is the type of a valid value. `IsSet` is whether a valid document always has one: the setting is
+ * required, or it has a default.
  */
-export class Setting<T = unknown> {
-  /** What a value looks like once it was accepted; never there. */
+export class Setting<T = unknown, IsSet extends boolean = boolean> {
+  /** For types only. */
   declare readonly accepted?: T;
+  declare readonly isSet?: IsSet;
 
   constructor(
     readonly form: Form,
     readonly about: About,
   ) {}
 
-  required(): Setting<T> {
+  required(): Setting<T, true> {
     return this.#with({ isRequired: true });
   }
 
-  /** What stands for a value that is left out; without an argument, the defaults of the keys of a map. */
-  default(...given: [value?: unknown]): Setting<T> {
+  /** The value if the setting is missing; without an argument, a map of the defaults of its keys. */
+  default(...given: [value?: unknown]): Setting<T, true> {
     return this.#with({ initial: given.length === 0 ? 'of its keys' : { value: given[0] } });
   }
 
-  description(text: string): Setting<T> {
+  description(text: string): Setting<T, IsSet> {
     return this.#with({ description: text });
   }
 
-  example(value: unknown): Setting<T> {
+  example(value: unknown): Setting<T, IsSet> {
     return this.#with({ example: value });
   }
 
-  #with(more: Partial<About>): Setting<T> {
-    return new Setting<T>(this.form, { ...this.about, ...more });
+  #with<Set extends boolean>(more: Partial<About>): Setting<T, Set> {
+    return new Setting<T, Set>(this.form, { ...this.about, ...more });
   }
 }
 
-/** The schemas of settings, by key. */
+/** The settings of a map, by key. */
 export type Settings = Record<string, Setting>;
+
+/** A value that a setting accepted. */
+export type AcceptedBy<S> = S extends Setting<infer T> ? T : never;
+
+/** A map with these keys after validation: the document, with the names of the file and all defaults. */
+export type DocumentOf<K extends Settings> = {
+  [P in keyof K as K[P] extends Setting<unknown, true> ? P : never]: AcceptedBy<K[P]>;
+} & {
+  [P in keyof K as K[P] extends Setting<unknown, true> ? never : P]?: AcceptedBy<K[P]>;
+};
 
 export interface About {
   /** The phrase that every failure tells. */
