@@ -28,7 +28,7 @@ import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { instant } from '../support/instant.ts';
 import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';

@@ -14,7 +14,7 @@ import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError, describeFinding, type Finding } from '../../../core/lib/errors.ts';
 import { findBundles } from '../../../core/publish/selection/find-bundles.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
-import { localStorage } from '../../../core/storage/local/driver.ts';
+import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import type { CommonOptions } from '../../options.ts';
 import { makeOutput, plural, type Output } from '../../output.ts';

@@ -7,7 +7,7 @@ import { acquireLease } from '../../../../src/core/catalog/lease/acquire-lease.t
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
 /** What is in the way, below a directory of the test; what the message names; some words of the hint. */
