@@ -15,7 +15,7 @@ import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../src/core/lib/paths.ts';
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
-import { acquireLease } from '../../src/core/catalog/lease/acquire-lease.ts';
+import { acquireLease } from '../../src/core/catalog/lease/with-lease.ts';
 import type { CatalogState } from '../../src/core/catalog/catalog.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { defaultLeaseTimes } from '../../src/core/catalog/lease/lease.ts';

@@ -1,12 +1,10 @@
-import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
-import { publishedBy } from '../catalog/published-bundles.ts';
+import { type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../lib/errors.ts';
 import { sameOwner, type Owner } from '../storage/identity.ts';
-import { whileHeld } from '../catalog/lease/while-held.ts';
-import { decidingUnderLease } from '../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease } from '../catalog/lease/with-lease.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
 import type { PlannedOutput, Work } from '../publish/plan.ts';

@@ -1,6 +1,5 @@
 import { loadBundle } from '../bundle/discover.ts';
-import type { OutputRecord } from '../catalog/catalog.ts';
-import { announcedPaths } from '../catalog/recorded-paths.ts';
+import { type OutputRecord, announcedPaths } from '../catalog/catalog.ts';
 import { readState } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';

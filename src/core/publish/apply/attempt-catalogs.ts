@@ -1,5 +1,11 @@
-import type { AttemptAction, Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
-import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
+import {
+  type AttemptAction,
+  type Catalog,
+  type OutputRecord,
+  type PublishedBundle,
+  bundlesOf,
+  withPublished,
+} from '../../catalog/catalog.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 import { intentOf, type Lease } from '../../catalog/lease/lease.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';

@@ -1,5 +1,4 @@
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
-import type { OutputRecord } from '../../catalog/catalog.ts';
+import { announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
 import type { DecisionInput, PlannedChange, PlannedOutput } from '../plan.ts';
 import type { Known } from './known-records.ts';
 import { byPath, sameGenerator, sameHeaders, sameSource } from './recorded-as.ts';

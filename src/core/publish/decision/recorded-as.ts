@@ -1,5 +1,11 @@
-import type { Catalog, CatalogState, GeneratedMetadata, OutputRecord } from '../../catalog/catalog.ts';
-import { announcedPaths, recordedPaths } from '../../catalog/recorded-paths.ts';
+import {
+  type Catalog,
+  type CatalogState,
+  type GeneratedMetadata,
+  type OutputRecord,
+  announcedPaths,
+  recordedPaths,
+} from '../../catalog/catalog.ts';
 import { sameOwner, type SourceIdentity } from '../../storage/identity.ts';
 import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';

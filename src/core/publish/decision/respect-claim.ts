@@ -1,4 +1,4 @@
-import type { ClaimAbove } from '../../catalog/claim-above.ts';
+import type { ClaimAbove } from '../../catalog/managed-paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Plan, ReasonCode } from '../plan.ts';
 

@@ -1,6 +1,5 @@
-import type { PublishedBundle } from '../../catalog/catalog.ts';
+import { type PublishedBundle, publishedBy } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/published-state.ts';
 import type { Layout } from '../../releases/release.ts';

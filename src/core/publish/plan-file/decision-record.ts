@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../bundle/manifest.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { publishedBy } from '../../catalog/catalog.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
 import type { BundleIdentity } from '../plan.ts';
 import type { Decided } from '../publish-request.ts';

@@ -1,5 +1,5 @@
 import type { StoredState } from '../../catalog/store.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { publishedBy } from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { refuseStale } from '../decision/stale.ts';
 import type { Plan } from '../plan.ts';

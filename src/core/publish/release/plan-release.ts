@@ -1,7 +1,5 @@
-import { publishedBy } from '../../catalog/published-bundles.ts';
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import { publishedBy, announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
 import { readState } from '../../catalog/store.ts';
-import type { OutputRecord } from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { sameOwner } from '../../storage/identity.ts';

@@ -1,5 +1,4 @@
-import type { OutputRecord } from '../../catalog/catalog.ts';
-import { rootIndexGenerator } from '../../catalog/root-index-records.ts';
+import { type OutputRecord, rootIndexGenerator } from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { linkTo } from '../../outputs/root-index/links.ts';

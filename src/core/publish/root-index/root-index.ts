@@ -1,4 +1,4 @@
-import { isOfRootIndex } from '../../catalog/root-index-records.ts';
+import { isOfRootIndex } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
@@ -10,8 +10,7 @@ import {
 } from '../../outputs/root-index/listed-bundle.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { apply } from '../apply/apply.ts';

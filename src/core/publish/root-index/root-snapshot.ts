@@ -1,6 +1,4 @@
-import type { Catalog } from '../../catalog/catalog.ts';
-import { recordedPaths } from '../../catalog/recorded-paths.ts';
-import { isOfRootIndex } from '../../catalog/root-index-records.ts';
+import { type Catalog, recordedPaths, isOfRootIndex } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/store.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { acquireLease } from '../../../../src/core/catalog/lease/acquire-lease.ts';
+import { acquireLease } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
