@@ -8,7 +8,7 @@ import type { SourceBundle } from '../src/core/bundle/source-bundle.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
 import { publishBundle } from '../src/core/publish/publish-bundle.ts';
 import { bytesBody } from '../src/core/storage/body.ts';
-import { localStorage } from '../src/core/storage/local/driver.ts';
+import { localStorage } from '../src/core/storage/local/local-storage.ts';
 import { contextWith, destinationOf, bundleOf } from '../test/faults/world.ts';
 
 const [step = '', directory = '', count = '0'] = process.argv.slice(2);

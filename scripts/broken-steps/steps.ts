@@ -50,7 +50,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   },
   {
     step: 'sync',
-    file: 'src/core/catalog/lease/held-lock.ts',
+    file: 'src/core/catalog/lease/lock-lease.ts',
     from: 'if (isLast) await storage.sync();',
     to: '',
     suite: faults,
@@ -78,7 +78,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   },
   {
     step: 'fence before the state changes',
-    file: 'src/core/catalog/lease/held-lock.ts',
+    file: 'src/core/catalog/lease/lock-lease.ts',
     from: "await storage.write(next, body, { mode: 'scratch', ...expected });\n    await this.fence();",
     to: "await storage.write(next, body, { mode: 'scratch', ...expected });",
     suite: freezes,
@@ -92,7 +92,7 @@ export const brokenSteps: readonly BrokenStep[] = [
   },
   {
     step: 'condition of the state',
-    file: 'src/core/catalog/lease/held-state.ts',
+    file: 'src/core/catalog/lease/state-lease.ts',
     from: "{ mode: 'replace', ifVersion: this.#version, ...how }",
     to: "{ mode: 'replace', ...how }",
     // No interleaving of the walks writes a state on a version that is gone.

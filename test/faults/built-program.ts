@@ -17,7 +17,7 @@ import type { CoreContext } from '../../src/core/context.ts';
 import { verify } from '../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { contextWith } from './world.ts';
 

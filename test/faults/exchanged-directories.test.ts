@@ -4,7 +4,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { discoverBundles, loadBundle } from '../../src/core/bundle/discover.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { nameExchanger } from '../support/exchange-names.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';

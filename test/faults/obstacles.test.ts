@@ -18,7 +18,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';

@@ -11,7 +11,7 @@ import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
 import { secretsOf, type S3User } from '../services/radosgw.ts';
 import { noSecrets } from '../services/sshd.ts';

@@ -9,7 +9,7 @@ import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { readAll } from '../../src/core/storage/body.ts';
 import { joinKey, listedKey } from '../../src/core/storage/key.ts';
-import { localStorage } from '../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { startCaddy } from '../services/caddy.ts';

@@ -1,4 +1,4 @@
-import { lastPublished } from '../../core/catalog/last-published.ts';
+import { lastPublished } from '../../core/catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';

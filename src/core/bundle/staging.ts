@@ -8,8 +8,8 @@ import { asWaybillError, WaybillError, finding, type Finding } from '../lib/erro
 import { inParallel } from '../lib/parallel.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
-import { localStorage } from '../storage/local/driver.ts';
-import { errnoOf } from '../storage/local/errors.ts';
+import { localStorage } from '../storage/local/local-storage.ts';
+import { errnoOf } from '../lib/system-errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
 import type { BundleContent, KeptFile } from './bundle-content.ts';

@@ -1,5 +1,5 @@
 import type { RelativePath } from '../lib/paths.ts';
-import type { Owner, SourceIdentity } from '../storage/identity.ts';
+import { type Owner, type SourceIdentity, sameOwner } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { Key } from '../storage/key.ts';
@@ -122,3 +122,71 @@ export type CatalogState =
   | { kind: 'legacy'; version: 1 | 2 | 3; records: LegacyRecord[] }
   | { kind: 'future'; version: number }
   | { kind: 'invalid'; reason: string };
+
+/*
+ * The latest bundle of each owner at a bundle path. Pure.
+ */
+
+/** The owner's latest bundle; null if it published nothing, or only with a version that did not record it. */
+export function publishedBy(state: CatalogState, owner: Owner): PublishedBundle | null {
+  if (state.kind !== 'valid') return null;
+  return state.catalog.bundles.find((bundle) => sameOwner(bundle.owner, owner)) ?? null;
+}
+
+/**
+ * Whether any recorded output of the owner was committed at or after `since` (RFC 3339). A publication that
+ * changes anything updates the time of all its outputs.
+ */
+export function isCommittedSince(state: CatalogState, owner: Owner, since: string): boolean {
+  return (
+    state.kind === 'valid' &&
+    state.catalog.outputs.some(
+      (output) => sameOwner(output.owner, owner) && Date.parse(output.updatedAt) >= Date.parse(since),
+    )
+  );
+}
+
+/** The bundles with `published` as the latest one of its owner. */
+export function withPublished(
+  bundles: readonly PublishedBundle[],
+  published: PublishedBundle,
+): PublishedBundle[] {
+  return [...bundles.filter(({ owner }) => !sameOwner(owner, published.owner)), published];
+}
+
+/** The bundles whose owners still have outputs. */
+export function bundlesOf(
+  bundles: readonly PublishedBundle[],
+  outputs: readonly Pick<OutputRecord, 'owner'>[],
+): PublishedBundle[] {
+  return bundles.filter((bundle) => outputs.some(({ owner }) => sameOwner(owner, bundle.owner)));
+}
+
+/**
+ * The paths that waybill manages: the recorded ones and those in the intent of an interrupted attempt. Empty
+ * if the state is neither valid nor legacy. Pure.
+ */
+export function recordedPaths(state: CatalogState): Set<string> {
+  if (state.kind === 'legacy') return new Set(state.records.map(({ path }) => path));
+  if (state.kind !== 'valid') return new Set();
+  const paths = announcedPaths(state.catalog.pending);
+  for (const { path } of state.catalog.outputs) paths.add(path);
+  return paths;
+}
+
+/**
+ * The paths that an unfinished attempt may have written or removed, so that their content is unknown. Empty
+ * if there is no such attempt. Pure.
+ */
+export function announcedPaths(pending: Pending | null): Set<string> {
+  if (pending === null) return new Set();
+  return new Set<string>([...pending.outputs.map(({ path }) => path), ...pending.removes]);
+}
+
+/** The generator name in the records of a destination's root index. */
+export const rootIndexGenerator = 'root_index';
+
+/** Whether the output belongs to the root index of the destination rather than to a bundle. Pure. */
+export function isOfRootIndex({ generated }: Pick<OutputRecord, 'generated'>): boolean {
+  return generated.generator?.name === rootIndexGenerator;
+}

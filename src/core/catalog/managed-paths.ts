@@ -1,7 +1,11 @@
-import { isReservedPath, stateName, compareCodeUnits } from '../lib/paths.ts';
+import { isReservedPath, stateName, compareCodeUnits, ancestorsOf } from '../lib/paths.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { hasSegmentsOnly, nameOf, parentOf, type Key } from '../storage/key.ts';
+import { hasSegmentsOnly, nameOf, parentOf, type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
+import { type Owner, sameOwner } from '../storage/identity.ts';
+import { within } from '../storage/wrappers/within.ts';
+import type { CatalogState } from './catalog.ts';
+import { readState, stateKey } from './store.ts';
 
 /*
  * Finds the managed bundle paths of a destination. A path is managed if it has a catalog.
@@ -10,7 +14,7 @@ import type { Storage } from '../storage/storage.ts';
 /**
  * The content of a destination, from one recursive listing. Object stores list a thousand names per request.
  */
-export interface Survey {
+interface Survey {
   /** Every managed bundle path, '' for the root; parents before children. */
   paths: (Key | '')[];
   /**
@@ -78,4 +82,132 @@ export async function requireManagedSurvey(storage: Storage): Promise<Survey> {
 /** The bundle path in reports: `.` for the root. */
 export function reportedPath(path: Key | ''): string {
   return path === '' ? '.' : path;
+}
+
+/** Files at or below a bundle path that the catalog of a parent bundle path claims. */
+export interface ClaimAbove {
+  /** The bundle path of that catalog; `.` for the destination root. */
+  catalogPath: string;
+  /**
+   * The first file, relative to the destination root, and the number of others. null if the files are unknown
+   * because the state is invalid or of a newer version.
+   */
+  files: { first: string; others: number } | null;
+  /** The owner of the first file; null if the state does not record it. */
+  owner: Owner | null;
+}
+
+/**
+ * Finds files at or below `bundlePath` that the catalog of a parent bundle path records or announces; null if
+ * there are none. Reads one state per directory, from the destination root down. Throws the storage's error.
+ */
+export async function findClaimAbove(root: Storage, bundlePath: string): Promise<ClaimAbove | null> {
+  if (bundlePath === '.') return null;
+  for (const catalogPath of ['.', ...ancestorsOf(bundlePath)]) {
+    const { state } = await readState(within(root, parseBundlePath(catalogPath)));
+    const claim = claimOf(state, catalogPath, bundlePath);
+    if (claim !== null) return claim;
+  }
+  return null;
+}
+
+/** Pure. */
+function claimOf(state: CatalogState, catalogPath: string, bundlePath: string): ClaimAbove | null {
+  if (state.kind === 'absent') return null;
+  if (state.kind === 'invalid' || state.kind === 'future') return { catalogPath, files: null, owner: null };
+  const holders = holdersIn(state);
+  const below = catalogPath === '.' ? bundlePath : bundlePath.slice(catalogPath.length + 1);
+  const claimed = [...holders.keys()].filter((path) => path === below || path.startsWith(`${below}/`)).sort();
+  const [first] = claimed;
+  if (first === undefined) return null;
+  return {
+    catalogPath,
+    files: {
+      first: catalogPath === '.' ? first : `${catalogPath}/${first}`,
+      others: claimed.length - 1,
+    },
+    owner: holders.get(first) ?? null,
+  };
+}
+
+function holdersIn(state: Extract<CatalogState, { kind: 'valid' | 'legacy' }>): Map<string, Owner | null> {
+  if (state.kind === 'legacy') return new Map(state.records.map(({ path, v3 }) => [path, v3?.owner ?? null]));
+  const { outputs, pending } = state.catalog;
+  const holders = new Map<string, Owner | null>(pending?.removes.map((path) => [path, pending.owner]));
+  for (const { path, owner } of [...(pending?.outputs ?? []), ...outputs]) holders.set(path, owner);
+  return holders;
+}
+
+/** Limits of `lastPublished`, which returns null if it would exceed one. */
+interface LookLimits {
+  /** The maximum number of listed entries. */
+  entries: number;
+  /** The maximum number of catalogs whose modification time is requested. */
+  catalogs: number;
+  /** The number of newest catalogs to read. This one is not exceeded: older catalogs are ignored. */
+  read: number;
+  /** The maximum size of a catalog that is read, in bytes. */
+  bytes: number;
+}
+
+const mebibyte = 1024 * 1024;
+export const lookLimits: LookLimits = { entries: 20_000, catalogs: 500, read: 5, bytes: 16 * mebibyte };
+
+/**
+ * The time of this owner's last commit at the destination, according to its catalogs; null if they do not
+ * record one or the limits are exceeded. Later runs that found nothing to do leave no trace in a catalog.
+ * `storage` is rooted at the destination. Takes no lease. Throws the storage's error.
+ */
+export async function lastPublished(
+  storage: Storage,
+  owner: Owner,
+  mapping: 'preserve_relative' | 'fixed',
+  limits: LookLimits = lookLimits,
+): Promise<Date | null> {
+  const paths = mapping === 'fixed' ? ([''] as const) : await bundlePaths(storage, limits);
+  if (paths === null) return null;
+  const newest = await newestCatalogs(storage, paths, limits);
+  if (newest === null) return null;
+  const times: number[] = [];
+  for (const path of newest) times.push(...(await committedBy(within(storage, path), owner)));
+  const last = times.reduce((a, b) => Math.max(a, b), -Infinity);
+  return Number.isFinite(last) ? new Date(last) : null;
+}
+
+/** The managed bundle paths; null if the listing exceeds the limits. */
+async function bundlePaths(storage: Storage, limits: LookLimits): Promise<(Key | '')[] | null> {
+  const paths: (Key | '')[] = [];
+  let entries = 0;
+  for await (const { key, type } of storage.list('', { recursive: true })) {
+    entries += 1;
+    if (type === 'file' && nameOf(key) === stateName && isInBundlePath(key)) paths.push(parentOf(key));
+    if (entries > limits.entries || paths.length > limits.catalogs) return null;
+  }
+  return paths;
+}
+
+/**
+ * The most recently written catalogs. Each commit writes its catalog, so the last commit is in one of them.
+ * null if one of them is too large to read.
+ */
+async function newestCatalogs(
+  storage: Storage,
+  paths: readonly (Key | '')[],
+  limits: LookLimits,
+): Promise<(Key | '')[] | null> {
+  const found: { path: Key | ''; at: number; size: number }[] = [];
+  for (const path of paths) {
+    const stat = await within(storage, path).stat(stateKey);
+    if (stat !== undefined) found.push({ path, at: stat.modifiedAt?.getTime() ?? 0, size: stat.size });
+  }
+  const newest = found.sort((a, b) => b.at - a.at).slice(0, limits.read);
+  return newest.some(({ size }) => size > limits.bytes) ? null : newest.map(({ path }) => path);
+}
+
+async function committedBy(bundle: Storage, owner: Owner): Promise<number[]> {
+  const { state } = await readState(bundle);
+  if (state.kind !== 'valid') return [];
+  // The records of an uncommitted attempt are in `pending`, so they are not counted.
+  const own = state.catalog.outputs.filter((output) => sameOwner(output.owner, owner));
+  return own.map(({ updatedAt }) => Date.parse(updatedAt));
 }

@@ -1,12 +1,9 @@
-import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
+import { type Catalog, type OutputRecord, bundlesOf, isOfRootIndex } from '../catalog/catalog.ts';
 import type { Owner } from '../storage/identity.ts';
 import { intentOf, type Lease } from '../catalog/lease/lease.ts';
-import { bundlesOf } from '../catalog/published-bundles.ts';
-import { isOfRootIndex } from '../catalog/root-index-records.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
-import { whileHeld } from '../catalog/lease/while-held.ts';
-import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
+import { whileHeld, sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { CoreContext } from '../context.ts';

@@ -1,7 +1,5 @@
 import { compareCodeUnits } from '../lib/paths.ts';
-import type { CatalogState, OutputRecord } from '../catalog/catalog.ts';
-import { bundlesOf } from '../catalog/published-bundles.ts';
-import { recordedPaths } from '../catalog/recorded-paths.ts';
+import { type CatalogState, type OutputRecord, bundlesOf, recordedPaths } from '../catalog/catalog.ts';
 import { sameOwner, type Owner } from '../storage/identity.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';

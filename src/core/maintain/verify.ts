@@ -1,6 +1,5 @@
-import type { OutputRecord } from '../catalog/catalog.ts';
-import { observeEach } from '../catalog/observe-bytes.ts';
-import { announcedPaths } from '../catalog/recorded-paths.ts';
+import { type OutputRecord, announcedPaths } from '../catalog/catalog.ts';
+import { observeEach } from '../catalog/settle-interrupted.ts';
 import type { Truth } from '../catalog/settle.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import { errorRecord, type ErrorRecord } from '../lib/errors.ts';

@@ -1,4 +1,4 @@
-import { findClaimAbove } from '../catalog/claim-above.ts';
+import { findClaimAbove } from '../catalog/managed-paths.ts';
 import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,8 +1,7 @@
 import type { Discovery } from '../bundle/discover.ts';
-import type { Catalog, PublishedBundle } from '../catalog/catalog.ts';
+import { type Catalog, type PublishedBundle, publishedBy } from '../catalog/catalog.ts';
 import { sameOwner, type Owner, type SourceIdentity } from '../storage/identity.ts';
 import { surveyDestination } from '../catalog/managed-paths.ts';
-import { publishedBy } from '../catalog/published-bundles.ts';
 import { bundlePathsAmong, publishedState } from '../releases/describe.ts';
 import type { Layout } from '../releases/release.ts';
 import { parseBundlePath } from '../storage/key.ts';

@@ -1,8 +1,7 @@
 import { canonicalJson } from '../bundle/manifest.ts';
-import { catalogVersion } from '../catalog/catalog.ts';
+import { catalogVersion, publishedBy } from '../catalog/catalog.ts';
 import { digestOf, type Digest } from '../lib/digest.ts';
 import { WaybillError, finding, type Finding } from '../lib/errors.ts';
-import { publishedBy } from '../catalog/published-bundles.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import type { BundleIdentity } from './plan.ts';
 import type { Decided } from './publish-request.ts';

@@ -1,11 +1,10 @@
 import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
-import { publishedBy } from '../catalog/published-bundles.ts';
+import { publishedBy } from '../catalog/catalog.ts';
 import { readState, stateKey, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { destinationBusy, type Lease } from '../catalog/lease/lease.ts';
-import { whileHeld } from '../catalog/lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease, sweepAbandoned } from '../catalog/lease/with-lease.ts';
 import { versionConflict } from '../storage/errors.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';

@@ -1,7 +1,6 @@
 import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { CatalogState } from '../catalog/catalog.ts';
-import { isCommittedSince } from '../catalog/published-bundles.ts';
+import { type CatalogState, isCommittedSince } from '../catalog/catalog.ts';
 import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord, finding, type Finding } from '../lib/errors.ts';

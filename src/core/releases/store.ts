@@ -1,9 +1,8 @@
 import type { CoreContext } from '../context.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../catalog/lease/lease.ts';
-import { settleWrite } from '../catalog/lease/settle-write.ts';
-import { whileHeld } from '../catalog/lease/while-held.ts';
-import { withLease } from '../catalog/lease/with-lease.ts';
+import { settleWrite } from '../catalog/store.ts';
+import { whileHeld, withLease } from '../catalog/lease/with-lease.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';

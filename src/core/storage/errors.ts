@@ -1,4 +1,6 @@
+import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { errnoOf } from '../lib/system-errors.ts';
 import type { Key } from './key.ts';
 import type { Storage } from './storage.ts';
 
@@ -85,4 +87,55 @@ export function keyTooLong(storage: Labelled, key: string, mostBytes: number): W
     `${storage.label}: "${key}" is too long: with the prefix it has more than ${mostBytes} bytes`,
     { hint: 'give the file a shorter path, or the destination a shorter prefix' },
   );
+}
+
+/** By the code of a system error; `storage_permanent` for the others. */
+const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
+  ENOENT: { code: 'storage_not_found' },
+  EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
+  EPERM: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },
+  EXDEV: {
+    code: 'storage_permanent',
+    hint: 'another file system is mounted below the destination, and files cannot be moved to it in one step; make it a destination of its own, or unmount it',
+  },
+  ENAMETOOLONG: {
+    code: 'storage_permanent',
+    hint: 'the file system does not take this name or path; give the file, or the destination, a shorter one',
+  },
+  EROFS: { code: 'storage_denied', hint: 'the file system is mounted read-only' },
+  ENOSPC: { code: 'storage_full', hint: 'free some space and run again; nothing was lost' },
+  EDQUOT: {
+    code: 'storage_full',
+    hint: 'raise the quota or free some space and run again; nothing was lost',
+  },
+  EFBIG: { code: 'storage_full', hint: 'the file system or a limit does not allow files of this size' },
+  EAGAIN: { code: 'storage_transient' },
+  EBUSY: { code: 'storage_transient' },
+  EINTR: { code: 'storage_transient' },
+  EMFILE: { code: 'storage_transient', hint: 'raise the limit on open files (ulimit -n)' },
+  ENFILE: { code: 'storage_transient' },
+  ETIMEDOUT: { code: 'storage_transient' },
+  ESTALE: { code: 'storage_transient' },
+};
+
+/**
+ * Maps a system error to a `storage_*` code: `storage_not_found`, `storage_denied`, `storage_full`,
+ * `storage_transient` or, if it is none of these, `storage_permanent`. A `WaybillError` is returned
+ * unchanged. Pure.
+ */
+export function localFailure(storage: Labelled, key: string, error: unknown): WaybillError {
+  if (error instanceof WaybillError) return error;
+  const errno = errnoOf(error);
+  const { code, hint } = (errno !== undefined ? systemErrors[errno] : undefined) ?? {
+    code: 'storage_permanent' as const,
+    hint: undefined,
+  };
+  const message = `${storage.label}: "${key}": ${describeSystemError(error)}`;
+  return new WaybillError(code, message, { cause: error, hint });
+}
+
+/** `EACCES: permission denied`, without the absolute path and system call that Node.js appends. */
+export function describeSystemError(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.split(', ')[0] ?? message;
 }

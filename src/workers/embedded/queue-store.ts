@@ -7,7 +7,7 @@ import type { Log } from '../../core/lib/log.ts';
 import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook, type KeptFor } from '../../core/notify/undelivered-book.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
-import { syncDirectories } from '../../core/storage/local/sync.ts';
+import { syncDirectories } from '../../core/lib/sync.ts';
 import { endedSessionsBook, type EndedSessions } from '../queue/ended-sessions.ts';
 import type { Journal, KeptRun } from '../memory/journal.ts';
 import type { Pause } from '../queue/job-queue.ts';

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { makeDurable } from '../../core/storage/local/sync.ts';
+import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
 /** After so many uploads the event loop gets its turn. */

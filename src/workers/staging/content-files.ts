@@ -11,7 +11,7 @@ import {
   type Digest,
 } from '../../core/lib/digest.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
-import { errnoOf } from '../../core/storage/local/errors.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
  * A kept file is `<pipeline>/<two digits>/<digest>`, and one more name of a file that was staged: a hard

@@ -2,7 +2,7 @@ import { customAlphabet } from 'nanoid';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { errnoOf } from '../../core/storage/local/errors.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
 import { createHolds, type Hold } from './holds.ts';
 import { openPartialPlace, type PartialPlace } from './partial-place.ts';
 import {

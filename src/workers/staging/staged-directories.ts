@@ -4,7 +4,7 @@ import { customAlphabet } from 'nanoid';
 import type { Breathe } from '../../core/lib/breath.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { errnoOf } from '../../core/storage/local/errors.ts';
+import { errnoOf } from '../../core/lib/system-errors.ts';
 
 export interface StagingArea {
   /**

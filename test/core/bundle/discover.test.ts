@@ -11,7 +11,7 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { asWaybillError, WaybillError } from '../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { manifestOf } from '../../fixtures/tar.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { lastPublished, lookLimits } from '../../../src/core/catalog/last-published.ts';
+import { lastPublished, lookLimits } from '../../../src/core/catalog/managed-paths.ts';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';

@@ -1,11 +1,12 @@
 import t from 'tap';
-import type { Catalog, CatalogState } from '../../../src/core/catalog/catalog.ts';
 import {
+  type Catalog,
+  type CatalogState,
   bundlesOf,
   isCommittedSince,
   publishedBy,
   withPublished,
-} from '../../../src/core/catalog/published-bundles.ts';
+} from '../../../src/core/catalog/catalog.ts';
 import type { Owner } from '../../../src/core/storage/identity.ts';
 import { instant } from '../../support/instant.ts';
 

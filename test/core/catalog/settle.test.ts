@@ -1,6 +1,11 @@
 import t from 'tap';
-import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
-import { announcedPaths, recordedPaths } from '../../../src/core/catalog/recorded-paths.ts';
+import {
+  type Catalog,
+  type OutputRecord,
+  type Pending,
+  announcedPaths,
+  recordedPaths,
+} from '../../../src/core/catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished } from '../../../src/core/catalog/settle-interrupted.ts';
 import { pathsToSettle, settle } from '../../../src/core/catalog/settle.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';

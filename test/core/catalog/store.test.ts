@@ -1,5 +1,5 @@
 import t from 'tap';
-import { observeBytes } from '../../../src/core/catalog/observe-bytes.ts';
+import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
 import { parseWhole } from '../../../src/core/catalog/parse-state.ts';

@@ -1,6 +1,11 @@
 import t from 'tap';
-import { lastPublished, lookLimits } from '../../../src/core/catalog/last-published.ts';
-import { managedPaths, reportedPath, requireManagedPaths } from '../../../src/core/catalog/managed-paths.ts';
+import {
+  lastPublished,
+  lookLimits,
+  managedPaths,
+  reportedPath,
+  requireManagedPaths,
+} from '../../../src/core/catalog/managed-paths.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { requireCatalog } from '../../../src/core/catalog/store.ts';

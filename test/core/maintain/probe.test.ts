@@ -5,7 +5,7 @@ import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 import { bundlePath, otherOwner, publishTo, put, type Files } from '../../faults/world.ts';

@@ -11,7 +11,7 @@ import type { Owner } from '../../../src/core/storage/identity.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Change, Storage } from '../../../src/core/storage/storage.ts';
 import { contextWith, otherOwner, owner, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { retire, site, writeRelease } from '../../faults/release-world.ts';

@@ -5,7 +5,7 @@ import t from 'tap';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
 import { currentObjectKey, releaseKey, type ReleaseId } from '../../../src/core/releases/release.ts';
 import { readReleases, requireReleases } from '../../../src/core/releases/store.ts';

@@ -5,7 +5,7 @@ import t from 'tap';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { localStorage } from '../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sizesOf } from '../../../src/core/storage/sizes.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 

@@ -13,7 +13,7 @@ import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { WaybillError, describeFinding, type Finding } from '../../../core/lib/errors.ts';
 import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
-import { localStorage } from '../../../core/storage/local/driver.ts';
+import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural, type Output } from '../../output/output.ts';

@@ -13,7 +13,7 @@ import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
 import { bytesBody, measure, readAll, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
-import { localStorage } from '../../storage/local/driver.ts';
+import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { manifestText, type ManifestFacts, type MeasuredFile } from './make-manifest.ts';
 import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-bundle.ts';

@@ -3,7 +3,7 @@ import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
-import { localStorage } from '../../storage/local/driver.ts';
+import { localStorage } from '../../storage/local/local-storage.ts';
 import { manifestText } from './make-manifest.ts';
 import { selectFiles, type Patterns } from './select-files.ts';
 

@@ -1,11 +1,22 @@
-import type { Pending } from '../catalog.ts';
-import { readState, readVersionedState, type StoredState } from '../store.ts';
-import type { Storage } from '../../storage/storage.ts';
-import { startHeartbeat, type Heartbeat } from './heartbeat.ts';
-import { HeldState } from './held-state.ts';
-import { watchLease } from './holder-watch.ts';
-import { destinationBusy, type Lease, type LeaseOptions } from './lease.ts';
-import { isKnownDead } from './this-holder.ts';
+import type { Pending, Catalog, Holder } from '../catalog.ts';
+import {
+  readState,
+  readVersionedState,
+  type StoredState,
+  isSameBytes,
+  measureState,
+  stateKey,
+  type StateBytes,
+  isStateOf,
+  settleWrite,
+} from '../store.ts';
+import type { Storage, Body, ConditionalWrites, WriteOptions, Written } from '../../storage/storage.ts';
+import { startHeartbeat, type Heartbeat, watchLease } from './heartbeat.ts';
+import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
+import { isKnownDead, newHolder, retire } from './this-holder.ts';
+import { catalogBody } from '../serialise-catalog.ts';
+import { hasCode } from '../../lib/errors.ts';
+import { versionConflict } from '../../storage/errors.ts';
 
 /**
  * Takes the lease on object stores, where it is the `pending` field of the state. An attempt takes it by
@@ -50,4 +61,216 @@ async function whenFree(storage: Storage, options: LeaseOptions, heartbeat: Hear
 
 function pendingOf({ state }: StoredState): Pending | null {
   return state.kind === 'valid' ? state.catalog.pending : null;
+}
+
+/**
+ * How long to wait before reading back which write won, on a server without conditional writes. A concurrent
+ * write that takes longer to arrive is not detected.
+ */
+const settlePauseMs = 2_000;
+
+const headers = { contentType: 'application/json', cacheControl: 'no-cache' };
+
+/** A lease stored in the state; see `acquireStateLease`. The first `writeState` takes it. */
+class HeldState implements Lease {
+  readonly attemptId: string;
+  readonly holder: Holder = newHolder();
+  readonly found: StoredState;
+  readonly signal: AbortSignal;
+  readonly #storage: Storage;
+  readonly #options: LeaseOptions;
+  readonly #honoured: ConditionalWrites;
+  readonly #heartbeat: Heartbeat;
+  /**
+   * The version that this attempt last read or wrote; null if there is no state or the server has no
+   * versions.
+   */
+  #version: string | null;
+  #exists: boolean;
+  /**
+   * The catalog that this attempt last wrote; null before it took the lease and after it restored the state.
+   */
+  #written: Catalog | null = null;
+  /** The bytes of `#written`; null if unknown. */
+  #bytes: StateBytes | null = null;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    storage: Storage,
+    options: LeaseOptions,
+    heartbeat: Heartbeat,
+    found: StoredState & { version: string | null },
+    honoured: ConditionalWrites,
+  ) {
+    this.attemptId = options.attemptId;
+    this.found = found;
+    this.#storage = storage;
+    this.#options = options;
+    this.#honoured = honoured;
+    this.#version = found.version;
+    this.#exists = found.raw !== null;
+    this.#heartbeat = heartbeat;
+    heartbeat.renewBy(async () => this.#renew(), options.clock.monotonic());
+    this.signal = heartbeat.signal;
+  }
+
+  check(): void {
+    this.#heartbeat.check();
+  }
+
+  async fence(): Promise<void> {
+    if (!(await this.#isHeld())) throw this.#lose();
+  }
+
+  async writeState(catalog: Catalog): Promise<void> {
+    await this.#inTurn(async () => this.#put(catalog));
+  }
+
+  async removeState(): Promise<void> {
+    await this.#inTurn(async () => {
+      await this.fence();
+      await settleWrite(
+        this.#storage,
+        async () => this.#remove(),
+        async () => (await measureState(this.#storage)) === null,
+      );
+      this.#exists = false;
+      this.#written = null;
+    });
+  }
+
+  async restoreState(): Promise<void> {
+    await this.#inTurn(async () => {
+      if (this.found.raw !== null)
+        await this.#putBody(this.found.raw.body, { digest: this.found.raw.digest });
+      else if (this.#exists) {
+        await this.#remove();
+        this.#exists = false;
+      }
+      this.#written = null;
+    });
+  }
+
+  async release(): Promise<void> {
+    await this.#heartbeat.stop();
+    retire(this.holder);
+    // A failed attempt leaves its intent. Removing the holder lets the next attempt start immediately instead
+    // of waiting until the lease is stale.
+    await this.#amendIntent(() => ({ holder: null })).catch((error: unknown) =>
+      logNotReleased(this.#options.log, this.#storage, error),
+    );
+  }
+
+  async #renew(): Promise<void> {
+    await this.#amendIntent(({ renewals }) => ({ renewals: renewals + 1 }));
+  }
+
+  /** Rewrites the intent with a change. Does nothing before the intent was written and after the commit. */
+  async #amendIntent(change: (intent: Pending) => Partial<Pending>): Promise<void> {
+    await this.#inTurn(async () => {
+      const catalog = this.#written;
+      if (catalog?.pending?.attemptId !== this.attemptId) return;
+      await this.#put({ ...catalog, pending: { ...catalog.pending, ...change(catalog.pending) } });
+    });
+  }
+
+  /** Serializes writes of the state, so that a renewal and a commit do not race. */
+  async #inTurn(work: () => Promise<void>): Promise<void> {
+    const turn = this.#turn.catch(() => undefined).then(work);
+    this.#turn = turn;
+    await turn;
+  }
+
+  async #put(catalog: Catalog): Promise<void> {
+    await this.#putBody(catalogBody(catalog));
+    this.#written = catalog;
+  }
+
+  async #putBody(body: Body, expected: Pick<WriteOptions, 'digest'> = {}): Promise<void> {
+    const storage = this.#storage;
+    await settleWrite(
+      storage,
+      async () => {
+        const { size, digest, version } = await this.#replace(body, expected);
+        this.#version = version;
+        this.#bytes = { size, digest };
+      },
+      async () => {
+        if (!(await isStateOf(storage, body))) return false;
+        this.#bytes = null;
+        if (this.#honoured === 'full') this.#version = (await storage.stat(stateKey))?.version ?? null;
+        return true;
+      },
+    );
+    this.#exists = true;
+  }
+
+  /**
+   * Few servers support conditional deletes, and the others ignore the condition silently. The caller must
+   * therefore call `fence` first.
+   */
+  async #remove(): Promise<void> {
+    this.check();
+    const ifVersion = this.#honoured === 'full' ? this.#version : null;
+    try {
+      await this.#storage.remove(stateKey, ifVersion === null ? {} : { ifVersion });
+    } catch (error) {
+      throw hasCode(error, 'storage_conflict') ? this.#lose() : error;
+    }
+  }
+
+  /** Writes with the strictest condition that the server supports. */
+  async #replace(body: Body, expected: Pick<WriteOptions, 'digest'>): Promise<Written> {
+    const storage = this.#storage;
+    // Checked here because the caller may have waited in `#inTurn` since its own check.
+    this.check();
+    const how = { headers, ...expected };
+    if (!this.#exists && this.#honoured !== 'none')
+      return storage.write(stateKey, body, { mode: 'create', ...how });
+    if (this.#honoured === 'full' && this.#version !== null)
+      return storage.write(stateKey, body, { mode: 'replace', ifVersion: this.#version, ...how });
+    return { ...(await this.#replaceUnconditionally(body, how)), version: this.#version };
+  }
+
+  /**
+   * Reads the state to check its owner, then writes. An attempt that takes the lease this way also waits for
+   * concurrent writes to arrive, and reads back which write won.
+   */
+  async #replaceUnconditionally(body: Body, how: Omit<WriteOptions, 'mode'>): Promise<StateBytes> {
+    const storage = this.#storage;
+    const { clock, signal } = this.#options;
+    const takesLease = this.#written === null;
+    if (!(await this.#isUnchanged())) throw this.#overtaken();
+    this.check();
+    const written = await storage.write(stateKey, body, { mode: 'replace', ...how });
+    if (!takesLease) return written;
+    await clock.sleep(settlePauseMs, signal);
+    this.check();
+    if (!isSameBytes(await measureState(storage), written)) throw this.#overtaken();
+    return written;
+  }
+
+  /** Whether the state is still the one found or, once the lease is taken, has this attempt's intent. */
+  async #isUnchanged(): Promise<boolean> {
+    if (this.#written === null) return isSameBytes(await measureState(this.#storage), this.found.raw);
+    return this.#isHeld();
+  }
+
+  /** Compares with the bytes written last first, which saves parsing the state. */
+  async #isHeld(): Promise<boolean> {
+    const isWritten = this.#written?.pending?.attemptId === this.attemptId;
+    if (isWritten && this.#bytes !== null && isSameBytes(await measureState(this.#storage), this.#bytes))
+      return true;
+    const { state } = await readState(this.#storage);
+    return state.kind === 'valid' && state.catalog.pending?.attemptId === this.attemptId;
+  }
+
+  /** An attempt without the lease may retry. An attempt that had it has lost it. */
+  #overtaken(): Error {
+    return this.#written === null ? versionConflict(this.#storage, stateKey) : this.#lose();
+  }
+
+  #lose(): Error {
+    return this.#heartbeat.lose('another publisher took it over');
+  }
 }

@@ -2,11 +2,20 @@ import { randomUUID } from 'node:crypto';
 import type { CatalogState } from '../catalog.ts';
 import type { CoreContext } from '../../context.ts';
 import { withReleasers } from '../../lib/lifecycle.ts';
-import type { Storage } from '../../storage/storage.ts';
-import { acquireLease } from './acquire-lease.ts';
-import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseTimes } from './lease.ts';
+import type { Storage, Body } from '../../storage/storage.ts';
+import {
+  defaultLeaseTimes,
+  destinationBusy,
+  isContention,
+  type Lease,
+  type LeaseTimes,
+  type LeaseOptions,
+} from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
+import { acquireLockLease } from './lock-lease.ts';
+import { acquireStateLease } from './state-lease.ts';
+import { delegate } from '../../storage/wrappers/delegate.ts';
 
 /**
  * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.
@@ -87,4 +96,54 @@ export async function sweepAbandoned(
 async function isLeftBehind(storage: Storage): Promise<boolean> {
   if ((await storage.stat(lockKey)) !== undefined) return isAbandoned(storage);
   return (await storage.stat(stagingRoot)) !== undefined;
+}
+
+/**
+ * Takes the lease of the bundle path that `storage` is rooted at, and waits for another holder according to
+ * `times`. Throws `destination_busy` if a live holder keeps it, the reason of `signal` if that aborts first,
+ * or the storage's error.
+ */
+export async function acquireLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
+  return storage.facts.rename === 'none'
+    ? acquireStateLease(storage, options)
+    : acquireLockLease(storage, options);
+}
+
+/**
+ * Wraps a storage for the holder of a lease. Every call that changes something first throws `lease_lost` if
+ * this process was suspended past its lease. Nothing is awaited between the check and the change.
+ *
+ * If outputs are written in place, the lease is also checked after each chunk of a body: reading a body may
+ * take long, and the driver sends it only when it is complete. Other storages write outputs to staging, which
+ * the next holder sweeps.
+ */
+export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storage {
+  const changes = async <T>(change: () => Promise<T>): Promise<T> => {
+    lease.check();
+    return change();
+  };
+  const bodyOf = (body: Body): Body => (storage.facts.rename === 'none' ? checked(body, lease) : body);
+  return delegate(storage, {
+    write: (key, body, options) => changes(() => storage.write(key, bodyOf(body), options)),
+    rename: (moves) => changes(() => storage.rename(moves)),
+    keep: (key, aside) => changes(() => storage.keep(key, aside)),
+    putBack: (kept) => changes(() => storage.putBack(kept)),
+    duplicate: (from, to) => changes(() => storage.duplicate(from, to)),
+    replaceLink: (key, target) => changes(() => storage.replaceLink(key, target)),
+    remove: (key, options) => changes(() => storage.remove(key, options)),
+    removeTree: (directory) => changes(() => storage.removeTree(directory)),
+  });
+}
+
+function checked(body: Body, lease: Pick<Lease, 'check'>): Body {
+  return {
+    size: body.size,
+    async *open() {
+      for await (const chunk of body.open()) {
+        lease.check();
+        yield chunk;
+      }
+      lease.check();
+    },
+  };
 }

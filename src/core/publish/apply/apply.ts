@@ -1,4 +1,11 @@
-import type { Catalog, AttemptAction, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
+import {
+  type Catalog,
+  type AttemptAction,
+  type OutputRecord,
+  type PublishedBundle,
+  bundlesOf,
+  withPublished,
+} from '../../catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
@@ -10,7 +17,6 @@ import type { Storage, Change } from '../../storage/storage.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
 import type { AttemptOptions } from './saved-files.ts';
 import { Attempt } from './attempt.ts';
-import { bundlesOf, withPublished } from '../../catalog/published-bundles.ts';
 import { isStoredKey } from '../../catalog/parse-fields.ts';
 
 interface ApplyOptions extends AttemptOptions {

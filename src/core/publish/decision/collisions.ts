@@ -3,7 +3,7 @@ import { ancestorsOf } from '../../lib/paths.ts';
 import type { EntryType } from '../../storage/storage.ts';
 import type { DecisionInput, Reason, Plan, ReasonCode } from '../plan.ts';
 import { omittedPaths, type Known, byPath } from './records.ts';
-import type { ClaimAbove } from '../../catalog/claim-above.ts';
+import type { ClaimAbove } from '../../catalog/managed-paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
 
 /*

@@ -14,8 +14,7 @@ import {
   sameHeaders,
   sameSource,
 } from './records.ts';
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
-import type { OutputRecord } from '../../catalog/catalog.ts';
+import { announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
 
 /**
  * The decision table of the specification: the action for these outputs at the observed destination, and the

@@ -1,12 +1,13 @@
-import type {
-  Catalog,
-  CatalogState,
-  GeneratedMetadata,
-  OutputRecord,
-  LegacyRecord,
-  Pending,
+import {
+  type Catalog,
+  type CatalogState,
+  type GeneratedMetadata,
+  type OutputRecord,
+  type LegacyRecord,
+  type Pending,
+  announcedPaths,
+  recordedPaths,
 } from '../../catalog/catalog.ts';
-import { announcedPaths, recordedPaths } from '../../catalog/recorded-paths.ts';
 import { sameOwner, type SourceIdentity, type Owner } from '../../storage/identity.ts';
 import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';

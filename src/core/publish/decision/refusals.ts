@@ -1,14 +1,14 @@
 import type { StoredState } from '../../catalog/store.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
-import type { DestinationConfig } from '../../config/config.ts';
-import { type Plan, changesDestination, type BundleIdentity, type PlannedOutput } from '../plan.ts';
-import { describeBundlePath } from '../../lib/paths.ts';
 import {
+  publishedBy,
   type CatalogState,
   type PublishedBundle,
   maxWholeCatalogBytes,
   type OutputRecord,
 } from '../../catalog/catalog.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { type Plan, changesDestination, type BundleIdentity, type PlannedOutput } from '../plan.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';

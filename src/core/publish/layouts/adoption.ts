@@ -1,6 +1,5 @@
 import { describeBundlePath, compareCodeUnits, pathWithin } from '../../lib/paths.ts';
-import type { Catalog, OutputRecord } from '../../catalog/catalog.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
 import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { storedBody } from '../../storage/body.ts';

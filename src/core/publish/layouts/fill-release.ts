@@ -1,10 +1,9 @@
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
+import { announcedPaths } from '../../catalog/catalog.ts';
 import { requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease } from '../../catalog/lease/with-lease.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { compareCodeUnits, isReservedPath } from '../../lib/paths.ts';
 import { releaseKey } from '../../releases/release.ts';

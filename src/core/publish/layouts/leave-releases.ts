@@ -5,8 +5,7 @@ import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease } from '../../catalog/lease/with-lease.ts';
 import {
   currentLinkKey,
   currentObjectKey,

@@ -1,15 +1,13 @@
 import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
-import type { OutputRecord } from '../../catalog/catalog.ts';
+import { type OutputRecord, publishedBy, announcedPaths } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { type Releases, rolledBack } from '../../releases/ledger.ts';
 import { currentLinkKey, type ReleaseId, releaseIdOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
-import { announcedPaths } from '../../catalog/recorded-paths.ts';
-import type { DestinationConfig } from '../../config/config.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { decide } from '../decision/decide.ts';

@@ -1,6 +1,6 @@
 import { abortedIfStopped, type PublishRequest } from '../publish-request.ts';
 import { pathWithin } from '../../lib/paths.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { publishedBy } from '../../catalog/catalog.ts';
 import type { CoreContext } from '../../context.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { sweepAbandoned } from '../../catalog/lease/with-lease.ts';

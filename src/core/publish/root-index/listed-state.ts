@@ -1,7 +1,6 @@
 import { pathWithin } from '../../lib/paths.ts';
-import type { CatalogState } from '../../catalog/catalog.ts';
+import { type CatalogState, publishedBy } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
 import { sameOwner, type Owner } from '../../storage/identity.ts';

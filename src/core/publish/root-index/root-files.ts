@@ -1,14 +1,18 @@
-import type { OutputRecord, Catalog } from '../../catalog/catalog.ts';
-import { rootIndexGenerator, isOfRootIndex } from '../../catalog/root-index-records.ts';
+import {
+  type OutputRecord,
+  type Catalog,
+  rootIndexGenerator,
+  isOfRootIndex,
+  recordedPaths,
+} from '../../catalog/catalog.ts';
 import type { DestinationConfig } from '../../config/config.ts';
+import type { StoredState } from '../../catalog/store.ts';
 import { digestOf } from '../../lib/digest.ts';
 import { linkTo, type ListedBundle, bundlesInFeed } from '../../outputs/json-feed.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
 import { describeLocation } from '../../storage/location.ts';
 import type { PlannedOutput } from '../plan.ts';
-import { recordedPaths } from '../../catalog/recorded-paths.ts';
-import type { StoredState } from '../../catalog/store.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { RelativePath } from '../../lib/paths.ts';
 import { keyOf } from '../../storage/key.ts';
@@ -38,8 +42,7 @@ export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
 ): Promise<PlannedOutput[]> {
-  const { rootIndexFiles, rootIndexVersion: version } =
-    await import('../../outputs/root-index.ts');
+  const { rootIndexFiles, rootIndexVersion: version } = await import('../../outputs/root-index.ts');
   const { publicBaseUrl, cacheControl } = destination;
   const files = await rootIndexFiles({
     title: owner.pipelineId,

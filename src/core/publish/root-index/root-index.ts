@@ -1,12 +1,11 @@
-import { isOfRootIndex } from '../../catalog/root-index-records.ts';
+import { isOfRootIndex } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
 import { isSameBundle, maxListed, newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { apply, refuseObstructed } from '../apply/apply.ts';

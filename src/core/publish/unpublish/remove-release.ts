@@ -3,8 +3,7 @@ import { readState, requireCatalog, type StoredState } from '../../catalog/store
 import type { CoreContext } from '../../context.ts';
 import type { Owner } from '../../storage/identity.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,6 +1,5 @@
 import { describeBundlePath } from '../../lib/paths.ts';
-import type { Catalog } from '../../catalog/catalog.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { type Catalog, publishedBy } from '../../catalog/catalog.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';

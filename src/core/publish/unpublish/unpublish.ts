@@ -1,14 +1,11 @@
 import { describeBundlePath } from '../../lib/paths.ts';
-import type { OutputRecord } from '../../catalog/catalog.ts';
-import { findClaimAbove } from '../../catalog/claim-above.ts';
-import { surveyDestination } from '../../catalog/managed-paths.ts';
-import { publishedBy } from '../../catalog/published-bundles.ts';
+import { type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { nearest } from '../../lib/text.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';

@@ -47,7 +47,7 @@ export const localBackend: StorageBackend<
   fileConcurrency: { files: 8, because: null },
   protectedRoot: () => null,
   open: async ({ path, modes = privateModes }, _context, options) => {
-    const { localStorage } = await import('./driver.ts');
+    const { localStorage } = await import('./local-storage.ts');
     return localStorage(path, { ...options, modes });
   },
 };

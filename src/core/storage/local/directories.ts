@@ -1,74 +1,262 @@
-import { lstatSync, mkdirSync, rmdirSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readlinkSync,
+  rmdirSync,
+} from 'node:fs';
+import { makeAllDurable } from '../../lib/sync.ts';
+import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { notADirectory } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
-import { publishedModes } from '../modes.ts';
-import type { Storage } from '../storage.ts';
-import { cannotMakeDirectory, errnoOf, isAbsent } from './errors.ts';
-import type { DirectoryHandles } from './handles.ts';
-import { applyMode } from './apply-mode.ts';
-import { makeRoot } from './root.ts';
+import { nameOf, parentOf, type Key } from '../key.ts';
+import type { FileIdentity, Storage } from '../storage.ts';
+import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 
 /**
- * The directories that keys imply: created when a file is written below them, removed with their last file.
+ * Another local user who may write below a root can exchange a directory for a symbolic link at any moment,
+ * so a path that was checked may lead elsewhere when it is used. A storage therefore holds its directories
+ * open: each is opened from the one above it without following links, and its entries are addressed through
+ * the descriptor (`/proc/PID/fd/N/name`), which no exchange of names can redirect.
+ *
+ * Without `/proc` (other systems than Linux) the directories are opened in the same way before each call, and
+ * the call then uses the path: an exchange between these two is not noticed.
  */
-export interface LocalDirectories {
+const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
+
+/** O_PATH, which Node.js does not name: needs no right to list the directory. */
+const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
+const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+
+/** Directories that a thread keeps open. A call on a deep directory may hold its ancestors as well. */
+export const maxOpenDirectories = 64;
+
+interface Handle extends FileIdentity {
+  descriptor: number;
+  /** Leads to the directory. */
+  path: string;
+}
+
+interface KnownHandle extends Handle {
+  directory: Key | '';
+  known: Map<Key | '', KnownHandle>;
+}
+
+/** All known directories of this thread; the one that was not used for the longest time is the first. */
+const open = new Set<KnownHandle>();
+
+/** The directories of one root. Calls throw the errors of the file system, ENOTDIR for a link in the way. */
+export class DirectoryHandles {
+  readonly #root: string;
+  readonly #known = new Map<Key | '', KnownHandle>();
+
+  /** `root` is an absolute path without links, as far as it exists. */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  /** The plain path of an entry, only for messages and comparisons. */
+  absolute(key: Key | ''): string {
+    return key === '' ? this.#root : `${this.#root}/${key}`;
+  }
+
+  /**
+   * A path that leads to the entry from its open parent directory. Valid until the caller awaits something,
+   * and during the next call of this method. A call that follows links in the last component needs
+   * O_NOFOLLOW.
+   */
+  at(key: Key | ''): string {
+    return key === '' ? `${this.of('')}/.` : `${this.of(parentOf(key))}/${nameOf(key)}`;
+  }
+
+  /** The same for a directory itself, which is not a link. */
+  of(directory: Key | ''): string {
+    closeUnused();
+    return this.#opened(directory).path;
+  }
+
+  /** The same, without checking the name of an open directory: for entries that were listed through it. */
+  ofListed(directory: Key | ''): string {
+    closeUnused();
+    return (this.#known.get(directory) ?? this.#opened(directory)).path;
+  }
+
+  /**
+   * Opens or reads something at the path of an entry. Spares the look at the name of an open directory, which
+   * takes as long as opening a small file, unless the entry is missing there. The directory may have been
+   * moved aside meanwhile, so that no change of published names may rely on this.
+   */
+  near<T>(key: Key, work: (path: string) => T): T {
+    const known = this.#known.get(parentOf(key));
+    if (known === undefined) return work(this.at(key));
+    try {
+      return work(`${known.path}/${nameOf(key)}`);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      return work(this.at(key));
+    }
+  }
+
+  /** Whether the directory has been opened and not been missed since. It may have been removed meanwhile. */
+  isOpen(directory: Key | ''): boolean {
+    return this.#known.has(directory);
+  }
+
+  /** A token for the open directory of this name, for `isStill`; undefined if none is open. */
+  opened(directory: Key | ''): object | undefined {
+    return this.#known.get(directory);
+  }
+
+  /** Whether the directory that `opened` returned is open, and has been neither removed nor moved since. */
+  isStill(directory: Key | '', opened: object | undefined): boolean {
+    const known = this.#known.get(directory);
+    if (known === undefined || known !== opened) return false;
+    return fstatSync(known.descriptor).nlink > 0 && this.#isCurrent(known);
+  }
+
+  /** Makes the content of files and the names in directories durable. */
+  async makeDurable(files: readonly Key[], directories: Iterable<Key | ''> = []): Promise<void> {
+    const paths = {
+      file: (file: Key | '') => this.at(file),
+      directory: (directory: Key | '') => this.of(directory),
+      parentOf: (file: Key | '') => (file === '' ? '' : parentOf(file)),
+    };
+    await makeAllDurable<Key | ''>(paths, files, directories);
+  }
+
+  /** Closes a directory that was moved, and those below it: their names stand for others from now on. */
+  moved(directory: Key): void {
+    for (const handle of this.#known.values())
+      if (handle.directory === directory || handle.directory.startsWith(`${directory}/`)) forget(handle);
+  }
+
+  close(): void {
+    for (const handle of this.#known.values()) forget(handle);
+  }
+
+  #opened(directory: Key | ''): KnownHandle {
+    const known = this.#known.get(directory);
+    if (known !== undefined && this.#isCurrent(known)) {
+      open.delete(known);
+      open.add(known);
+      return known;
+    }
+    if (known !== undefined) forget(known);
+    const from = directory === '' ? this.#root : this.#pathFromParent(directory);
+    const opened = openDirectory(from, this.absolute(directory));
+    const handle = { ...opened, directory, known: this.#known };
+    this.#known.set(directory, handle);
+    open.add(handle);
+    return handle;
+  }
+
+  #pathFromParent(directory: Key): string {
+    return `${this.#opened(parentOf(directory)).path}/${nameOf(directory)}`;
+  }
+
+  /**
+   * Whether the name still leads to the open directory. Another process that removes a directory moves it
+   * aside first, and what is written after that must fail. An open directory keeps its inode number to
+   * itself.
+   */
+  #isCurrent({ directory, inode, device }: KnownHandle): boolean {
+    try {
+      const found = lstatSync(this.absolute(directory), { throwIfNoEntry: false });
+      return found?.ino === inode && found.dev === device;
+    } catch {
+      return false;
+    }
+  }
+}
+
+/** Opens a directory; `absolute` is its plain path. Throws ENOTDIR for a link and all other entries. */
+export function openDirectory(from: string, absolute: string): Handle {
+  const descriptor = openSync(from, directoryFlags);
+  try {
+    const { ino: inode, dev: device } = fstatSync(descriptor);
+    return { descriptor, inode, device, path: openPath(descriptor, absolute) };
+  } catch (error) {
+    closeSync(descriptor);
+    throw error;
+  }
+}
+
+/** A path to an open file or directory; `absolute` is its plain path. */
+export function openPath(descriptor: number, absolute: string): string {
+  return descriptors === null ? absolute : `${descriptors}${descriptor}`;
+}
+
+/** With the number of this process, which is found sooner than `self`; null without `/proc`. */
+function descriptorsDirectory(): string | null {
+  try {
+    const self = readlinkSync('/proc/self');
+    return self === `${process.pid}` ? `/proc/${self}/fd/` : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Closes what was not used for the longest time; never the directory that was used last. */
+function closeUnused(): void {
+  if (open.size <= maxOpenDirectories) return;
+  for (const handle of open) {
+    if (open.size <= maxOpenDirectories) return;
+    forget(handle);
+  }
+}
+
+function forget(handle: KnownHandle): void {
+  open.delete(handle);
+  handle.known.delete(handle.directory);
+  closeSync(handle.descriptor);
+}
+
+/** Another process may remove the directory between making and using it; it never goes on for long. */
+const maxAttempts = 1000;
+
+/** The directories that keys imply: created for a file written below them, removed with their last file. */
+export class ImpliedDirectories {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #handles: DirectoryHandles;
+  readonly #mode: number;
+  readonly #kept = new Set<Key>();
+
+  constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, mode: number) {
+    this.#storage = storage;
+    this.#handles = handles;
+    this.#mode = mode;
+  }
+
   /**
    * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
    * above it, in between because it is empty, both are repeated.
    */
-  withParent<T>(key: Key, work: () => Promise<T>): Promise<T>;
+  async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
+    const parent = parentOf(key);
+    for (let attempt = 1; ; attempt += 1) {
+      let used: object | undefined;
+      try {
+        if (attempt > 1 || !this.#handles.isOpen(parent)) this.#create(parent);
+        used = this.#handles.opened(parent);
+        return await work();
+      } catch (error) {
+        // If the directory is still the one that was used, something else is missing.
+        if (!isAbsent(error) || attempt === maxAttempts || this.#handles.isStill(parent, used)) throw error;
+      }
+    }
+  }
+
   /**
    * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
    * process may remove or fill a directory at the same time.
    */
-  removeEmpty(directory: Key | ''): void;
-  /** Marks a directory as kept although it is empty, until `removeEmpty` next comes to it. */
-  keep(directory: Key): void;
-  isKept(directory: Key): boolean;
-  /** Removes the kept directories that are still empty. */
-  close(): void;
-}
-
-/** Another process may remove the directory between each making and use of it; it never goes on for long. */
-const maxAttempts = 1000;
-
-export function localDirectories(
-  storage: Pick<Storage, 'label'>,
-  handles: DirectoryHandles,
-  mode = publishedModes.directory,
-): LocalDirectories {
-  const kept = new Set<Key>();
-
-  return {
-    async withParent(key, work) {
-      const parent = parentOf(key);
-      for (let attempt = 1; ; attempt += 1) {
-        let used: object | undefined;
-        try {
-          if (attempt > 1 || !handles.isOpen(parent)) create(parent);
-          used = handles.opened(parent);
-          return await work();
-        } catch (error) {
-          // If the directory is still the one that was used, something else is missing.
-          if (!isAbsent(error) || attempt === maxAttempts || handles.isStill(parent, used)) throw error;
-        }
-      }
-    },
-
-    removeEmpty,
-    keep: (directory) => void kept.add(directory),
-    isKept: (directory) => kept.has(directory),
-
-    close() {
-      for (const directory of kept) removeEmpty(directory);
-    },
-  };
-
-  function removeEmpty(directory: Key | ''): void {
+  removeEmpty(directory: Key | ''): void {
     for (let current = directory; current !== ''; current = parentOf(current)) {
-      kept.delete(current);
+      this.#kept.delete(current);
       try {
-        rmdirSync(handles.at(current));
+        rmdirSync(this.#handles.at(current));
       } catch (error) {
         if (isAbsent(error)) continue;
         return;
@@ -76,23 +264,39 @@ export function localDirectories(
     }
   }
 
-  /** Makes the directory, and those above it, unless it can be opened. */
-  function create(directory: Key | ''): void {
-    if (isThere(directory)) return;
-    if (directory === '') makeRoot(storage, handles.absolute(''), mode);
-    else {
-      create(parentOf(directory));
-      makeOne(directory);
-    }
-    if (isThere(directory)) return;
-    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
-    // Another process may have made it since, and `withParent` opens it then.
-    if (!found.isDirectory()) throw notADirectory(storage, directory, { isLink: found.isSymbolicLink() });
+  /** Marks a directory as kept although it is empty, until `removeEmpty` next reaches it. */
+  keep(directory: Key): void {
+    this.#kept.add(directory);
   }
 
-  function isThere(directory: Key | ''): boolean {
+  isKept(directory: Key): boolean {
+    return this.#kept.has(directory);
+  }
+
+  /** Removes the kept directories that are still empty. */
+  close(): void {
+    for (const directory of this.#kept) this.removeEmpty(directory);
+  }
+
+  /** Makes the directory, and those above it, unless it can be opened. */
+  #create(directory: Key | ''): void {
+    if (this.#isThere(directory)) return;
+    const handles = this.#handles;
+    if (directory === '') makeRoot(this.#storage, handles.absolute(''), this.#mode);
+    else {
+      this.#create(parentOf(directory));
+      this.#makeOne(directory);
+    }
+    if (this.#isThere(directory)) return;
+    const found = lstatSync(directory === '' ? handles.absolute('') : handles.at(directory));
+    // Another process may have made it since, and `withParent` opens it then.
+    if (!found.isDirectory())
+      throw notADirectory(this.#storage, directory, { isLink: found.isSymbolicLink() });
+  }
+
+  #isThere(directory: Key | ''): boolean {
     try {
-      handles.of(directory);
+      this.#handles.of(directory);
       return true;
     } catch (error) {
       // ELOOP: a link above the root leads to itself.
@@ -101,14 +305,14 @@ export function localDirectories(
     }
   }
 
-  function makeOne(directory: Key): void {
+  #makeOne(directory: Key): void {
     try {
-      mkdirSync(handles.at(directory), { mode });
-      applyMode(handles.of(directory), mode);
+      mkdirSync(this.#handles.at(directory), { mode: this.#mode });
+      applyMode(this.#handles.of(directory), this.#mode);
     } catch (error) {
       if (errnoOf(error) === 'EEXIST') return;
       // If another process removed the parent meanwhile, `withParent` makes both again.
-      throw isAbsent(error) ? error : cannotMakeDirectory(storage, directory, error);
+      throw isAbsent(error) ? error : cannotMakeDirectory(this.#storage, directory, error);
     }
   }
 }

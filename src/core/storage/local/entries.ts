@@ -1,14 +1,23 @@
 import { isUtf8 } from 'node:buffer';
-import { lstatSync, readdirSync, type BigIntStats, type Stats } from 'node:fs';
-import { setImmediate as breathe } from 'node:timers/promises';
+import {
+  closeSync,
+  lstatSync,
+  readdirSync,
+  rmdirSync,
+  unlinkSync,
+  type BigIntStats,
+  type Stats,
+} from 'node:fs';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { escapedName } from '../../lib/text.ts';
+import { localFailure } from '../errors.ts';
 import { joinKey, listedKey, type Key } from '../key.ts';
-import type { DirectoryHandles } from './handles.ts';
-import type { Entry, EntryType, FileStat, Stamp, UnreadableName } from '../storage.ts';
-import { isAbsent, unlessAbsent } from './errors.ts';
+import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
+import { openDirectory, type DirectoryHandles } from './directories.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
-export const entriesPerBreath = 2048;
+export const entriesPerTurn = 2048;
 /** This many entries are looked at before the caller gets them. */
 const entriesPerLook = 64;
 
@@ -16,8 +25,6 @@ interface Named {
   name: string;
   type: EntryType;
 }
-
-type Fail = (key: string, error: unknown) => Error;
 
 /** What is at `file`, links not followed; undefined if nothing is. Throws what the file system throws. */
 export function statOf(file: () => string): FileStat | undefined {
@@ -33,22 +40,12 @@ export function sizeOf(path: string): number | undefined {
   return found.isFile() ? found.size : undefined;
 }
 
-/** As `Storage.list`. Throws what `fail` makes of the error of a directory, which is `.` for the root. */
+/** As `Storage.list`. */
 export async function* entriesBelow(
+  storage: Pick<Storage, 'label'>,
+  handles: DirectoryHandles,
   directory: Key | '',
-  {
-    handles,
-    fail,
-    isRecursive,
-    onUnreadable,
-    stamps = false,
-  }: {
-    handles: DirectoryHandles;
-    fail: Fail;
-    isRecursive: boolean;
-    onUnreadable: ((unreadable: UnreadableName) => void) | undefined;
-    stamps?: boolean | undefined;
-  },
+  { recursive: isRecursive, onUnreadable, stamps = false }: ListOptions,
 ): AsyncIterable<Entry> {
   let count = 0;
   const pending: (Key | '')[] = [directory];
@@ -59,7 +56,7 @@ export async function* entriesBelow(
         if (entry.type === 'directory' && isRecursive) pending.push(entry.key);
         else yield entry;
       count += entriesPerLook;
-      if (count % entriesPerBreath === 0) await breathe();
+      if (count % entriesPerTurn === 0) await yieldToEventLoop();
     }
   }
 
@@ -84,7 +81,7 @@ export async function* entriesBelow(
       return readable(each, onUnreadable);
     } catch (error) {
       if (isAbsent(error)) return [];
-      throw fail(each === '' ? '.' : each, error);
+      throw localFailure(storage, each === '' ? '.' : each, error);
     }
   }
 
@@ -111,7 +108,7 @@ export async function* entriesBelow(
       return { size: Number(found.size), identity, stamp: stampOf(found) };
     } catch (error) {
       if (isAbsent(error)) return undefined;
-      throw fail(key, error);
+      throw localFailure(storage, key, error);
     }
   }
 }
@@ -125,4 +122,79 @@ function typeOf(found: Pick<Stats, 'isFile' | 'isDirectory' | 'isSymbolicLink'>)
   if (found.isFile()) return 'file';
   if (found.isDirectory()) return 'directory';
   return found.isSymbolicLink() ? 'link' : 'other';
+}
+
+const removalsPerTurn = 512;
+const maxRounds = 10;
+
+/**
+ * Removes a directory with all that is in it; a link is removed and not followed. Entries that vanish
+ * meanwhile are of no concern. Synchronous calls, as everywhere here: the staging of an attempt holds a name
+ * for each file that it replaced. Each directory is held open while it is emptied. Throws system errors as
+ * Node.js reports them.
+ */
+export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
+  await removeBelow(() => handles.at(directory), { entries: 0 });
+}
+
+/**
+ * `pathOf` is called again after each pause, when the directory above may have been closed. A process that
+ * still writes into the directory cannot keep it: after a few rounds its writes fail.
+ */
+async function removeBelow(
+  pathOf: () => string,
+  count: { entries: number },
+  rounds = maxRounds,
+): Promise<void> {
+  const directory = unlessAbsent(() => openAt(pathOf()));
+  if (directory !== undefined)
+    try {
+      for (const entry of readdirSync(directory.path, { withFileTypes: true })) {
+        const path = `${directory.path}/${entry.name}`;
+        if (entry.isDirectory()) await removeBelow(() => path, count);
+        else unlessAbsent(() => unlinkSync(path));
+        count.entries += 1;
+        if (count.entries % removalsPerTurn === 0) await yieldToEventLoop();
+      }
+    } finally {
+      closeSync(directory.descriptor);
+    }
+  try {
+    removeOne(pathOf);
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOTEMPTY' || rounds === 1) throw error;
+    await removeBelow(pathOf, count, rounds - 1);
+  }
+}
+
+function openAt(path: string): ReturnType<typeof openDirectory> {
+  return openDirectory(path, path);
+}
+
+/** Removes an empty directory, or what another user has put in its place meanwhile. */
+function removeOne(pathOf: () => string): void {
+  try {
+    rmdirSync(pathOf());
+  } catch (error) {
+    const errno = errnoOf(error);
+    if (errno === 'ENOTDIR') unlessAbsent(() => unlinkSync(pathOf()));
+    else if (errno !== 'ENOENT') throw error;
+  }
+}
+
+/** Removes a directory that holds nothing but such directories; false if it holds anything else. */
+export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
+  for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
+    if (!entry.isDirectory() || !removedIfEmpty(handles, joinKey(directory, entry.name))) return false;
+  rmdirSync(handles.at(directory));
+  return true;
+}
+
+/** Removes a scratch file, if it can. */
+export function removeIfThere(handles: DirectoryHandles, key: Key): void {
+  try {
+    unlinkSync(handles.at(key));
+  } catch {
+    // It was moved, or never written. A file that cannot be removed is swept by the next publisher.
+  }
 }

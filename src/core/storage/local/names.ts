@@ -1,158 +1,250 @@
-import { lstatSync, readdirSync, renameSync, rmdirSync, type Stats } from 'node:fs';
-import { setImmediate as breathe } from 'node:timers/promises';
-import { notFound } from '../errors.ts';
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  futimesSync,
+  linkSync,
+  lstatSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmdirSync,
+  symlinkSync,
+  unlinkSync,
+  type Stats,
+} from 'node:fs';
+import { copyFile } from 'node:fs/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { localFailure, notFound } from '../errors.ts';
 import { joinKey, parentOf, type Key } from '../key.ts';
-import type { Move, Storage } from '../storage.ts';
-import type { LocalDirectories } from './directories.ts';
-import { entriesPerBreath } from './entries.ts';
-import { errnoOf, isAbsent, localFailure, unlessAbsent } from './errors.ts';
-import type { DirectoryHandles } from './handles.ts';
-import { removedIfEmpty } from './remove-tree.ts';
+import type { Kept, KeptBy, Move, Storage } from '../storage.ts';
+import { openPath, type DirectoryHandles, type ImpliedDirectories } from './directories.ts';
+import { entriesPerTurn, removedIfEmpty } from './entries.ts';
+import { createFile, openToRead } from './files.ts';
 
 /**
- * The names that a storage changes, and what has to be flushed to disk for them: the content of a file before
- * its name, and the names before a later change of names relies on them.
+ * Changes names: renames files and directories, and keeps files that are about to be replaced. Flushes the
+ * content of a file before its name, and the names before a later change of names relies on them.
  */
-export interface LocalNames {
-  /** The scratch file at `key` has content that is not durable yet; it becomes so when it is renamed. */
-  staged(key: Key): void;
-  /** A name in this directory has been changed. */
-  changedIn(directory: Key | ''): void;
-  /** As `Storage.rename`, but that `allow` is called with each key before it changes. */
-  rename(moves: readonly Move[], allow: (key: Key) => void): Promise<void>;
-  /** Makes the names that were changed durable. Throws system errors as Node.js reports them. */
-  flush(): Promise<void>;
-  /** Forgets all of it. */
-  clear(): void;
-}
-
-export function localNames(
-  storage: Pick<Storage, 'label'>,
-  handles: DirectoryHandles,
-  directories: LocalDirectories,
-): LocalNames {
-  const at = (key: Key): string => handles.at(key);
-  const lstatIfThere = (key: Key): Stats | undefined => unlessAbsent(() => lstatSync(at(key)));
+export class LocalNames {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #handles: DirectoryHandles;
+  readonly #directories: ImpliedDirectories;
   /** Scratch files whose content has not been synced. */
-  const unsynced = new Set<Key>();
+  readonly #unsynced = new Set<Key>();
   /** Directories with changed names that have not been synced. */
-  const changed = new Set<Key | ''>();
+  readonly #changed = new Set<Key | ''>();
+  /** The files that were copied, by the copies: a file that was not replaced need not be put back. */
+  readonly #copied = new Map<Key, Stats>();
 
-  return {
-    staged: (key) => void unsynced.add(key),
-    changedIn: (directory) => void changed.add(directory),
-    flush,
-
-    async rename(moves, allow) {
-      try {
-        await makeSourcesDurable(moves);
-        await flush();
-      } catch (error) {
-        throw localFailure(storage, moves[0]?.from ?? '', error);
-      }
-      let count = 0;
-      for (const move of moves) {
-        const { from, to, aside } = move;
-        allow(to);
-        try {
-          if (aside !== undefined) await moveAside(to, aside);
-          if (move.isDirectory === true) await moveDirectory(from, to);
-          else await moveFile(from, to);
-        } catch (error) {
-          throw isAbsent(error) ? notFound(storage, from, error) : localFailure(storage, to, error);
-        }
-        count += 1;
-        if (count % entriesPerBreath === 0) await breathe();
-      }
-    },
-
-    clear() {
-      unsynced.clear();
-      changed.clear();
-    },
-  };
-
-  async function flush(): Promise<void> {
-    if (changed.size === 0) return;
-    const flushed = [...changed];
-    changed.clear();
-    await handles.makeDurable([], flushed);
+  constructor(storage: Pick<Storage, 'label'>, handles: DirectoryHandles, directories: ImpliedDirectories) {
+    this.#storage = storage;
+    this.#handles = handles;
+    this.#directories = directories;
   }
 
-  /** Of a directory that moves, the files in it and the names that lead to them. */
-  async function makeSourcesDurable(moves: readonly Move[]): Promise<void> {
+  /** The scratch file at `key` has content that is not durable yet; renaming it makes it durable. */
+  staged(key: Key): void {
+    this.#unsynced.add(key);
+  }
+
+  /** A name in this directory has been changed. */
+  changedIn(directory: Key | ''): void {
+    this.#changed.add(directory);
+  }
+
+  /** As `Storage.rename`. Calls `allow` with each key before it changes. */
+  async rename(moves: readonly Move[], allow: (key: Key) => void): Promise<void> {
+    try {
+      await this.#makeSourcesDurable(moves);
+      await this.flush();
+    } catch (error) {
+      throw localFailure(this.#storage, moves[0]?.from ?? '', error);
+    }
+    let count = 0;
+    for (const { from, to, aside, isDirectory } of moves) {
+      allow(to);
+      try {
+        if (aside !== undefined) await this.#moveAside(to, aside);
+        if (isDirectory === true) await this.#moveDirectory(from, to);
+        else await this.#moveFile(from, to);
+      } catch (error) {
+        throw isAbsent(error) ? notFound(this.#storage, from, error) : localFailure(this.#storage, to, error);
+      }
+      count += 1;
+      if (count % entriesPerTurn === 0) await yieldToEventLoop();
+    }
+  }
+
+  /** Makes the changed names durable. Throws system errors as Node.js reports them. */
+  async flush(): Promise<void> {
+    if (this.#changed.size === 0) return;
+    const flushed = [...this.#changed];
+    this.#changed.clear();
+    await this.#handles.makeDurable([], flushed);
+  }
+
+  clear(): void {
+    this.#unsynced.clear();
+    this.#changed.clear();
+  }
+
+  /**
+   * As `Storage.keep`. Keeps a file by a hard link. If the file system has none, or refuses one (a file of
+   * another user, too many links), the file is copied: moving it aside would leave readers without it for a
+   * moment. A pipe cannot be copied either and is moved.
+   */
+  async keep(key: Key, aside: Key): Promise<Kept | null> {
+    const by = await this.#keepBy(key, aside);
+    return by === null ? null : { key, aside, by, version: null };
+  }
+
+  /** As `Storage.putBack`. Throws system errors as Node.js reports them. */
+  async putBack({ key, aside, by }: Kept): Promise<void> {
+    const present = this.#lstatIfThere(key);
+    const original = this.#copied.get(aside);
+    const isUntouched = isSame(present, original) && present?.ctimeMs === original?.ctimeMs;
+    if (isUntouched || isSame(present, this.#lstatIfThere(aside)))
+      return unlessAbsent(() => unlinkSync(this.#at(aside)));
+    try {
+      if (by === 'copy' && this.#lstatIfThere(aside)?.isFile() === true)
+        await this.#handles.makeDurable([aside]);
+      await this.#directories.withParent(key, async () => renameSync(this.#at(aside), this.#at(key)));
+      this.changedIn(parentOf(key));
+    } catch (error) {
+      // It was not moved aside at all, or was put back before.
+      if (isAbsent(error) && this.#lstatIfThere(key) !== undefined) return;
+      throw isAbsent(error) ? notFound(this.#storage, key, error) : error;
+    }
+  }
+
+  #at(key: Key): string {
+    return this.#handles.at(key);
+  }
+
+  #lstatIfThere(key: Key): Stats | undefined {
+    return unlessAbsent(() => lstatSync(this.#at(key)));
+  }
+
+  /** For a directory that moves: the files in it, and the names that lead to them. */
+  async #makeSourcesDurable(moves: readonly Move[]): Promise<void> {
     const files: Key[] = [];
     const trees = new Set<Key>();
     for (const { from, isDirectory } of moves)
       if (isDirectory === true) trees.add(from);
-      else if (unsynced.delete(from)) files.push(from);
+      else if (this.#unsynced.delete(from)) files.push(from);
     const names = new Set<Key | ''>();
     if (trees.size > 0) {
-      for (const file of unsynced)
+      for (const file of this.#unsynced)
         if (namesLeadingTo(parentOf(file), trees, names)) {
           files.push(file);
-          unsynced.delete(file);
+          this.#unsynced.delete(file);
         }
-      for (const directory of changed) namesLeadingTo(directory, trees, names);
+      for (const directory of this.#changed) namesLeadingTo(directory, trees, names);
     }
-    for (const directory of names) changed.delete(directory);
-    await handles.makeDurable(files, names);
+    for (const directory of names) this.#changed.delete(directory);
+    await this.#handles.makeDurable(files, names);
   }
 
-  /** Whether a directory is one of these trees or lies below one; then adds it and those between. */
-  function namesLeadingTo(directory: Key | '', trees: ReadonlySet<Key>, names: Set<Key | ''>): boolean {
-    if (directory === '') return false;
-    if (names.has(directory)) return true;
-    if (!trees.has(directory) && !namesLeadingTo(parentOf(directory), trees, names)) return false;
-    names.add(directory);
-    return true;
+  async #moveFile(from: Key, to: Key): Promise<void> {
+    await this.#directories.withParent(to, async () => this.#replaceBy(from, to));
+    this.changedIn(parentOf(to));
   }
 
-  async function moveFile(source: Key, to: Key): Promise<void> {
-    await directories.withParent(to, async () => replaceBy(source, to));
-    changed.add(parentOf(to));
-  }
-
-  /** Somebody else may have made a directory there since it was looked for; its rights stay as they are. */
-  async function moveDirectory(source: Key, to: Key): Promise<void> {
-    if (await hasMovedWhole(source, to)) {
-      changed.add(parentOf(to));
+  /** Another program may have made a directory at `to` meanwhile; its rights stay as they are. */
+  async #moveDirectory(from: Key, to: Key): Promise<void> {
+    if (await this.#hasMovedWhole(from, to)) {
+      this.changedIn(parentOf(to));
       return;
     }
-    for (const entry of readdirSync(handles.of(source), { withFileTypes: true })) {
-      const [from, target] = [joinKey(source, entry.name), joinKey(to, entry.name)];
-      await (entry.isDirectory() ? moveDirectory(from, target) : moveFile(from, target));
+    for (const entry of readdirSync(this.#handles.of(from), { withFileTypes: true })) {
+      const [source, target] = [joinKey(from, entry.name), joinKey(to, entry.name)];
+      await (entry.isDirectory() ? this.#moveDirectory(source, target) : this.#moveFile(source, target));
     }
-    rmdirSync(at(source));
+    rmdirSync(this.#at(from));
   }
 
-  async function hasMovedWhole(source: Key, to: Key): Promise<boolean> {
-    if (lstatIfThere(to) !== undefined) return false;
+  async #hasMovedWhole(from: Key, to: Key): Promise<boolean> {
+    if (this.#lstatIfThere(to) !== undefined) return false;
     try {
-      await directories.withParent(to, async () => renameSync(at(source), at(to)));
-      handles.moved(source);
+      await this.#directories.withParent(to, async () => renameSync(this.#at(from), this.#at(to)));
+      this.#handles.moved(from);
       return true;
     } catch (error) {
       const isTaken = ['EEXIST', 'ENOTEMPTY', 'ENOTDIR'].includes(errnoOf(error) ?? '');
-      if (!isTaken || lstatIfThere(to) === undefined) throw error;
+      if (!isTaken || this.#lstatIfThere(to) === undefined) throw error;
       return false;
     }
   }
 
-  /** A directory that holds nothing is replaced like a file. */
-  function replaceBy(source: Key, to: Key): void {
+  /** An empty directory is replaced like a file. */
+  #replaceBy(from: Key, to: Key): void {
     try {
-      renameSync(at(source), at(to));
+      renameSync(this.#at(from), this.#at(to));
     } catch (error) {
-      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(handles, to)) throw error;
-      renameSync(at(source), at(to));
+      if (errnoOf(error) !== 'EISDIR' || !removedIfEmpty(this.#handles, to)) throw error;
+      renameSync(this.#at(from), this.#at(to));
     }
   }
 
-  /** What is at `aside` already was moved there by a call whose answer was lost. */
-  async function moveAside(key: Key, aside: Key): Promise<void> {
-    const found = lstatIfThere(key);
-    if (found === undefined || found.isDirectory() || lstatIfThere(aside) !== undefined) return;
-    await directories.withParent(aside, async () => renameSync(at(key), at(aside)));
+  /** A file that is at `aside` already was moved there by a call whose answer was lost. */
+  async #moveAside(key: Key, aside: Key): Promise<void> {
+    const found = this.#lstatIfThere(key);
+    if (found === undefined || found.isDirectory() || this.#lstatIfThere(aside) !== undefined) return;
+    await this.#directories.withParent(aside, async () => renameSync(this.#at(key), this.#at(aside)));
   }
+
+  async #keepBy(key: Key, aside: Key): Promise<KeptBy | null> {
+    try {
+      await this.#directories.withParent(aside, async () => linkSync(this.#at(key), this.#at(aside)));
+      return 'link';
+    } catch (error) {
+      const isKept = isSame(this.#lstatIfThere(key), this.#lstatIfThere(aside));
+      if (errnoOf(error) === 'EEXIST' && isKept) return 'link';
+    }
+    const found = this.#lstatIfThere(key);
+    if (found === undefined || found.isDirectory()) return null;
+    if (!found.isFile() && !found.isSymbolicLink()) return 'move';
+    this.#copied.set(aside, found);
+    if (found.isSymbolicLink())
+      await this.#directories.withParent(aside, async () =>
+        symlinkSync(readlinkSync(this.#at(key)), this.#at(aside)),
+      );
+    else await this.#copyAside(key, aside, found);
+    return 'copy';
+  }
+
+  /** Copies open files, because the names may lead elsewhere while the thread pool copies. */
+  async #copyAside(key: Key, aside: Key, { dev, ino, mode, atime, mtime }: Stats): Promise<void> {
+    const source = openToRead(this.#storage, key, this.#at(key), { device: dev, inode: ino });
+    try {
+      const target = await this.#directories.withParent(aside, async () =>
+        createFile(this.#at(aside), 0o600),
+      );
+      try {
+        const [from, to] = [openPath(source, this.#at(key)), openPath(target, this.#at(aside))];
+        await copyFile(from, to, constants.COPYFILE_FICLONE);
+        fchmodSync(target, mode & 0o7777);
+        futimesSync(target, atime, mtime);
+      } finally {
+        closeSync(target);
+      }
+    } finally {
+      closeSync(source);
+    }
+  }
+}
+
+/** Whether a directory is one of these trees or lies below one; then adds it and those between. */
+function namesLeadingTo(directory: Key | '', trees: ReadonlySet<Key>, names: Set<Key | ''>): boolean {
+  if (directory === '') return false;
+  if (names.has(directory)) return true;
+  if (!trees.has(directory) && !namesLeadingTo(parentOf(directory), trees, names)) return false;
+  names.add(directory);
+  return true;
+}
+
+function isSame(one: Stats | undefined, other: Stats | undefined): boolean {
+  return one !== undefined && one.ino === other?.ino && one.dev === other.dev;
 }

@@ -1,15 +1,14 @@
 import { accessSync, constants, lstatSync, readFileSync, statfsSync, type Stats } from 'node:fs';
-import { setImmediate as breathe } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { ancestorsOf } from '../../lib/paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { noRoom, notADirectory, otherFileSystem } from '../errors.ts';
-import { joinKey, nameOf, parentOf, type Key } from '../key.ts';
-import { linkAbove } from './links.ts';
+import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { localFailure, noRoom, notADirectory, otherFileSystem } from '../errors.ts';
+import { joinKey, listedKey, nameOf, parentOf, type Key } from '../key.ts';
 import type { Change, Storage } from '../storage.ts';
-import { isAbsent, localFailure, unlessAbsent } from './errors.ts';
-import type { DirectoryHandles } from './handles.ts';
+import type { DirectoryHandles } from './directories.ts';
 
-const keysPerBreath = 1024;
+const keysPerTurn = 1024;
 /** Some file systems allow fewer than the usual 255 bytes for a name, but none fewer than this. */
 const shortNameBytes = 100;
 
@@ -52,7 +51,7 @@ export async function localObstacle(
       const found = look(key);
       if (found !== null) return found;
       count += 1;
-      if (count % keysPerBreath === 0) await breathe();
+      if (count % keysPerTurn === 0) await yieldToEventLoop();
     }
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
@@ -212,4 +211,24 @@ function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefin
     if (isAbsent(error) || (error as NodeJS.ErrnoException).code === 'ENAMETOOLONG') return undefined;
     throw error;
   }
+}
+
+/**
+ * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
+ * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
+ * nothing. Throws the system error if it cannot be looked at.
+ */
+export function linkAbove(
+  storage: Pick<Storage, 'label'>,
+  handles: DirectoryHandles,
+  key: Key,
+): WaybillError | null {
+  for (const ancestor of ancestorsOf(key)) {
+    const directory = listedKey(ancestor);
+    const found = unlessAbsent(() => lstatSync(handles.at(directory)));
+    if (found?.isSymbolicLink() !== true) continue;
+    const leadsSomewhere = lstatSync(handles.absolute(key), { throwIfNoEntry: false }) !== undefined;
+    return leadsSomewhere ? notADirectory(storage, directory, { isLink: true }) : null;
+  }
+  return null;
 }

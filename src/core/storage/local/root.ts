@@ -1,6 +1,8 @@
 import {
   accessSync,
+  chmodSync,
   constants,
+  fchmodSync,
   lstatSync,
   mkdirSync,
   readlinkSync,
@@ -12,9 +14,10 @@ import {
 import path from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
+import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
+import { describeSystemError, localFailure } from '../errors.ts';
+import { parentOf, type Key } from '../key.ts';
 import type { Storage } from '../storage.ts';
-import { applyMode } from './apply-mode.ts';
-import { errnoOf, isAbsent, localFailure } from './errors.ts';
 
 /*
  * The root of a local storage, which may lie below directories that do not exist yet. Its components are
@@ -179,4 +182,44 @@ function componentsOf(absolute: string): string[] {
   const components: string[] = [];
   for (let each = absolute; path.dirname(each) !== each; each = path.dirname(each)) components.push(each);
   return components.reverse();
+}
+
+/** Errors of FAT, CIFS and some FUSE file systems, which have no modes, and of files of another user. */
+const modeRefusals = new Set(['EPERM', 'EACCES', 'EROFS', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
+
+/**
+ * Gives an open file, or the file or directory at a path that another user cannot exchange, exactly this
+ * mode; the umask and access lists may have taken rights away when it was made. A directory keeps its setgid
+ * and sticky bits. Returns false if the file system or the owner does not allow it.
+ */
+export function applyMode(target: string | number, mode: number): boolean {
+  try {
+    if (typeof target === 'number') fchmodSync(target, mode);
+    else {
+      const before = statSync(target);
+      const wanted = before.isDirectory() ? mode | (before.mode & 0o3000) : mode;
+      if ((before.mode & 0o7777) !== wanted) chmodSync(target, wanted);
+    }
+    return true;
+  } catch (error) {
+    if (modeRefusals.has(errnoOf(error) ?? '')) return false;
+    throw error;
+  }
+}
+
+/** The error for a directory below the root; its hint names the directory above. Pure. */
+export function cannotMakeDirectory(
+  storage: Pick<Storage, 'label'>,
+  directory: Key,
+  error: unknown,
+): WaybillError {
+  const { code, hint } = localFailure(storage, directory, error);
+  const parent = parentOf(directory);
+  const where = parent === '' ? 'the root of the destination' : `"${parent}"`;
+  const isDenied = code === 'storage_denied' && errnoOf(error) !== 'EROFS';
+  return new WaybillError(
+    code,
+    `${storage.label}: the directory "${directory}" cannot be made: ${describeSystemError(error)}`,
+    { cause: error, hint: isDenied ? `let the user that waybill runs as write to ${where}` : hint },
+  );
 }

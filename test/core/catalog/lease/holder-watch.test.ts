@@ -1,5 +1,5 @@
 import t from 'tap';
-import { watchLease } from '../../../../src/core/catalog/lease/holder-watch.ts';
+import { watchLease } from '../../../../src/core/catalog/lease/heartbeat.ts';
 import { defaultLeaseTimes as times } from '../../../../src/core/catalog/lease/lease.ts';
 
 t.test('a lease is stale exactly after staleAfterMs without a change', async (t) => {

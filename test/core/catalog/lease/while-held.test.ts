@@ -1,6 +1,6 @@
 import t from 'tap';
 import { leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
-import { whileHeld } from '../../../../src/core/catalog/lease/while-held.ts';
+import { whileHeld } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';

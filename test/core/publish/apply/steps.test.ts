@@ -8,7 +8,7 @@ import { removeEmptyDirectories, refuseObstructed } from '../../../../src/core/p
 import { inVisibleOrder } from '../../../../src/core/publish/apply/staged-layout.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { Change, Storage } from '../../../../src/core/storage/storage.ts';
 import { publishTo, put } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import type { ClaimAbove } from '../../../../src/core/catalog/claim-above.ts';
+import type { ClaimAbove } from '../../../../src/core/catalog/managed-paths.ts';
 import { dependsOnClaims, respectClaim } from '../../../../src/core/publish/decision/collisions.ts';
 import { otherOwner } from '../../../faults/world.ts';
 import { planOf } from '../../../support/decisions.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { memoryDirectory } from '../../../support/memory-directory.ts';
 import { incrementalSuite, marksBelow } from './suite.ts';
 

@@ -12,7 +12,7 @@ import { currentLinkKey, releaseKey, type ReleaseId } from '../../../../src/core
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, resume, rollBack } from '../../../../src/core/releases/switch.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { joinKey, listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

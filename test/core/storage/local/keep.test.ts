@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import {
+import fs, {
   chmodSync,
   lstatSync,
   readFileSync,
@@ -8,14 +8,12 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
-import { DirectoryHandles } from '../../../../src/core/storage/local/handles.ts';
-import { localKeeper, type LocalKeeper } from '../../../../src/core/storage/local/keep.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 
 const aside = key('.publisher.tmp/1/kept');
 const longAgo = new Date('2001-02-03T04:05:06Z');
@@ -60,14 +58,17 @@ t.test('links and pipes are kept as what they are', async (t) => {
   t.ok(lstatSync(path.join(root, 'pipe')).isFIFO());
 });
 
-/** A keeper on a file system without hard links. */
-function withoutLinks(root: string): LocalKeeper {
-  const handles = new DirectoryHandles(root);
-  const link = (): never => {
+/** Makes every hard link fail, as on a file system that has none. */
+function refuseHardLinks(t: Test): void {
+  const { linkSync } = fs;
+  fs.linkSync = () => {
     throw Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
   };
-  const label = { label: 'local storage' };
-  return localKeeper(label, handles, localDirectories(label, handles), () => undefined, link);
+  syncBuiltinESMExports();
+  t.teardown(() => {
+    fs.linkSync = linkSync;
+    syncBuiltinESMExports();
+  });
 }
 
 t.test('without hard links a file is copied, with its time and mode', async (t) => {
@@ -75,26 +76,27 @@ t.test('without hard links a file is copied, with its time and mode', async (t) 
   const file = path.join(root, 'd/page');
   chmodSync(file, 0o640);
   utimesSync(file, longAgo, longAgo);
-  const keeper = withoutLinks(root);
-  const kept = await keeper.keep(key('d/page'), aside);
+  refuseHardLinks(t);
+  const storage = await localStorage(root);
+  const kept = await storage.keep(key('d/page'), aside);
   t.match(kept, { by: 'copy' });
   writeFileSync(file, 'new');
-  if (kept !== null) await keeper.putBack(kept);
+  if (kept !== null) await storage.putBack(kept);
   t.equal(readFileSync(file, 'utf8'), 'old');
   t.match(lstatSync(file), { mtime: longAgo, mode: 0o100640 });
 });
 
-t.test('without hard links a link is made anew, and a pipe is moved', async (t) => {
+t.test('without hard links a symbolic link is copied, and a pipe is moved', async (t) => {
   const root = t.testdir();
   symlinkSync('nowhere', path.join(root, 'link'));
   execFileSync('mkfifo', [path.join(root, 'pipe')]);
-  const keeper = withoutLinks(root);
-  t.equal(await keeper.keep(key('no'), aside), null);
-  t.match(await keeper.keep(key('pipe'), aside), { by: 'move' });
-  const kept = await keeper.keep(key('link'), key('.publisher.tmp/kept-link'));
-  t.match(kept, { by: 'copy' });
+  refuseHardLinks(t);
   const storage = await localStorage(root);
+  t.equal(await storage.keep(key('no'), aside), null);
+  t.match(await storage.keep(key('pipe'), aside), { by: 'move' });
+  const kept = await storage.keep(key('link'), key('.publisher.tmp/kept-link'));
+  t.match(kept, { by: 'copy' });
   await storage.remove(key('link'));
-  if (kept !== null) await keeper.putBack(kept);
+  if (kept !== null) await storage.putBack(kept);
   t.equal(readlinkSync(path.join(root, 'link')), 'nowhere');
 });

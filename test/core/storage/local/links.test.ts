@@ -1,4 +1,4 @@
-import {
+import fs, {
   chmodSync,
   existsSync,
   linkSync,
@@ -7,24 +7,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t from 'tap';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localDirectories } from '../../../../src/core/storage/local/directories.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
-import { DirectoryHandles } from '../../../../src/core/storage/local/handles.ts';
-import { localLinks, type LocalLinks } from '../../../../src/core/storage/local/links.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 
 const scratch = key('.publisher.tmp/1/output-0');
-
-function linksThatFailWith(root: string, code: string): LocalLinks {
-  const handles = new DirectoryHandles(root);
-  const link = (): never => {
-    throw Object.assign(new Error(`${code}: for the test`), { code });
-  };
-  const label = { label: 'local storage' };
-  return localLinks(label, handles, localDirectories(label, handles), () => undefined, link);
-}
 
 t.test('a duplicate is the same file under a second name', async (t) => {
   const root = t.testdir({ d: { page: 'x' } });
@@ -45,14 +34,28 @@ t.test('a file that others may change is not shared', async (t) => {
   t.equal(await storage.duplicate(key('page'), scratch), 'link');
 });
 
-t.test('where no hard link can be made, nothing is left; any other failure is told', async (t) => {
+t.test('without hard links, nothing is left; any other failure is reported', async (t) => {
   const root = t.testdir({ page: 'x' });
+  const storage = await localStorage(root);
+  const { linkSync } = fs;
+  t.teardown(() => {
+    fs.linkSync = linkSync;
+    syncBuiltinESMExports();
+  });
+  const failWith = (code: string): void => {
+    fs.linkSync = () => {
+      throw Object.assign(new Error(`${code}: for the test`), { code });
+    };
+    syncBuiltinESMExports();
+  };
   for (const code of ['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP']) {
+    failWith(code);
     writeFileSync(path.join(root, 'left'), 'left by a call whose answer was lost');
-    t.equal(await linksThatFailWith(root, code).duplicate(key('page'), key('left')), null, code);
+    t.equal(await storage.duplicate(key('page'), key('left')), null, code);
     t.notOk(existsSync(path.join(root, 'left')));
   }
-  await t.rejects(linksThatFailWith(root, 'EIO').duplicate(key('page'), key('left')), { code: 'EIO' });
+  failWith('EIO');
+  await t.rejects(storage.duplicate(key('page'), key('left')), { cause: { code: 'EIO' } });
 });
 
 t.test('a link is not followed when it is replaced or duplicated', async (t) => {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import type { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { mountTmpfs } from '../../../services/tmpfs.ts';
 
 interface Look {

@@ -3,11 +3,11 @@ import { existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { acquireLease } from '../../../../src/core/catalog/lease/acquire-lease.ts';
+import { acquireLease } from '../../../../src/core/catalog/lease/with-lease.ts';
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 
 /** What is in the way, below a directory of the test; what the message names; some words of the hint. */

@@ -3,7 +3,7 @@ import t from 'tap';
 import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { UnreadableName } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

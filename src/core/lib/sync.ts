@@ -1,20 +1,21 @@
-import { closeSync, constants, fsync, fsyncSync, openSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { closeSync, constants, fsync, openSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { isMainThread } from 'node:worker_threads';
 import pMap from 'p-map';
-import { errnoOf } from './errors.ts';
-import { syncFileSystem } from './file-system-sync.ts';
-import { slowCallDetector } from './slow-call-detector.ts';
+import { errnoOf } from './system-errors.ts';
+
+/*
+ * Makes files and names durable: after a power loss they are still there.
+ */
 
 /**
  * From this many files on, one `syncfs` of their file system replaces an fsync per file: on ext4, 5,000 files
  * of 8 KiB take some 60 ms instead of 800.
  */
 const manyFiles = 32;
-const syncsAtOnce = 4;
-const fsyncInPool = promisify(fsync);
-const syncs = slowCallDetector({ slowMs: 20 });
+const concurrency = 4;
+const flush = promisify(fsync);
 
 /** The paths of names, each for the next call only; see `DirectoryHandles`. */
 export interface PathsOf<Name> {
@@ -56,13 +57,11 @@ export async function makeAllDurable<Name>(
   const first = files[0] === undefined ? named[0] : paths.parentOf(files[0]);
   if (first === undefined) return;
   if (files.length + named.length >= manyFiles && (await hasSynced(() => paths.directory(first)))) return;
-  await pMap(files, (file) => syncFile(paths.file(file)), { concurrency: syncsAtOnce });
-  await pMap(named, (directory) => syncDirectory(() => paths.directory(directory)), {
-    concurrency: syncsAtOnce,
-  });
+  await pMap(files, (file) => syncFile(paths.file(file)), { concurrency });
+  await pMap(named, (directory) => syncDirectory(() => paths.directory(directory)), { concurrency });
 }
 
-/** Syncs the file system of an open directory: its name may lead elsewhere by the time the shell looks. */
+/** Syncs the file system of an open directory, because its name may soon lead elsewhere. */
 async function hasSynced(directory: () => string): Promise<boolean> {
   if (process.platform !== 'linux') return false;
   let opened: number;
@@ -76,6 +75,20 @@ async function hasSynced(directory: () => string): Promise<boolean> {
   } finally {
     closeSync(opened);
   }
+}
+
+/**
+ * Makes everything on the file system of `directory` durable by `syncfs`, which Node.js lacks, using
+ * `sync --file-system` of coreutils. Returns false if that is missing or fails. The caller then syncs each
+ * file, which reports real I/O errors. The program gets no secrets of this process.
+ */
+export async function syncFileSystem(directory: string): Promise<boolean> {
+  const env = { PATH: '/usr/local/bin:/usr/bin:/bin' };
+  const child = spawn('sync', ['--file-system', '--', directory], { env, stdio: 'ignore' });
+  return new Promise((resolve) => {
+    child.once('error', () => resolve(false));
+    child.once('exit', (code) => resolve(code === 0));
+  });
 }
 
 async function syncFile(file: string): Promise<void> {
@@ -102,13 +115,4 @@ async function syncDirectory(directory: () => string): Promise<void> {
   } finally {
     if (opened !== undefined) closeSync(opened);
   }
-}
-
-/**
- * The whole process shares a pool of four threads. A worker thread has nothing to do besides its publication,
- * so as long as the disk is fast it waits synchronously and leaves the pool to the others.
- */
-async function flush(opened: number): Promise<void> {
-  if (isMainThread || syncs.isSlow()) await fsyncInPool(opened);
-  else syncs.time(() => fsyncSync(opened));
 }

@@ -4,7 +4,7 @@ import t from 'tap';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 
 t.test('small files that are copied at the same time do not get the bytes of one another', async (t) => {
   const root = t.testdir({ from: {}, to: {} });

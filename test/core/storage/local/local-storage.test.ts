@@ -5,7 +5,7 @@ import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { bytesBody, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/driver.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { rejectsWith, storageContract } from '../../../contract/storage.ts';
 

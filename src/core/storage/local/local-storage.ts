@@ -1,0 +1,320 @@
+import { linkSync, lstatSync, readlinkSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import type { WaybillError } from '../../lib/errors.ts';
+import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
+import { publishedModes, type Modes } from '../modes.ts';
+import { scratchBeside, stagingBeside } from '../scratch-key.ts';
+import type {
+  Body,
+  Change,
+  Entry,
+  FileIdentity,
+  FileStat,
+  Kept,
+  ListOptions,
+  Move,
+  Storage,
+  StorageFacts,
+  WriteOptions,
+  Written,
+} from '../storage.ts';
+import { DirectoryHandles, ImpliedDirectories } from './directories.ts';
+import { entriesBelow, entriesPerTurn, removeIfThere, removeTreeAt, sizeOf, statOf } from './entries.ts';
+import { createFile, openToRead, readChunks, writeBody } from './files.ts';
+import { LocalNames } from './names.ts';
+import { linkAbove, localObstacle } from './obstacles.ts';
+import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
+
+const label = 'local storage';
+/** If others may change a file that has two names, they change both. */
+const writableByOthers = 0o022;
+/** Another file system, a file of another user, too many names, or a file system without hard links. */
+const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
+
+export interface LocalOptions {
+  readOnly?: boolean;
+  mustExist?: boolean;
+  dryRun?: boolean;
+  /** The modes of new files and directories, whatever the umask. */
+  modes?: Modes;
+}
+
+/**
+ * Opens a directory of this machine. `root` may be missing: it then lists as empty, and the first write
+ * creates it. If that is seen to be impossible, opening throws the error of that write (see `makeRoot`). With
+ * `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed
+ * and `storage_permanent` if it is not a directory. The rights to create the root are not checked if
+ * `readOnly`, except for a `dryRun`.
+ */
+export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
+  const base = realOrResolved(root);
+  if (options.mustExist === true) requireDirectory({ label }, root);
+  else requireMakeableRoot({ label }, base, { makes: options.readOnly !== true || options.dryRun === true });
+  return new LocalStorage(base, options);
+}
+
+/**
+ * Symbolic links below the root are never followed when writing or removing; a link is an entry of its own.
+ * Calls throw `storage_not_found`, `storage_exists`, `storage_denied` (also for any change if `readOnly`),
+ * `storage_full`, `storage_transient`, `storage_permanent` and `body_mismatch`, as the contract says.
+ *
+ * Metadata calls are synchronous: a system call of three microseconds takes fifty in the thread pool, which
+ * all threads of a process share.
+ */
+export class LocalStorage implements Storage {
+  readonly label = label;
+  readonly facts: StorageFacts;
+  readonly #isReadOnly: boolean;
+  readonly #fileMode: number;
+  readonly #handles: DirectoryHandles;
+  readonly #directories: ImpliedDirectories;
+  readonly #names: LocalNames;
+  /** Synchronous calls since the event loop last had its turn. */
+  #calls = 0;
+
+  /** `root` is an absolute path without links, as far as it exists. */
+  constructor(root: string, { readOnly = false, modes = publishedModes }: LocalOptions) {
+    this.#isReadOnly = readOnly;
+    this.#fileMode = modes.file;
+    this.#handles = new DirectoryHandles(root);
+    this.#directories = new ImpliedDirectories(this, this.#handles, modes.directory);
+    this.#names = new LocalNames(this, this.#handles, this.#directories);
+    this.facts = {
+      rename: 'atomic',
+      conditionalWrites: async () => 'create',
+      keepsHeaders: false,
+      movesDirectories: true,
+      replacesLinks: true,
+      largestKeptBytes: null,
+      localFiles: {
+        open: (key, expected) => this.#openFile(key, expected),
+        sizeOf: (key) => this.#handles.near(key, sizeOf),
+      },
+      clockOffsetMs: 0,
+    };
+  }
+
+  async stat(key: Key): Promise<FileStat | undefined> {
+    return this.#guarded(key, async () => statOf(() => this.#at(key)));
+  }
+
+  list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
+    return entriesBelow(this, this.#handles, directory, options);
+  }
+
+  async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {
+    try {
+      yield* readChunks(() => this.#openFile(key, expected));
+    } catch (error) {
+      throw isAbsent(error) ? notFound(this, key, error) : localFailure(this, key, error);
+    }
+  }
+
+  async write(key: Key, body: Body, options: WriteOptions): Promise<Written> {
+    return this.#changing(key, async () => {
+      if (options.mode !== 'scratch') return this.#writeWhole(key, body, options);
+      const written = await this.#writeTo(key, key, body, options);
+      this.#names.staged(key);
+      return written;
+    });
+  }
+
+  async rename(moves: readonly Move[]): Promise<void> {
+    await this.#names.rename(moves, (key) => this.#requireWritable(key));
+  }
+
+  async obstacleTo(change: Change): Promise<WaybillError | null> {
+    return this.#guarded('', () => localObstacle(this, this.#handles, change));
+  }
+
+  async keep(key: Key, aside: Key): Promise<Kept | null> {
+    return this.#changing(key, async () => {
+      await this.#yieldSometimes();
+      return this.#names.keep(key, aside);
+    });
+  }
+
+  async putBack(kept: Kept): Promise<void> {
+    await this.#changing(kept.key, () => this.#names.putBack(kept));
+  }
+
+  async duplicate(from: Key, to: Key): Promise<'link' | null> {
+    return this.#changing(to, async () => {
+      await this.#yieldSometimes();
+      const found = unlessAbsent(() => lstatSync(this.#at(from)));
+      const mayBeShared = found?.isFile() === true && (found.mode & writableByOthers) === 0;
+      unlessAbsent(() => unlinkSync(this.#at(to)));
+      if (!mayBeShared) return null;
+      try {
+        await this.#directories.withParent(to, async () => linkSync(this.#at(from), this.#at(to)));
+      } catch (error) {
+        const isGone = isAbsent(error) && unlessAbsent(() => lstatSync(this.#at(from))) === undefined;
+        if (!isGone && !linkRefusals.has(errnoOf(error) ?? '')) throw error;
+        return null;
+      }
+      this.#names.changedIn(parentOf(to));
+      return 'link';
+    });
+  }
+
+  async readLink(key: Key): Promise<string | null> {
+    return this.#guarded(key, async () => {
+      const isLink = unlessAbsent(() => lstatSync(this.#at(key)))?.isSymbolicLink() === true;
+      return isLink ? readlinkSync(this.#at(key)) : null;
+    });
+  }
+
+  async replaceLink(key: Key, target: Key): Promise<void> {
+    const scratch = scratchBeside(key);
+    await this.#changing(key, async () => {
+      await this.#names.flush();
+      try {
+        await this.#directories.withParent(scratch, async () => symlinkSync(target, this.#at(scratch)));
+        const found = lstatSync(this.#at(key), { throwIfNoEntry: false });
+        if (found !== undefined && !found.isSymbolicLink()) throw alreadyExists(this, key);
+        renameSync(this.#at(scratch), this.#at(key));
+        await this.#handles.makeDurable([], [parentOf(key)]);
+      } finally {
+        this.#leaveStaging(key, scratch);
+      }
+    });
+  }
+
+  async sync(): Promise<void> {
+    await this.#guarded('', () => this.#names.flush());
+  }
+
+  async remove(key: Key): Promise<void> {
+    this.#requireWritable(key);
+    this.#refuseLinkAbove(key);
+    try {
+      await this.#names.flush();
+      unlinkSync(this.#at(key));
+    } catch (error) {
+      // A directory of that name is not a file, so there is nothing to remove (EISDIR on Linux, else EPERM).
+      const isDirectory = unlessAbsent(() => lstatSync(this.#at(key)))?.isDirectory() === true;
+      if (!isAbsent(error) && !isDirectory) throw localFailure(this, key, error);
+    }
+    const staging = stagingBeside(key);
+    if (this.#directories.isKept(staging)) this.#directories.removeEmpty(staging);
+    this.#directories.removeEmpty(parentOf(key));
+  }
+
+  async removeTree(directory: Key): Promise<void> {
+    this.#requireWritable(directory);
+    this.#refuseLinkAbove(directory);
+    try {
+      await this.#names.flush();
+      if (!this.#removedAsEmpty(directory)) {
+        const aside = listedKey(`${directory}.gone-${randomUUID()}`);
+        renameSync(this.#at(directory), this.#at(aside));
+        this.#handles.moved(directory);
+        await removeTreeAt(this.#handles, aside);
+      }
+    } catch (error) {
+      if (!isAbsent(error)) throw localFailure(this, directory, error);
+    }
+    this.#directories.removeEmpty(parentOf(directory));
+  }
+
+  async close(): Promise<void> {
+    this.#directories.close();
+    this.#names.clear();
+    this.#handles.close();
+  }
+
+  #at(key: Key): string {
+    return this.#handles.at(key);
+  }
+
+  #openFile(key: Key, expected?: FileIdentity): number {
+    return this.#handles.near(key, (file) => openToRead(this, key, file, expected));
+  }
+
+  #requireWritable(key: Key): void {
+    if (this.#isReadOnly) throw refuseReadOnly(this, key);
+  }
+
+  async #guarded<T>(key: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw localFailure(this, key, error);
+    }
+  }
+
+  async #changing<T>(key: Key, change: () => Promise<T>): Promise<T> {
+    this.#requireWritable(key);
+    return this.#guarded(key, change);
+  }
+
+  /** Lets timers run, above all the lease's, in loops of calls that never wait. */
+  async #yieldSometimes(): Promise<void> {
+    this.#calls += 1;
+    if (this.#calls % entriesPerTurn === 0) await yieldToEventLoop();
+  }
+
+  #refuseLinkAbove(key: Key): void {
+    let refusal: WaybillError | null = null;
+    try {
+      refusal = linkAbove(this, this.#handles, key);
+    } catch (error) {
+      if (!isAbsent(error)) throw localFailure(this, key, error);
+    }
+    if (refusal !== null) throw refusal;
+  }
+
+  /** Writes a body that is to be the file at `key` to the new file `target`. */
+  async #writeTo(key: Key, target: Key, body: Body, options: WriteOptions): Promise<Written> {
+    const create = (): number => this.#handles.near(target, (file) => createFile(file, this.#fileMode));
+    return this.#directories.withParent(target, () => writeBody(key, create, body, options));
+  }
+
+  /** Writes to the staging directory, from which an interrupted write is swept, then moves the file. */
+  async #writeWhole(key: Key, body: Body, options: WriteOptions): Promise<Written> {
+    const scratch = scratchBeside(key);
+    try {
+      const written = await this.#writeTo(key, scratch, body, options);
+      if (options.mode === 'create') {
+        this.#linkIfFree(scratch, key);
+        // The holder of a new lock stages its files next; it keeps the directory until it removes the lock.
+        this.#directories.keep(stagingBeside(key));
+      } else {
+        await this.#handles.makeDurable([scratch]);
+        renameSync(this.#at(scratch), this.#at(key));
+        await this.#handles.makeDurable([], [parentOf(key)]);
+      }
+      return written;
+    } finally {
+      this.#leaveStaging(key, scratch);
+    }
+  }
+
+  #leaveStaging(key: Key, scratch: Key): void {
+    removeIfThere(this.#handles, scratch);
+    const staging = stagingBeside(key);
+    if (!this.#directories.isKept(staging)) this.#directories.removeEmpty(staging);
+  }
+
+  #linkIfFree(from: Key, to: Key): void {
+    try {
+      linkSync(this.#at(from), this.#at(to));
+    } catch (error) {
+      throw errnoOf(error) === 'EEXIST' ? alreadyExists(this, to, error) : error;
+    }
+  }
+
+  /** False if the directory has content. Throws ENOENT if there is no such directory. */
+  #removedAsEmpty(directory: Key): boolean {
+    try {
+      rmdirSync(this.#at(directory));
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') throw error;
+      return false;
+    }
+  }
+}
