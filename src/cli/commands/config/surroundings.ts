@@ -3,7 +3,7 @@ import type { Config } from '../../../core/config/config.ts';
 import type { Loaded } from '../../../core/config/accepted-config.ts';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
 import { finding, type Finding } from '../../../core/lib/errors.ts';
-import { openToOthers } from '../../../core/storage/sftp/key-file.ts';
+import { openToOthers } from '../../../core/storage/sftp/location.ts';
 
 type Place = Pick<Finding, 'file' | 'pointer' | 'line' | 'column'>;
 
