@@ -5,7 +5,7 @@ import { measure, storedBody } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
 import type { ListPage } from '../../../src/core/storage/s3/client.ts';
 import { pagesBelow } from '../../../src/core/storage/s3/listing.ts';
-import { readDirectory } from '../../../src/core/storage/sftp/read-directory.ts';
+import { readDirectory } from '../../../src/core/storage/sftp/root.ts';
 import { maxEmptyPages } from '../../../src/core/storage/untrusted.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

@@ -14,7 +14,7 @@ import type { Tried } from './probe.ts';
 import { makeOutput, plural, printError, type Output } from '../../output/output.ts';
 import { stat } from 'node:fs/promises';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
-import { openToOthers } from '../../../core/storage/sftp/key-file.ts';
+import { openToOthers } from '../../../core/storage/sftp/location.ts';
 
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 

@@ -1,91 +1,49 @@
+import path from 'node:path';
+import type { Stats } from 'ssh2';
+import { WaybillError } from '../../lib/errors.ts';
 import { notADirectory } from '../errors.ts';
 import { parentOf, type Key } from '../key.ts';
-import { applyDirectoryMode } from './apply-mode.ts';
-import { cannotMake, ConnectionLost, isAbsent, mayBeTaken } from './errors.ts';
-import { makeRoot } from './root-directory.ts';
-import type { SftpRoot } from './root.ts';
+import { cannotMake, ConnectionLost, isAbsent, isDenied, mayBeTaken, requestFailure } from './errors.ts';
+import { unlessMissing, type SftpRoot } from './root.ts';
+import type { Send, SftpSession } from './session.ts';
+
+const maxAttempts = 50;
+/** From this attempt on, a failure despite an existing directory is attributed to a missing file. */
+const attemptsBeforeLooking = 10;
+const maxRootAttempts = 5;
+/** Sessions whose server refused to change a mode: it is not asked again. */
+const refusing = new WeakSet<SftpSession>();
 
 /**
  * The directories that keys imply: created when a file is written below them, removed with their last file.
  */
-export interface SftpDirectories {
-  /** Creates a directory and its parents. Throws `storage_permanent` if a file or a link is in the way. */
-  create(directory: Key | ''): Promise<void>;
-  /**
-   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
-   * above it, in between because it is empty, both are repeated.
-   */
-  withParent<T>(key: Key, work: () => Promise<T>): Promise<T>;
-  /**
-   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
-   * process may remove or fill a directory at the same time.
-   */
-  removeEmpty(directory: Key | ''): Promise<void>;
-  /** Forgets that `directory` and those below it exist; they are created again when they are next needed. */
-  forgetBelow(directory: Key | ''): void;
-}
-
-const mostAttempts = 50;
-/** From this attempt on, a failure despite an existing directory is taken for a missing file. */
-const attemptsBeforeLooking = 10;
-
-export function sftpDirectories(root: SftpRoot): SftpDirectories {
-  const { at, ask } = root;
+export class SftpDirectories {
+  readonly #root: SftpRoot;
   /** By absolute path: directories that exist or are being created. */
-  const known = new Map<string, Promise<void>>();
-  root.onReconnect(() => known.clear());
+  readonly #known = new Map<string, Promise<void>>();
 
-  return {
-    create,
-    forgetBelow,
+  constructor(root: SftpRoot) {
+    this.#root = root;
+    root.onReconnect(() => this.#known.clear());
+  }
 
-    async withParent(key, work) {
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          await create(parentOf(key));
-          return await work();
-        } catch (error) {
-          if (!isAbsent(error) || attempt === mostAttempts) throw error;
-          // The directory may exist again because other processes create and remove it all the time. If it
-          // still exists after several attempts, it is something else that is missing.
-          if (attempt >= attemptsBeforeLooking && (await root.lstat(parentOf(key))) !== undefined)
-            throw error;
-          // Another process may have removed any directory above the key, not only the last one.
-          known.clear();
-        }
-      }
-    },
-
-    async removeEmpty(directory) {
-      for (let each = directory; each !== ''; each = parentOf(each)) {
-        const here = at(each);
-        known.delete(here);
-        try {
-          await ask((sftp, done) => sftp.rmdir(here, done));
-        } catch (error) {
-          if (error instanceof ConnectionLost) throw error;
-          if (!isAbsent(error)) return;
-        }
-      }
-    },
-  };
-
-  async function create(directory: Key | ''): Promise<void> {
-    const here = at(directory);
-    const found = known.get(here);
+  /** Creates a directory and its parents. Throws `storage_permanent` if a file or a link is in the way. */
+  async create(directory: Key | ''): Promise<void> {
+    const here = this.#root.at(directory);
+    const found = this.#known.get(here);
     if (found !== undefined) return found;
-    const creating = directory === '' ? makeRoot(root) : createOne(directory);
-    known.set(here, creating);
-    creating.catch(() => known.delete(here));
+    const creating = directory === '' ? makeRoot(this.#root) : this.#createOne(directory);
+    this.#known.set(here, creating);
+    creating.catch(() => this.#known.delete(here));
     return creating;
   }
 
-  async function createOne(directory: Key): Promise<void> {
-    await create(parentOf(directory));
+  async #createOne(directory: Key): Promise<void> {
+    const root = this.#root;
+    await this.create(parentOf(directory));
     for (let attempt = 1; ; attempt += 1)
       try {
-        await ask((sftp, done) => sftp.mkdir(at(directory), { mode: root.modes.directory }, done));
-        await applyDirectoryMode(root, at(directory));
+        await makeDirectory(root, root.at(directory));
         return;
       } catch (error) {
         if (error instanceof ConnectionLost) throw error;
@@ -94,14 +52,170 @@ export function sftpDirectories(root: SftpRoot): SftpDirectories {
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
         // It existed, and another publisher removed the empty directory before it was looked at.
         if (isAbsent(error)) throw error;
-        if (!mayBeTaken(error) || attempt === mostAttempts)
+        if (!mayBeTaken(error) || attempt === maxAttempts)
           throw cannotMake(root.label, directory, parentOf(directory) || root.path, error);
       }
   }
 
-  function forgetBelow(directory: Key | ''): void {
-    const here = at(directory);
-    for (const each of [...known.keys()])
-      if (each === here || each.startsWith(`${here}/`)) known.delete(each);
+  /**
+   * Creates the parent directory of `key` and runs `work`. If another process removes the directory, or one
+   * above it, in between because it is empty, both are repeated.
+   */
+  async withParent<T>(key: Key, work: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await this.create(parentOf(key));
+        return await work();
+      } catch (error) {
+        if (!isAbsent(error) || attempt === maxAttempts) throw error;
+        // The directory may exist again because other processes create and remove it all the time. If it
+        // still exists after several attempts, something else is missing.
+        if (attempt >= attemptsBeforeLooking && (await this.#root.lstat(parentOf(key))) !== undefined)
+          throw error;
+        // Another process may have removed any directory above the key, not only the last one.
+        this.#known.clear();
+      }
+    }
+  }
+
+  /**
+   * Removes `directory` and its parents as long as they are empty, up to but not including the root. Another
+   * process may remove or fill a directory at the same time.
+   */
+  async removeEmpty(directory: Key | ''): Promise<void> {
+    for (let each = directory; each !== ''; each = parentOf(each)) {
+      const here = this.#root.at(each);
+      this.#known.delete(here);
+      try {
+        await this.#root.ask((sftp, done) => sftp.rmdir(here, done));
+      } catch (error) {
+        if (error instanceof ConnectionLost) throw error;
+        if (!isAbsent(error)) return;
+      }
+    }
+  }
+
+  /** Forgets that `directory` and those below it exist; they are created again when they are next needed. */
+  forgetBelow(directory: Key | ''): void {
+    const here = this.#root.at(directory);
+    for (const each of [...this.#known.keys()])
+      if (each === here || each.startsWith(`${here}/`)) this.#known.delete(each);
+  }
+}
+
+/** Throws `storage_not_found` or `storage_permanent` unless the root is a directory. */
+export async function requireDirectory(root: SftpRoot): Promise<void> {
+  const found = await root.rootStat();
+  if (found === undefined)
+    throw new WaybillError('storage_not_found', `${root.label}: there is no such directory on the server`, {
+      hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
+    });
+  if (!found.isDirectory()) throw new WaybillError('storage_permanent', `${root.label}: is not a directory`);
+}
+
+/**
+ * Checks that the root is a directory, or that nothing prevents making it. Only asks. Throws
+ * `storage_permanent` if a file or a dangling link is in the way, with the first component at fault. The
+ * rights to make directories cannot be seen over SFTP.
+ */
+export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
+  const found = await root.rootStat();
+  if (found?.isDirectory() !== true) await firstMissing(root);
+}
+
+/** Makes the root and the directories above it, one by one, so that an error names the first one at fault. */
+async function makeRoot(root: SftpRoot): Promise<void> {
+  if ((await root.rootStat())?.isDirectory() === true) return;
+  let attempt = 1;
+  for (let missing = await firstMissing(root); missing !== null; missing = await firstMissing(root)) {
+    try {
+      await makeDirectory(root, missing);
+    } catch (error) {
+      if (error instanceof ConnectionLost) throw error;
+      // Another process may have made it meanwhile.
+      const isStillMissing = (await firstMissing(root)) === missing;
+      if (isStillMissing || attempt === maxRootAttempts)
+        throw cannotMake(root.label, missing, path.posix.dirname(missing), error);
+      attempt += 1;
+    }
+  }
+}
+
+/** The uppermost component that does not exist; null if all exist. Throws if one is at fault. */
+async function firstMissing(root: SftpRoot): Promise<string | null> {
+  const names = root.path.split('/').filter((name) => name !== '');
+  for (let count = 1; count <= names.length; count += 1) {
+    const here = `/${names.slice(0, count).join('/')}`;
+    const found = await lookAt(root, here, (sftp, done) => sftp.stat(here, done));
+    if (found === 'hidden' || found?.isDirectory() === true) continue;
+    const entry = await lookAt(root, here, (sftp, done) => sftp.lstat(here, done));
+    if (entry === undefined) return here;
+    // Another process may have made it since it was looked for.
+    if (entry !== 'hidden' && entry.isDirectory()) continue;
+    throw await inTheWay(root, here, entry !== 'hidden' && entry.isSymbolicLink());
+  }
+  return null;
+}
+
+/** Servers may hide the directories above those of a user. */
+async function lookAt(
+  root: SftpRoot,
+  here: string,
+  send: Send<Stats>,
+): Promise<Stats | 'hidden' | undefined> {
+  try {
+    return await unlessMissing(async () => root.ask(send));
+  } catch (error) {
+    if (isDenied(error)) return 'hidden';
+    throw error instanceof ConnectionLost ? error : requestFailure(root.label, here, error);
+  }
+}
+
+async function inTheWay(root: SftpRoot, here: string, isLink: boolean): Promise<WaybillError> {
+  if (!isLink)
+    return new WaybillError('storage_permanent', `${root.label}: "${here}" is not a directory`, {
+      hint: 'move it away, or correct the path of the destination',
+    });
+  const target = await root.ask<string>((sftp, done) => sftp.readlink(here, done)).catch(() => null);
+  const to = target === null ? '' : ` to "${target}"`;
+  return new WaybillError(
+    'storage_permanent',
+    `${root.label}: "${here}" is a symbolic link${to}, which is not a directory`,
+    { hint: 'make that directory on the server (or mount what belongs there), or correct the path' },
+  );
+}
+
+/** Makes one directory, with the mode of the root's directories. */
+async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
+  await root.ask((sftp, done) => sftp.mkdir(directory, { mode: root.modes.directory }, done));
+  const session = await root.connected();
+  if (refusing.has(session)) return;
+  // Its mode is looked at, because it may have got the setgid bit.
+  const made = await session
+    .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
+    .catch((error: unknown) => {
+      if (error instanceof ConnectionLost) throw error;
+      return null;
+    });
+  if (made?.isDirectory() === true) await applyMode(session, directory, made, root.modes.directory);
+}
+
+/**
+ * Gives a new file or directory exactly this mode, if the umask of the server removed some rights. A
+ * directory keeps its setgid and sticky bits. Does nothing if the server reports no mode, or refuses to
+ * change one: the bytes are more important. Rejects with `ConnectionLost` only.
+ */
+export async function applyMode(
+  session: SftpSession,
+  path: string,
+  { mode: found }: { mode?: number },
+  mode: number,
+): Promise<void> {
+  if (found === undefined || (found & 0o777) === mode || refusing.has(session)) return;
+  try {
+    await session.ask((sftp, done) => sftp.setstat(path, { mode: mode | (found & 0o3000) }, done));
+  } catch (error) {
+    if (error instanceof ConnectionLost) throw error;
+    refusing.add(session);
   }
 }

@@ -1,30 +1,36 @@
 import pMap from 'p-map';
 import type { Clock } from '../../lib/clock.ts';
-import type { Secrets } from '../../lib/secrets.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
-import { distrusted, maxDepth } from '../untrusted.ts';
+import type { Secrets } from '../../lib/secrets.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { listedKey, parentOf, type Key } from '../key.ts';
+import { parentOf, type Key } from '../key.ts';
 import { privateModes } from '../modes.ts';
 import { scratchBeside } from '../scratch-key.ts';
-import { sftpDirectories } from './directories.ts';
-import { ConnectionLost, isAbsent, requestFailure } from './errors.ts';
-import { detectFullDisk } from './free-space.ts';
-import { furtherSessions } from './further-sessions.ts';
-import { sftpDuplicator } from './duplicate.ts';
-import { sftpHardLinks } from './hard-links.ts';
-import { sftpKeeper } from './keep.ts';
-import { linkAbove } from './links.ts';
+import type {
+  Body,
+  Change,
+  Entry,
+  FileStat,
+  Kept,
+  ListOptions,
+  Move,
+  Storage,
+  StorageFacts,
+  WriteOptions,
+  Written,
+} from '../storage.ts';
+import { distrusted, maxDepth } from '../untrusted.ts';
+import { requireDirectory, requireMakeableRoot, SftpDirectories } from './directories.ts';
+import { isAbsent, requestFailure } from './errors.ts';
+import { FurtherSessions } from './further-sessions.ts';
+import { SftpLinks } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
-import { replacedName, sftpNames } from './names.ts';
-import { explained, sftpObstacle } from './obstacles.ts';
-import { sftpLinker } from './replace-link.ts';
-import { requireMakeableRoot } from './root-directory.ts';
+import { replacedName, SftpNames } from './names.ts';
+import { detectFullDisk, explained, linkAbove, sftpObstacle } from './obstacles.ts';
 import { openRoot, typeOf, type SftpRoot } from './root.ts';
 import { openSession } from './session.ts';
-import { readFile, writeFile, type Connections } from './transfer.ts';
-import type { Body, Entry, Move, Storage, WriteOptions, Written } from '../storage.ts';
+import { readFile, writeFile } from './transfer.ts';
 
 export interface SftpStorageOptions {
   clock: Clock;
@@ -38,8 +44,8 @@ export interface SftpStorageOptions {
   answerWithinMs?: number;
 }
 
-const requestsAtOnce = 64;
-const directoriesAtOnce = 8;
+const maxConcurrentRequests = 64;
+const maxConcurrentDirectories = 8;
 
 /**
  * Opens a directory of an SFTP server, over one connection with the requests of many files in flight, and
@@ -48,265 +54,276 @@ const directoriesAtOnce = 8;
  *
  * Opening connects, and throws `storage_denied` if the login or the host key is refused, `storage_transient`
  * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist`, and
- * `storage_permanent` if it is not a directory or anything else is configured wrongly. Calls also throw
+ * `storage_permanent` if it is not a directory or for any other fault of the configuration. Calls also throw
  * `storage_exists`, `storage_full` and `body_mismatch`, as the contract says.
  *
  * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over SFTP.
  * Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
-  const { readOnly = false, mustExist = false, dryRun = false, answerWithinMs } = options;
-  const { clock, log, secrets } = options;
+  const {
+    clock,
+    log,
+    secrets,
+    readOnly = false,
+    mustExist = false,
+    dryRun = false,
+    answerWithinMs,
+  } = options;
   const label = describeSftp(location);
-  const { modes = privateModes } = location;
-  const session = {
-    ...{ location, label, secrets, log, clock, remember: !dryRun },
-    ...(answerWithinMs === undefined ? {} : { answerWithinMs }),
-  };
-  const root = await openRoot(label, location.path, () => openSession(session), modes);
+  const session = { location, label, secrets, log, clock, remember: !dryRun, answerWithinMs };
+  const root = await openRoot(
+    label,
+    location.path,
+    () => openSession(session),
+    location.modes ?? privateModes,
+  );
   try {
-    if (mustExist) await requireDirectory(root);
-    else await requireMakeableRoot(root);
+    await (mustExist ? requireDirectory(root) : requireMakeableRoot(root));
   } catch (error) {
     await root.close();
     throw requestFailure(label, '.', error);
   }
-  const { at, replaces } = root;
-  const further = furtherSessions({
-    ...{ label, log, most: location.maxConnections },
+  const further = new FurtherSessions({
+    label,
+    log,
+    maxConnections: location.maxConnections,
     connect: ({ hostKey }, signal) =>
       openSession({ ...session, remember: false, expectedHostKey: hostKey, signal }),
   });
-  const connections = async (): Promise<Connections> => ({
-    first: await root.connected(),
-    further,
-    fileMode: modes.file,
-  });
-  const directories = sftpDirectories(root);
-  const names = sftpNames(root, directories, { readOnly });
-  const hardLink = sftpHardLinks(root, directories);
-  const keeper = sftpKeeper(root, directories, names, hardLink);
-  const duplicate = sftpDuplicator(root, directories, hardLink);
-  const linker = sftpLinker(root, directories, names);
-  /** Scratch files written here, which need not be looked for before they are renamed. */
-  const written = new Set<Key>();
+  return new SftpStorage(root, further, readOnly);
+}
 
-  const storage: Storage = {
-    label,
-    facts: {
-      rename: replaces ? 'atomic' : 'replace_in_steps',
+class SftpStorage implements Storage {
+  readonly label: string;
+  readonly facts: StorageFacts;
+  readonly #root: SftpRoot;
+  readonly #further: FurtherSessions;
+  readonly #readOnly: boolean;
+  readonly #directories: SftpDirectories;
+  readonly #names: SftpNames;
+  readonly #links: SftpLinks;
+  /** Scratch files written here, whose existence need not be checked before they are renamed. */
+  readonly #written = new Set<Key>();
+
+  constructor(root: SftpRoot, further: FurtherSessions, readOnly: boolean) {
+    this.label = root.label;
+    this.#root = root;
+    this.#further = further;
+    this.#readOnly = readOnly;
+    this.#directories = new SftpDirectories(root);
+    this.#names = new SftpNames(root, this.#directories, readOnly);
+    this.#links = new SftpLinks(root, this.#directories, this.#names);
+    this.facts = {
+      rename: root.replaces ? 'atomic' : 'replace_in_steps',
       conditionalWrites: async () => 'create',
       keepsHeaders: false,
       movesDirectories: false,
-      replacesLinks: replaces,
+      replacesLinks: root.replaces,
       largestKeptBytes: null,
       localFiles: null,
       clockOffsetMs: null,
-    },
+    };
+  }
 
-    stat: (key) =>
-      mapErrors(key, async () => {
-        await names.recover(key);
-        const found = await root.lstat(key);
-        if (found === undefined) return undefined;
-        const type = typeOf(found);
-        const size = type === 'file' ? found.size : 0;
-        return { type, size, version: null, modifiedAt: new Date(found.mtime * 1000) };
-      }),
+  async stat(key: Key): Promise<FileStat | undefined> {
+    return this.#asking(key, async () => {
+      await this.#names.recover(key);
+      const found = await this.#root.lstat(key);
+      if (found === undefined) return undefined;
+      const type = typeOf(found);
+      const size = type === 'file' ? found.size : 0;
+      return { type, size, version: null, modifiedAt: new Date(found.mtime * 1000) };
+    });
+  }
 
-    async *list(directory, { recursive }): AsyncIterable<Entry> {
-      let level: (Key | '')[] = [directory];
-      for (let depth = 0; level.length > 0; depth += 1) {
-        if (depth > maxDepth) throw distrusted(storage, `directories are nested deeper than ${maxDepth}`);
-        const listings = await pMap(level, async (each) => mapErrors(each, async () => root.entries(each)), {
-          concurrency: directoriesAtOnce,
-        });
-        level = [];
-        for (const entry of listings.flat()) {
-          if (recursive && entry.type === 'directory') level.push(entry.key);
-          else yield entry;
-        }
-      }
-    },
-
-    async *read(key): AsyncIterable<Uint8Array> {
-      try {
-        await names.recover(key);
-        yield* readFile(await root.connected(), at(key));
-      } catch (error) {
-        throw isAbsent(error) ? notFound(storage, key, error) : requestFailure(label, key, error);
-      }
-    },
-
-    async write(key, body, write): Promise<Written> {
-      requireWritable(key);
-      return changing(key, async () => {
-        if (write.mode !== 'scratch') return writeWhole(key, body, write);
-        const stored = await store(key, body, write);
-        written.add(key);
-        return stored;
-      });
-    },
-
-    async rename(moves: readonly Move[]): Promise<void> {
-      const [blocked] = moves;
-      if (blocked === undefined) return;
-      requireWritable(blocked.to);
-      // The server processes requests in order, but goes on after one that fails.
-      const missing = await mapErrors(blocked.from, async () => firstMissing(moves));
-      const able = missing === -1 ? moves : moves.slice(0, missing);
-      await pMap(
-        [...new Set(able.map(({ to }) => parentOf(to)))],
-        async (directory) => changing(directory, async () => directories.create(directory)),
-        { concurrency: requestsAtOnce },
+  async *list(directory: Key | '', { recursive }: ListOptions): AsyncIterable<Entry> {
+    let level: (Key | '')[] = [directory];
+    for (let depth = 0; level.length > 0; depth += 1) {
+      if (depth > maxDepth) throw distrusted(this, `directories are nested deeper than ${maxDepth}`);
+      const listings = await pMap(
+        level,
+        async (each) => this.#asking(each, async () => this.#root.entries(each)),
+        { concurrency: maxConcurrentDirectories },
       );
-      await pMap(able, async (each) => changing(each.to, async () => move(each)), {
-        // A move in steps is several requests, and a retry relies on the completed moves being the first
-        // ones.
-        concurrency: replaces ? requestsAtOnce : 1,
-      });
-      if (missing !== -1) throw notFound(storage, moves[missing]?.from ?? '');
-    },
-
-    obstacleTo: (change) => mapErrors('', async () => sftpObstacle(root, change)),
-
-    async keep(key, aside) {
-      requireWritable(key);
-      return changing(key, async () => keeper.keep(key, aside));
-    },
-
-    async putBack(kept): Promise<void> {
-      requireWritable(kept.key);
-      await changing(kept.key, async () => keeper.putBack(kept));
-    },
-
-    async duplicate(from, to): Promise<'link' | 'copy' | null> {
-      requireWritable(to);
-      return changing(to, async () => {
-        await unlink(to);
-        const by = await duplicate(from, to);
-        if (by !== null) written.add(to);
-        return by;
-      });
-    },
-
-    readLink: (key) => mapErrors(key, async () => linker.read(key)),
-
-    async replaceLink(key, target): Promise<void> {
-      requireWritable(key);
-      await changing(key, async () => linker.replace(key, target));
-    },
-
-    sync: async () => undefined,
-
-    async remove(key): Promise<void> {
-      requireWritable(key);
-      await changing(key, async () => {
-        await refuseLinkAbove(key);
-        await unlink(key);
-        await directories.removeEmpty(parentOf(key));
-      });
-    },
-
-    async removeTree(directory): Promise<void> {
-      requireWritable(directory);
-      await changing(directory, async () => {
-        await refuseLinkAbove(directory);
-        await names.removeTree(directory);
-      });
-    },
-
-    async close(): Promise<void> {
-      written.clear();
-      await Promise.all([further.close(), root.close()]);
-    },
-  };
-  return storage;
-
-  async function refuseLinkAbove(key: Key): Promise<void> {
-    const error = await linkAbove(root, key);
-    if (error !== null) throw error;
-  }
-
-  function requireWritable(key: Key): void {
-    if (readOnly) throw refuseReadOnly(storage, key);
-  }
-
-  async function mapErrors<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      throw requestFailure(label, key === '' ? '.' : key, error);
+      level = [];
+      for (const entry of listings.flat()) {
+        if (recursive && entry.type === 'directory') level.push(entry.key);
+        else yield entry;
+      }
     }
   }
 
-  /** Like `mapErrors`; says more of what the server refused. */
-  async function changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
-    return mapErrors(key, async () =>
-      work().catch(async (error: unknown) => {
-        throw await explained(root, key, error);
-      }),
-    );
+  async *read(key: Key): AsyncIterable<Uint8Array> {
+    try {
+      await this.#names.recover(key);
+      yield* readFile(await this.#root.connected(), this.#root.at(key));
+    } catch (error) {
+      throw isAbsent(error) ? notFound(this, key, error) : requestFailure(this.label, key, error);
+    }
   }
 
-  async function store(key: Key, body: Body, write: WriteOptions): Promise<Written> {
-    return detectFullDisk(root, key, body.size, async () =>
-      directories.withParent(key, async () => writeFile(await connections(), key, at(key), body, write)),
-    );
+  async write(key: Key, body: Body, write: WriteOptions): Promise<Written> {
+    return this.#changing(key, async () => {
+      if (write.mode !== 'scratch') return this.#writeWhole(key, body, write);
+      const stored = await this.#store(key, body, write);
+      this.#written.add(key);
+      return stored;
+    });
   }
 
   /** Writes to the staging directory, from which an interrupted write is swept, then moves the file. */
-  async function writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
+  async #writeWhole(key: Key, body: Body, write: WriteOptions): Promise<Written> {
     const scratch = scratchBeside(key);
     try {
-      const stored = await store(scratch, body, write);
-      if (write.mode !== 'create') await names.replace(scratch, key, replacedName(key));
-      else if (!(await names.claim(scratch, key))) throw alreadyExists(storage, key);
+      const stored = await this.#store(scratch, body, write);
+      if (write.mode !== 'create') await this.#names.replace(scratch, key, replacedName(key));
+      else if (!(await this.#names.claim(scratch, key))) throw alreadyExists(this, key);
       return stored;
     } finally {
-      await names
-        .unlink(scratch)
-        .then(async () => directories.removeEmpty(parentOf(scratch)))
-        .catch(() => undefined);
+      await this.#names.discard(scratch);
     }
   }
 
-  /**
-   * One move. A file replaced in steps waits beside `from` in the attempt's staging, and is swept with it.
-   */
-  async function move({ from, to, aside }: Move): Promise<void> {
-    if (aside !== undefined) await keeper.moveAside(to, aside);
-    const replace = async (): Promise<void> =>
-      directories.withParent(to, async () => names.replace(from, to, listedKey(`${from}.old`)));
-    await replace().catch(async (error: unknown) => {
-      // A directory that holds nothing is replaced like a file.
-      if (error instanceof ConnectionLost || !(await names.removeIfEmpty(to))) throw error;
-      await replace();
-    });
-    written.delete(from);
+  async #store(key: Key, body: Body, write: WriteOptions): Promise<Written> {
+    const root = this.#root;
+    return detectFullDisk(root, key, body.size, async () =>
+      this.#directories.withParent(key, async () => {
+        const connections = {
+          first: await root.connected(),
+          further: this.#further,
+          fileMode: root.modes.file,
+        };
+        return writeFile(connections, key, root.at(key), body, write);
+      }),
+    );
   }
 
-  async function unlink(key: Key): Promise<void> {
-    written.delete(key);
-    await names.unlink(key);
+  async rename(moves: readonly Move[]): Promise<void> {
+    const [first] = moves;
+    if (first === undefined) return;
+    this.#requireWritable(first.to);
+    // The server processes requests in order, but goes on after one that fails.
+    const missing = await this.#asking(first.from, async () => this.#firstMissing(moves));
+    const possible = missing === -1 ? moves : moves.slice(0, missing);
+    await pMap(
+      [...new Set(possible.map(({ to }) => parentOf(to)))],
+      async (directory) => this.#changing(directory, async () => this.#directories.create(directory)),
+      { concurrency: maxConcurrentRequests },
+    );
+    await pMap(possible, async (move) => this.#changing(move.to, async () => this.#move(move)), {
+      // A move in steps is several requests, and a retry relies on the completed moves being the first ones.
+      concurrency: this.#root.replaces ? maxConcurrentRequests : 1,
+    });
+    if (missing !== -1) throw notFound(this, moves[missing]?.from ?? '');
   }
 
   /** The index of the first move whose file does not exist; -1 if all exist. */
-  async function firstMissing(moves: readonly Move[]): Promise<number> {
+  async #firstMissing(moves: readonly Move[]): Promise<number> {
     const isMissing = await pMap(
       moves,
-      async ({ from }) => !written.has(from) && (await root.lstat(from)) === undefined,
-      { concurrency: requestsAtOnce },
+      async ({ from }) => !this.#written.has(from) && (await this.#root.lstat(from)) === undefined,
+      { concurrency: maxConcurrentRequests },
     );
     return isMissing.indexOf(true);
   }
-}
 
-async function requireDirectory(root: SftpRoot): Promise<void> {
-  const found = await root.rootStat();
-  if (found === undefined)
-    throw new WaybillError('storage_not_found', `${root.label}: there is no such directory on the server`, {
-      hint: 'check `path`; it begins at the root of what the server shows to this user, or without a slash at its home directory',
+  async #move({ from, to, aside }: Move): Promise<void> {
+    if (aside !== undefined) await this.#names.moveAside(to, aside);
+    await this.#names.move(from, to);
+    this.#written.delete(from);
+  }
+
+  async obstacleTo(change: Change): Promise<WaybillError | null> {
+    return this.#asking('', async () => sftpObstacle(this.#root, change));
+  }
+
+  async remove(key: Key): Promise<void> {
+    await this.#changing(key, async () => {
+      await this.#refuseLinkAbove(key);
+      await this.#unlink(key);
+      await this.#directories.removeEmpty(parentOf(key));
     });
-  if (!found.isDirectory()) throw new WaybillError('storage_permanent', `${root.label}: is not a directory`);
+  }
+
+  async #unlink(key: Key): Promise<void> {
+    this.#written.delete(key);
+    await this.#names.unlink(key);
+  }
+
+  async removeTree(directory: Key): Promise<void> {
+    await this.#changing(directory, async () => {
+      await this.#refuseLinkAbove(directory);
+      await this.#names.removeTree(directory);
+    });
+  }
+
+  async #refuseLinkAbove(key: Key): Promise<void> {
+    const error = await linkAbove(this.#root, key);
+    if (error !== null) throw error;
+  }
+
+  /**
+   * By a hard link if the server makes one. Otherwise the file is moved aside when it is replaced: copying it
+   * would transfer it to this machine and back.
+   */
+  async keep(key: Key, aside: Key): Promise<Kept | null> {
+    return this.#changing(key, async () => {
+      if (await this.#links.hardLink(key, aside)) return { key, aside, by: 'link', version: null };
+      return (await this.#names.isFile(key)) ? { key, aside, by: 'move', version: null } : null;
+    });
+  }
+
+  async putBack({ key, aside }: Kept): Promise<void> {
+    await this.#changing(key, async () => this.#names.putBack(aside, key));
+  }
+
+  async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {
+    return this.#changing(to, async () => {
+      await this.#unlink(to);
+      const by = await this.#links.duplicate(from, to);
+      if (by !== null) this.#written.add(to);
+      return by;
+    });
+  }
+
+  async readLink(key: Key): Promise<string | null> {
+    return this.#asking(key, async () => this.#links.read(key));
+  }
+
+  async replaceLink(key: Key, target: Key): Promise<void> {
+    await this.#changing(key, async () => this.#links.replace(key, target));
+  }
+
+  async sync(): Promise<void> {
+    // SFTP cannot sync directories.
+  }
+
+  async close(): Promise<void> {
+    this.#written.clear();
+    await Promise.all([this.#further.close(), this.#root.close()]);
+  }
+
+  #requireWritable(key: Key | ''): void {
+    if (this.#readOnly) throw refuseReadOnly(this, key);
+  }
+
+  /** Maps the failures of `work`, which only asks, to `storage_*` errors that name `key`. */
+  async #asking<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw requestFailure(this.label, key === '' ? '.' : key, error);
+    }
+  }
+
+  /** As `#asking`, for a change: refused by a read-only storage, and its failures are explained further. */
+  async #changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
+    this.#requireWritable(key);
+    return this.#asking(key, async () =>
+      work().catch(async (error: unknown) => {
+        throw await explained(this.#root, key, error);
+      }),
+    );
+  }
 }

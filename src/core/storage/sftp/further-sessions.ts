@@ -1,79 +1,170 @@
 import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
-/** What OpenSSH lets a connection have in flight, in bytes, whatever the client asks for. */
+/** The bytes that OpenSSH lets a connection have in flight, whatever the client requests. */
 export const windowBytes = 2 << 20;
 /** Below, a connection carries more in a round trip than this machine can encrypt meanwhile. */
-const leastRoundTripMs = 10;
+const minRoundTripMs = 10;
 /** Round trips until a further connection takes its first byte: to connect, exchange keys, log in, open. */
 const roundTripsToOpen = 12;
 
 /**
- * How many connections one file of `size` bytes is worth. One carries a window for each round trip; a further
- * one has to carry at least as many as it takes to open it.
+ * The number of connections that a file of `size` bytes is worth. One carries a window for each round trip; a
+ * further one has to carry at least as many as it takes to open it.
  */
-export function connectionsFor(size: number, roundTripMs: number, most: number): number {
-  if (roundTripMs < leastRoundTripMs) return 1;
+export function connectionsFor(size: number, roundTripMs: number, max: number): number {
+  if (roundTripMs < minRoundTripMs) return 1;
   const roundTrips = size / windowBytes;
-  return Math.max(1, Math.min(most, Math.floor(roundTrips / roundTripsToOpen)));
+  return Math.max(1, Math.min(max, Math.floor(roundTrips / roundTripsToOpen)));
 }
 
-/** Connections to the same server beside the first one of a storage, for large files on a long line. */
-export interface FurtherSessions {
-  /**
-   * Those that a file of `size` bytes is worth beside `first`, opened when they are wanted for the first time
-   * and used by all files. One rejects if it cannot be had, which is no failure of the file.
-   */
-  beside(first: SftpSession, size: number): readonly Promise<SftpSession>[];
-  /** A file failed that went over several: from now on the first one does everything. */
-  giveUp(why: unknown): void;
-  close(): Promise<void>;
-}
+/** The first connection, as far as further ones depend on it. */
+type FirstSession = Pick<SftpSession, 'roundTripMs' | 'hostKey'>;
 
 export interface FurtherSessionsOptions {
   label: string;
   log: Log;
   /** Connections in all, the first one included. */
-  most: number;
+  maxConnections: number;
   /** Connects to a server with the host key of `first`; `signal` ends that early. */
-  connect: (first: SftpSession, signal: AbortSignal) => Promise<SftpSession>;
+  connect: (first: FirstSession, signal: AbortSignal) => Promise<SftpSession>;
 }
 
-export function furtherSessions({ label, log, most, connect }: FurtherSessionsOptions): FurtherSessions {
-  const opened: Promise<SftpSession>[] = [];
-  const closing = new AbortController();
-  let isGivenUp = false;
+/** Further connections to the server of a storage, for large files on a long line. */
+export class FurtherSessions {
+  readonly #options: FurtherSessionsOptions;
+  readonly #opened: Promise<SftpSession>[] = [];
+  readonly #closing = new AbortController();
+  #isGivenUp = false;
 
-  const giveUp = (why: unknown): void => {
-    if (isGivenUp) return;
-    isGivenUp = true;
+  constructor(options: FurtherSessionsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The further connections that a file of `size` bytes is worth in addition to `first`, opened when they are
+   * needed for the first time and used by all files. One rejects if it cannot be opened, which is no failure
+   * of the file.
+   */
+  inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
+    if (this.#isGivenUp) return [];
+    const wanted = connectionsFor(size, first.roundTripMs, this.#options.maxConnections) - 1;
+    while (this.#opened.length < wanted) {
+      const session = this.#options.connect(first, this.#closing.signal);
+      // A server may limit the connections of a user.
+      session.catch((error: unknown) => this.giveUp(error));
+      this.#opened.push(session);
+    }
+    return this.#opened.slice(0, Math.max(0, wanted));
+  }
+
+  /** A file failed that used several: from now on the first one does everything. */
+  giveUp(why: unknown): void {
+    if (this.#isGivenUp) return;
+    this.#isGivenUp = true;
+    const { label, log } = this.#options;
     log.info({ storage: label, err: why }, 'large files go over one connection');
-  };
-  const open = (first: SftpSession): Promise<SftpSession> => {
-    const session = connect(first, closing.signal);
-    // A server may allow a user one connection only, or so many at a time.
-    session.catch(giveUp);
-    return session;
-  };
-  return {
-    beside(first, size) {
-      if (isGivenUp) return [];
-      const wanted = connectionsFor(size, first.roundTripMs, most) - 1;
-      while (opened.length < wanted) opened.push(open(first));
-      return opened.slice(0, Math.max(0, wanted));
-    },
-    giveUp,
-    async close() {
-      isGivenUp = true;
-      closing.abort();
-      await Promise.all(
-        opened.map((session) =>
-          session.then(
-            (each) => each.close(),
-            () => undefined,
-          ),
+  }
+
+  async close(): Promise<void> {
+    this.#isGivenUp = true;
+    this.#closing.abort();
+    await Promise.all(
+      this.#opened.map((session) =>
+        session.then(
+          (each) => each.close(),
+          () => undefined,
         ),
+      ),
+    );
+  }
+}
+
+/** A file that is open over one connection. */
+export interface Lane {
+  readonly session: SftpSession;
+  readonly handle: Buffer;
+}
+
+interface BusyLane extends Lane {
+  requests: number;
+}
+
+/**
+ * One file, open over the first connection and over further ones as soon as they are open. Continues without
+ * those that fail.
+ */
+export class SpreadFile {
+  readonly #lanes: BusyLane[];
+  readonly #maxRequests: number;
+  readonly #active = new Set<Promise<unknown>>();
+  readonly #opening = new Set<Promise<void>>();
+  #isSettled = false;
+  #isSpread = false;
+
+  /** `open` opens the file over a further connection; each connection has at most `maxRequests` requests. */
+  constructor(
+    first: Lane,
+    further: readonly Promise<SftpSession>[],
+    open: (session: SftpSession) => Promise<Buffer>,
+    maxRequests: number,
+  ) {
+    this.#lanes = [{ ...first, requests: 0 }];
+    this.#maxRequests = maxRequests;
+    const join = async (session: SftpSession): Promise<void> => {
+      this.#lanes.push({ session, handle: await open(session), requests: 0 });
+      this.#isSpread = true;
+    };
+    for (const each of further)
+      each.then(
+        (session) => {
+          if (this.#isSettled || session.isClosed()) return;
+          const joined: Promise<void> = join(session)
+            .catch(() => undefined)
+            .finally(() => this.#opening.delete(joined));
+          this.#opening.add(joined);
+        },
+        () => undefined,
       );
-    },
-  };
+  }
+
+  /**
+   * Runs `work` over the connection with the fewest requests, once one has fewer than the maximum. Resolves
+   * when the work has begun, with its end.
+   */
+  async begin<T>(work: (lane: Lane) => Promise<T>): Promise<{ done: Promise<T> }> {
+    let lane = this.#leastBusy();
+    while (lane.requests >= this.#maxRequests) {
+      await Promise.race(this.#active);
+      lane = this.#leastBusy();
+    }
+    const used = lane;
+    used.requests += 1;
+    const done = work(used);
+    const end = (): void => {
+      used.requests -= 1;
+      this.#active.delete(ended);
+    };
+    const ended = done.then(end, end);
+    this.#active.add(ended);
+    return { done };
+  }
+
+  /** Whether a further connection has taken part. */
+  isSpread(): boolean {
+    return this.#isSpread;
+  }
+
+  /**
+   * Adds no more connections; resolves with the further ones, each once: the caller closes the file there.
+   */
+  async settle(): Promise<readonly Lane[]> {
+    this.#isSettled = true;
+    await Promise.all(this.#opening);
+    return this.#lanes.splice(1);
+  }
+
+  #leastBusy(): BusyLane {
+    return this.#lanes.reduce((least, lane) => (lane.requests < least.requests ? lane : least));
+  }
 }

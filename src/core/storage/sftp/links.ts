@@ -1,41 +1,197 @@
-import pMap from 'p-map';
-import type { WaybillError } from '../../lib/errors.ts';
-import { ancestorsOf } from '../../lib/paths.ts';
-import { notADirectory } from '../errors.ts';
-import { listedKey, type Key } from '../key.ts';
-import type { SftpRoot } from './root.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { alreadyExists, noLinks } from '../errors.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
+import { scratchBeside } from '../scratch-key.ts';
+import { applyMode, type SftpDirectories } from './directories.ts';
+import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';
+import type { SftpNames } from './names.ts';
+import { typeOf, type SftpRoot } from './root.ts';
+import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
-const requestsAtOnce = 64;
+/** A user who may change a file with two names changes both. */
+const writableByOthers = 0o022;
+/** The bytes copied by one request, which has to be answered in time. */
+const bytesPerRequest = 32 << 20;
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
- * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
- * nothing. Nothing is remembered, because a directory may be replaced by a link at any time.
+ * Symbolic links, and second names or copies of a file, made by the server. Features are asked for again
+ * after a reconnection, because it may be another server then. Methods reject as `SftpSession.ask` does.
  */
-export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
-  const ancestors = [...ancestorsOf(key)].map(listedKey);
-  const found = await Promise.all(ancestors.map(async (ancestor) => root.lstat(ancestor)));
-  const link = ancestors.find((_, index) => found[index]?.isSymbolicLink() === true);
-  if (link === undefined || (await root.lstat(key)) === undefined) return null;
-  return notADirectory(root, link, { isLink: true });
+export class SftpLinks {
+  readonly #root: SftpRoot;
+  readonly #directories: SftpDirectories;
+  readonly #names: SftpNames;
+  #hasHardLinks = true;
+  /** Some servers (rclone) report a link and make none: the first one is looked for. */
+  #isHardLinkProven = false;
+  #copies = true;
+  #isSwapped: Promise<boolean> | undefined;
+
+  constructor(root: SftpRoot, directories: SftpDirectories, names: SftpNames) {
+    this.#root = root;
+    this.#directories = directories;
+    this.#names = names;
+    root.onReconnect(() => {
+      this.#hasHardLinks = true;
+      this.#isHardLinkProven = false;
+      this.#isSwapped = undefined;
+    });
+  }
+
+  /**
+   * Gives the file at `from` a second name; false if the server makes no hard links, or refuses this one for
+   * whatever reason. Rejects with `ConnectionLost`.
+   */
+  async hardLink(from: Key, to: Key): Promise<boolean> {
+    const root = this.#root;
+    if (!this.#hasHardLinks) return false;
+    await this.#directories.create(parentOf(to));
+    try {
+      await root.ask((sftp, done) => sftp.ext_openssh_hardlink(root.at(from), root.at(to), done));
+      this.#isHardLinkProven ||= (await root.lstat(to)) !== undefined;
+      this.#hasHardLinks = this.#isHardLinkProven;
+      return this.#isHardLinkProven;
+    } catch (error) {
+      if (error instanceof ConnectionLost) throw error;
+      // ssh2 does not send requests that the server does not offer.
+      if (isUnsupported(error)) this.#hasHardLinks = false;
+      return false;
+    }
+  }
+
+  /**
+   * As `Storage.duplicate`, if nothing is at `to`: a hard link if the server makes one, else a copy if it
+   * offers `copy-data`.
+   */
+  async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {
+    const root = this.#root;
+    const found = await root.lstat(from);
+    if (found === undefined || typeOf(found) !== 'file') return null;
+    if ((found.mode & writableByOthers) === 0 && (await this.hardLink(from, to))) return 'link';
+    if (!this.#copies) return null;
+    try {
+      await this.#directories.withParent(to, async () => this.#copy(from, to, found.size));
+      return 'copy';
+    } catch (error) {
+      if (error instanceof ConnectionLost || error instanceof WaybillError) throw error;
+      await root.ask((sftp, done) => sftp.unlink(root.at(to), done)).catch(unlessLost);
+      if (isUnsupported(error)) this.#copies = false;
+      else if (!isAbsent(error)) throw error;
+      return null;
+    }
+  }
+
+  async #copy(from: Key, to: Key, size: number): Promise<void> {
+    const { modes } = this.#root;
+    const [source, target] = [this.#root.at(from), this.#root.at(to)];
+    const session = await this.#root.connected();
+    const reading = await session.ask<Buffer>((sftp, done) => sftp.open(source, 'r', done));
+    try {
+      const writing = await session.ask<Buffer>((sftp, done) =>
+        sftp.open(target, 'w', { mode: modes.file }, done),
+      );
+      try {
+        for (let at = 0; at < size; at += bytesPerRequest) {
+          const length = Math.min(bytesPerRequest, size - at);
+          await session.ask((sftp, done) => sftp.ext_copy_data(reading, at, length, writing, at, done));
+        }
+        await syncFile(session, writing);
+        const stored = await statOf(session, writing);
+        requireSize(stored.size, size);
+        await applyMode(session, target, stored, modes.file);
+      } finally {
+        await closeFile(session, writing).catch(unlessLost);
+      }
+    } finally {
+      await closeFile(session, reading).catch(unlessLost);
+    }
+  }
+
+  /** As `Storage.readLink`. */
+  async read(key: Key): Promise<string | null> {
+    const root = this.#root;
+    if ((await root.lstat(key))?.isSymbolicLink() !== true) return null;
+    return root.ask<string>((sftp, done) => sftp.readlink(root.at(key), done));
+  }
+
+  /** As `Storage.replaceLink`. */
+  async replace(key: Key, target: Key): Promise<void> {
+    const root = this.#root;
+    if (!root.replaces) throw noLinks(root);
+    const found = await root.lstat(key);
+    if (found !== undefined && !found.isSymbolicLink()) throw alreadyExists(root, key);
+    const scratch = scratchBeside(key);
+    try {
+      await this.#directories.withParent(scratch, async () => this.#make(target, scratch));
+      await this.#names.replace(scratch, key, listedKey(`${scratch}.old`));
+    } finally {
+      await this.#names.discard(scratch);
+    }
+  }
+
+  async #make(target: Key, scratch: Key): Promise<void> {
+    const link = this.#root.at(scratch);
+    try {
+      this.#isSwapped ??= this.#findOrder(scratch);
+      this.#isSwapped.catch(() => (this.#isSwapped = undefined));
+      await ((await this.#isSwapped) ? this.#symlink(link, target) : this.#symlink(target, link));
+      // ProFTPD makes targets absolute, and then follows the link when it is asked about it.
+      const made = await this.#root.ask<string>((sftp, done) => sftp.readlink(link, done));
+      if (made !== target) throw noLinks(this.#root, new Error(`the server made a link to "${made}"`));
+    } catch (error) {
+      const isMissing = isUnsupported(error) && !(error instanceof WaybillError);
+      throw isMissing ? noLinks(this.#root, error) : error;
+    }
+  }
+
+  async #symlink(target: string, link: string): Promise<void> {
+    await this.#root.ask((sftp, done) => sftp.symlink(target, link, done));
+  }
+
+  async #findOrder(scratch: Key): Promise<boolean> {
+    const root = this.#root;
+    const [one, other] = [listedKey(`${scratch}.one`), listedKey(`${scratch}.other`)];
+    const keyOf = (file: string): Key => (file === root.at(one) ? one : other);
+    return takesPathsSwapped(
+      {
+        symlink: async (target, link) => this.#symlink(target, link),
+        isLink: async (file) => (await root.lstat(keyOf(file)))?.isSymbolicLink() === true,
+        unlink: async (file) => this.#names.unlink(keyOf(file)),
+      },
+      [root.at(one), root.at(other)],
+    );
+  }
 }
 
-/** The first such error of these keys. Each directory is looked at once. */
-export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
-  const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
-  const links = new Set<string>();
-  await pMap(
-    directories,
-    async (directory) => {
-      if ((await root.lstat(listedKey(directory)))?.isSymbolicLink() === true) links.add(directory);
-    },
-    { concurrency: requestsAtOnce },
-  );
-  if (links.size === 0) return null;
-  for (const key of keys)
-    if ([...ancestorsOf(key)].some((directory) => links.has(directory))) {
-      const error = await linkAbove(root, key);
-      if (error !== null) return error;
-    }
-  return null;
+/** The requests of `takesPathsSwapped`; keys and targets in the form that the server takes. */
+export interface LinkRequests {
+  /** Makes the link `link` that leads to `target`, or the other way round. */
+  readonly symlink: (target: string, link: string) => Promise<void>;
+  readonly isLink: (file: string) => Promise<boolean>;
+  readonly unlink: (file: string) => Promise<void>;
+}
+
+/**
+ * Whether the server takes the two paths of SYMLINK the other way round than `symlink` sends them. OpenSSH
+ * swaps them against the protocol, which `ssh2` knows and allows for; of the others, some follow the protocol
+ * and some OpenSSH. A probe shows which: a link between two unused names, looked for under both. Throws
+ * `storage_permanent` if it is at neither.
+ */
+export async function takesPathsSwapped(
+  { symlink, isLink, unlink }: LinkRequests,
+  [one, other]: readonly [string, string],
+): Promise<boolean> {
+  try {
+    await symlink(one, other);
+    if (await isLink(other)) return false;
+    if (await isLink(one)) return true;
+  } finally {
+    await Promise.all([unlink(one), unlink(other)]);
+  }
+  throw new WaybillError('storage_permanent', 'the server says that it made a link, and there is none');
+}
+
+/** A file that a failure leaves open is closed with its connection, and a partial file is swept. */
+function unlessLost(error: unknown): void {
+  if (error instanceof ConnectionLost) throw error;
 }

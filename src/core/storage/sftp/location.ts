@@ -1,4 +1,6 @@
+import { stat } from 'node:fs/promises';
 import type { Modes } from '../modes.ts';
+
 /** A directory of an SFTP server, as the configuration file has it. */
 export interface SftpDocument {
   backend: 'sftp';
@@ -41,4 +43,14 @@ export interface SftpLocation {
 
 export function describeSftp({ user, host, port, path }: SftpLocation): string {
   return `sftp://${user}@${host}:${port}${path}`;
+}
+
+/**
+ * The mode of a private key that other users may read, or null. As in OpenSSH, a file of another owner is
+ * not checked: systemd gives credentials of root's to a service by an access list.
+ */
+export async function openToOthers(file: string): Promise<string | null> {
+  const { mode, uid } = await stat(file);
+  if (uid !== process.getuid?.() || (mode & 0o077) === 0) return null;
+  return (mode & 0o777).toString(8).padStart(4, '0');
 }

@@ -1,102 +1,140 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
-import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
+import { notFound } from '../errors.ts';
+import { joinKey, listedKey, nameOf, parentOf, type Key } from '../key.ts';
 import { stagingBeside } from '../scratch-key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent } from './errors.ts';
 import { unlessMissing, type SftpRoot } from './root.ts';
 
+const maxConcurrentRemovals = 8;
+
+/** The key at which a file waits while `write` replaces it in steps. */
+export function replacedName(key: Key): Key {
+  return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
+}
+
 /**
  * Renames and removals, on servers whose rename replaces its target in one step and on those where it fails.
  */
-export interface SftpNames {
+export class SftpNames {
+  readonly #root: SftpRoot;
+  readonly #directories: SftpDirectories;
+  readonly #readOnly: boolean;
+
+  constructor(root: SftpRoot, directories: SftpDirectories, readOnly: boolean) {
+    this.#root = root;
+    this.#directories = directories;
+    this.#readOnly = readOnly;
+  }
+
+  async #rename(from: Key, to: Key): Promise<void> {
+    const root = this.#root;
+    await root.ask((sftp, done) => sftp.rename(root.at(from), root.at(to), done));
+  }
+
   /**
    * Renames `from` to `to`, which must be free; false if it is not. Of several processes exactly one
    * succeeds.
-   */
-  claim(from: Key, to: Key): Promise<boolean>;
-  /**
-   * Renames `from` to `to`, replacing what is there. If the server cannot do that in one step, the replaced
-   * file is moved to `aside` meanwhile.
-   */
-  replace(from: Key, to: Key, aside: Key): Promise<void>;
-  /**
-   * Moves a reserved file back if its replacement was interrupted between the two steps. Throws
-   * `storage_transient` if that is necessary and the storage is read-only.
-   */
-  recover(key: Key): Promise<void>;
-  /** Succeeds if there is no such file. */
-  unlink(key: Key): Promise<void>;
-  /**
-   * Removes a directory that holds nothing but such directories; false if it holds a file, or if there is no
-   * directory.
-   */
-  removeIfEmpty(directory: Key): Promise<boolean>;
-  /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
-  removeTree(directory: Key): Promise<void>;
-}
-
-const directoriesAtOnce = 8;
-
-export function sftpNames(
-  root: SftpRoot,
-  directories: SftpDirectories,
-  { readOnly }: { readOnly: boolean },
-): SftpNames {
-  const { at, ask, label, replaces } = root;
-  const rename = (from: Key, to: Key): Promise<void> =>
-    ask((sftp, done) => sftp.rename(at(from), at(to), done));
-  return { claim, replace, recover, unlink, removeIfEmpty, removeTree };
-
-  /**
+   *
    * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
    * step). Some servers overwrite instead. Looking first protects an existing file from them, but does not
    * prevent simultaneous overwrites.
    */
-  async function claim(from: Key, to: Key): Promise<boolean> {
-    await recover(to);
-    if ((await root.lstat(to)) !== undefined) return false;
+  async claim(from: Key, to: Key): Promise<boolean> {
+    await this.recover(to);
+    if ((await this.#root.lstat(to)) !== undefined) return false;
     try {
-      await rename(from, to);
+      await this.#rename(from, to);
       return true;
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      if ((await root.lstat(to)) !== undefined && (await root.lstat(from)) !== undefined) return false;
+      if ((await this.#root.lstat(to)) !== undefined && (await this.#root.lstat(from)) !== undefined)
+        return false;
       throw error;
     }
   }
 
-  async function replace(from: Key, to: Key, aside: Key): Promise<void> {
-    if (replaces) {
-      await ask((sftp, done) => sftp.ext_openssh_rename(at(from), at(to), done));
+  /**
+   * Renames `from` to `to`, replacing the file there. If the server cannot do that in one step, the replaced
+   * file is at `aside` meanwhile.
+   */
+  async replace(from: Key, to: Key, aside: Key): Promise<void> {
+    const root = this.#root;
+    if (root.replaces) {
+      await root.ask((sftp, done) => sftp.ext_openssh_rename(root.at(from), root.at(to), done));
       return;
     }
     const found = await root.lstat(to);
     if (found?.isDirectory() === true)
-      throw new WaybillError('storage_permanent', `${label}: "${to}" is a directory`);
+      throw new WaybillError('storage_permanent', `${root.label}: "${to}" is a directory`);
     if (found !== undefined) {
-      await unlink(aside);
-      await rename(to, aside);
+      await this.unlink(aside);
+      await this.#rename(to, aside);
     }
-    await rename(from, to);
-    if (found !== undefined) await unlink(aside);
+    await this.#rename(from, to);
+    if (found !== undefined) await this.unlink(aside);
   }
 
-  async function recover(key: Key): Promise<void> {
-    if (replaces || !nameOf(key).startsWith(reservedPrefix) || parentOf(key).includes(reservedPrefix)) return;
+  /**
+   * Renames `from` to `to`, creating its directory, replacing a file or an empty directory. A file replaced
+   * in steps waits next to `from`, in the attempt's staging, and is swept with it.
+   */
+  async move(from: Key, to: Key): Promise<void> {
+    const replace = async (): Promise<void> =>
+      this.#directories.withParent(to, async () => this.replace(from, to, listedKey(`${from}.old`)));
+    await replace().catch(async (error: unknown) => {
+      if (error instanceof ConnectionLost || !(await this.removeIfEmpty(to))) throw error;
+      await replace();
+    });
+  }
+
+  /**
+   * Moves a reserved file back if its replacement was interrupted between the two steps. Throws
+   * `storage_transient` if that is necessary and the storage is read-only.
+   */
+  async recover(key: Key): Promise<void> {
+    const root = this.#root;
+    if (root.replaces) return;
+    if (!nameOf(key).startsWith(reservedPrefix) || parentOf(key).includes(reservedPrefix)) return;
     const replaced = replacedName(key);
     if ((await root.lstat(key)) !== undefined || (await root.lstat(replaced)) === undefined) return;
-    if (readOnly) throw new WaybillError('storage_transient', `${label}: "${key}" is being replaced`);
-    await rename(replaced, key).catch(async (error: unknown) => {
+    if (this.#readOnly)
+      throw new WaybillError('storage_transient', `${root.label}: "${key}" is being replaced`);
+    await this.#rename(replaced, key).catch(async (error: unknown) => {
       // The process that is replacing it is alive and has finished.
       if ((await root.lstat(key)) === undefined) throw error;
     });
   }
 
-  async function unlink(key: Key): Promise<void> {
+  /** Moves the file at `key` aside, unless that was done before. */
+  async moveAside(key: Key, aside: Key): Promise<void> {
+    if ((await this.#root.lstat(aside)) !== undefined || !(await this.isFile(key))) return;
+    await this.#directories.create(parentOf(aside));
+    await this.#rename(key, aside);
+  }
+
+  /** Moves a file that was kept at `aside` back to `key`. Succeeds if the file is at `key` already. */
+  async putBack(aside: Key, key: Key): Promise<void> {
+    if (await this.isFile(aside))
+      await this.#directories.withParent(key, async () =>
+        this.replace(aside, key, listedKey(`${aside}.new`)),
+      );
+    else if (!(await this.isFile(key))) throw notFound(this.#root, key);
+  }
+
+  /** Whether there is a file or a link. */
+  async isFile(key: Key): Promise<boolean> {
+    const found = await this.#root.lstat(key);
+    return found !== undefined && !found.isDirectory();
+  }
+
+  /** Succeeds if there is no such file. */
+  async unlink(key: Key): Promise<void> {
+    const root = this.#root;
     try {
-      await ask((sftp, done) => sftp.unlink(at(key), done));
+      await root.ask((sftp, done) => sftp.unlink(root.at(key), done));
     } catch (error) {
       if (isAbsent(error)) return;
       if (error instanceof ConnectionLost) throw error;
@@ -106,45 +144,57 @@ export function sftpNames(
     }
   }
 
-  async function removeIfEmpty(directory: Key): Promise<boolean> {
-    if ((await root.lstat(directory))?.isDirectory() !== true) return false;
-    for (const { key, type } of await root.entries(directory))
-      if (type !== 'directory' || !(await removeIfEmpty(key))) return false;
-    await unlessMissing(async () => ask((sftp, done) => sftp.rmdir(at(directory), done)));
-    directories.forgetBelow(directory);
+  /** Removes a scratch file, and its staging directory if empty. Ignores failures: staging is swept. */
+  async discard(scratch: Key): Promise<void> {
+    await this.unlink(scratch)
+      .then(async () => this.#directories.removeEmpty(parentOf(scratch)))
+      .catch(() => undefined);
+  }
+
+  /**
+   * Removes a directory that holds nothing but such directories; false if it holds a file, or if there is no
+   * directory.
+   */
+  async removeIfEmpty(directory: Key): Promise<boolean> {
+    if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;
+    for (const { key, type } of await this.#root.entries(directory))
+      if (type !== 'directory' || !(await this.removeIfEmpty(key))) return false;
+    await this.#removeDirectory(directory);
+    this.#directories.forgetBelow(directory);
     return true;
   }
 
-  async function removeTree(directory: Key): Promise<void> {
-    // Always the same name, so that a retry finds what an attempt left whose answers were lost.
+  /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
+  async removeTree(directory: Key): Promise<void> {
+    // Always the same name, so that a retry finds the rest of an attempt whose answers were lost.
     const aside = listedKey(`${directory}.gone`);
-    await removeAll(aside);
+    await this.#removeAll(aside);
     try {
-      await rename(directory, aside);
+      await this.#rename(directory, aside);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      if (isAbsent(error) || (await root.lstat(directory)) === undefined) {
-        // An earlier attempt may have got this far.
-        await directories.removeEmpty(parentOf(directory));
-        return;
-      }
-      throw error;
+      if (!isAbsent(error) && (await this.#root.lstat(directory)) !== undefined) throw error;
+      // An earlier attempt may have got this far.
+      await this.#directories.removeEmpty(parentOf(directory));
+      return;
     }
-    directories.forgetBelow(directory);
-    await removeAll(aside);
-    await directories.removeEmpty(parentOf(directory));
+    this.#directories.forgetBelow(directory);
+    await this.#removeAll(aside);
+    await this.#directories.removeEmpty(parentOf(directory));
   }
 
-  async function removeAll(directory: Key): Promise<void> {
-    const entries = await root.entries(directory);
-    await pMap(entries, async ({ key, type }) => (type === 'directory' ? removeAll(key) : unlink(key)), {
-      concurrency: directoriesAtOnce,
-    });
-    await unlessMissing(async () => ask((sftp, done) => sftp.rmdir(at(directory), done)));
+  async #removeAll(directory: Key): Promise<void> {
+    await pMap(
+      await this.#root.entries(directory),
+      async ({ key, type }) => (type === 'directory' ? this.#removeAll(key) : this.unlink(key)),
+      { concurrency: maxConcurrentRemovals },
+    );
+    await this.#removeDirectory(directory);
   }
-}
 
-/** The key at which a file waits while `write` replaces it in steps. */
-export function replacedName(key: Key): Key {
-  return joinKey(stagingBeside(key), `replaced-${nameOf(key)}`);
+  /** Succeeds if there is no such directory. */
+  async #removeDirectory(directory: Key): Promise<void> {
+    const root = this.#root;
+    await unlessMissing(async () => root.ask((sftp, done) => sftp.rmdir(root.at(directory), done)));
+  }
 }

@@ -4,14 +4,17 @@ import type { Stats } from 'ssh2';
 import { WaybillError } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
 import { notADirectory, otherFileSystem } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
+import { listedKey, parentOf, type Key } from '../key.ts';
 import type { Change } from '../storage.ts';
 import { deniedChange, isDenied, isUnexplained, noSpace } from './errors.ts';
-import { fileSystemOf, isExhausted, statvfs, type FileSystem } from './free-space.ts';
-import { linkAboveAny } from './links.ts';
 import type { SftpRoot } from './root.ts';
 
-const requestsAtOnce = 64;
+/*
+ * Why a change is, or would be, refused: servers report little more than "failure" or "denied", so the driver
+ * looks at the links, rights and file systems above the place.
+ */
+
+const maxConcurrentRequests = 64;
 
 /**
  * As `Storage.obstacleTo`. Rights cannot be asked for over SFTP. Mounts, read-only file systems and a lack of
@@ -27,7 +30,7 @@ export async function sftpObstacle(
     const found = await pMap(
       level.filter((directory) => parentOf(directory) === '' || existing.has(parentOf(directory) as Key)),
       async (directory) => ({ directory, entry: await root.lstat(directory) }),
-      { concurrency: requestsAtOnce },
+      { concurrency: maxConcurrentRequests },
     );
     for (const { directory, entry } of found) {
       if (entry === undefined) continue;
@@ -43,7 +46,7 @@ export async function sftpObstacle(
   if (home === null) return null;
   const below = [...existing].filter((directory) => from === '' || directory.startsWith(`${from}/`));
   const systems = await pMap(below, async (directory) => fileSystemOf(root, directory), {
-    concurrency: requestsAtOnce,
+    concurrency: maxConcurrentRequests,
   });
   if (isReadOnly(home)) return readOnlySystem(root, staging === '' ? root.path : staging);
   for (const [index, system] of systems.entries())
@@ -111,4 +114,95 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
     `${root.label}: "${directory}" is on a file system that is mounted read-only`,
     { hint: 'mount it for writing on the server', cause },
   );
+}
+
+/**
+ * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
+ * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
+ * nothing. Nothing is remembered, because a directory may be replaced by a link at any time.
+ */
+export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
+  const ancestors = [...ancestorsOf(key)].map(listedKey);
+  const found = await Promise.all(ancestors.map(async (ancestor) => root.lstat(ancestor)));
+  const link = ancestors.find((_, index) => found[index]?.isSymbolicLink() === true);
+  if (link === undefined || (await root.lstat(key)) === undefined) return null;
+  return notADirectory(root, link, { isLink: true });
+}
+
+/** The first such error of these keys. Each directory is looked at once. */
+export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
+  const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
+  const links = new Set<string>();
+  await pMap(
+    directories,
+    async (directory) => {
+      if ((await root.lstat(listedKey(directory)))?.isSymbolicLink() === true) links.add(directory);
+    },
+    { concurrency: maxConcurrentRequests },
+  );
+  if (links.size === 0) return null;
+  for (const key of keys)
+    if ([...ancestorsOf(key)].some((directory) => links.has(directory))) {
+      const error = await linkAbove(root, key);
+      if (error !== null) return error;
+    }
+  return null;
+}
+
+/**
+ * Runs a write of `wanted` bytes, and throws `storage_full` instead of its failure if the file system is
+ * full, which servers only report as "failure". The free space of the parent directory is checked, because a
+ * separate file system may be mounted below the root. If the server cannot report it, the original failure is
+ * thrown.
+ */
+export async function detectFullDisk<T>(
+  root: SftpRoot,
+  key: Key,
+  wanted: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (isUnexplained(error) && (await isFull(root, key, wanted))) throw noSpace(root.label, key, error);
+    throw error;
+  }
+}
+
+/** The fields of statvfs(3) used here; `avail` is what ordinary users may use of what is free. */
+export interface FileSystem {
+  f_bfree?: number;
+  f_bavail?: number;
+  f_frsize?: number;
+  f_files?: number;
+  f_ffree?: number;
+  f_favail?: number;
+  /** Identifies the file system; a bigint if it is large. */
+  f_sid?: number | bigint;
+  f_flag?: number | bigint;
+}
+
+/** The file system of a directory; null if the server does not say. */
+export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise<FileSystem | null> {
+  return statvfs(root, root.at(directory));
+}
+
+/** Whether nobody can write anything more there. */
+export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
+  return blocks === 0 || (files > 0 && inodes === 0);
+}
+
+async function isFull(root: SftpRoot, key: Key, wanted: number): Promise<boolean> {
+  const free = (await statvfs(root, root.at(parentOf(key)))) ?? (await statvfs(root, root.path));
+  if (free?.f_bavail === undefined) return false;
+  // Some file systems do not count inodes and report 0 of 0.
+  if (free.f_files !== undefined && free.f_files > 0 && free.f_favail === 0) return true;
+  return free.f_bavail * (free.f_frsize ?? 1) < Math.max(wanted, 1);
+}
+
+/** The file system of an absolute path; null if the server does not say. */
+export async function statvfs(root: SftpRoot, directory: string): Promise<FileSystem | null> {
+  return root
+    .ask<FileSystem>((sftp, done) => sftp.ext_openssh_statvfs(directory, done as never))
+    .catch(() => null);
 }

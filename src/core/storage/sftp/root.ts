@@ -1,113 +1,123 @@
 import path from 'node:path';
-import type { FileEntryWithStats, Stats } from 'ssh2';
+import type { FileEntryWithStats, SFTPWrapper, Stats } from 'ssh2';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { joinKey, type Key } from '../key.ts';
-import { publishedModes, type Modes } from '../modes.ts';
-import { isAbsent } from './errors.ts';
-import { readDirectory } from './read-directory.ts';
-import type { SftpSession } from './session.ts';
-import type { Entry, EntryType } from '../storage.ts';
+import type { Modes } from '../modes.ts';
+import type { Entry, EntryType, Storage } from '../storage.ts';
+import { distrusted, isName, maxEmptyPages, maxNames } from '../untrusted.ts';
+import { answerOf, isAbsent } from './errors.ts';
+import type { Send, SftpSession } from './session.ts';
+
+/**
+ * Connects and resolves `directory` against the home directory of the user. New files and directories get
+ * `modes`. Rejects as `connect` does.
+ */
+export async function openRoot(
+  label: string,
+  directory: string,
+  connect: () => Promise<SftpSession>,
+  modes: Modes,
+): Promise<SftpRoot> {
+  return new SftpRoot(label, directory, modes, connect, await connect());
+}
 
 /**
  * The directory of the server that a storage is rooted at, over one connection that is reopened after it
  * broke. Methods reject as `SftpSession.ask` does.
  */
-export interface SftpRoot {
+export class SftpRoot {
   readonly label: string;
   /** Absolute, on the server. */
   readonly path: string;
-  /** Modes of new files and directories. */
   readonly modes: Modes;
   /** Whether a rename replaces its target in one step. */
   readonly replaces: boolean;
+  readonly #connect: () => Promise<SftpSession>;
+  readonly #onReconnect: (() => void)[] = [];
+  #session: Promise<SftpSession>;
+  #isClosed = false;
+
+  constructor(
+    label: string,
+    directory: string,
+    modes: Modes,
+    connect: () => Promise<SftpSession>,
+    first: SftpSession,
+  ) {
+    this.label = label;
+    this.path = path.posix.resolve(first.home, directory);
+    this.modes = modes;
+    this.replaces = first.replaces;
+    this.#connect = connect;
+    this.#session = Promise.resolve(first);
+  }
+
   /** The absolute path of a key on the server. */
-  readonly at: (key: Key | '') => string;
+  at(key: Key | ''): string {
+    return key === '' ? this.path : path.posix.join(this.path, key);
+  }
+
   /** The current session; connects again if the last one broke. */
-  connected(): Promise<SftpSession>;
-  readonly ask: <T>(send: Parameters<SftpSession['ask']>[0]) => Promise<T>;
-  /**
-   * `forget` is called before each further connection, and on close: knowledge about the server may be stale.
-   */
-  onReconnect(forget: () => void): void;
-  /** The entry at a key, or undefined if there is none. Symbolic links are not followed. */
-  lstat(key: Key | ''): Promise<Stats | undefined>;
-  /** The root itself, which may be a link to a directory; undefined if it does not exist. */
-  rootStat(): Promise<Stats | undefined>;
-  /** One level of a directory; empty if it does not exist. */
-  entries(directory: Key | ''): Promise<Entry[]>;
-  close(): Promise<void>;
-}
-
-/** Connects and resolves `directory` against the home directory of the user. Rejects as `connect` does. */
-export async function openRoot(
-  label: string,
-  directory: string,
-  connect: () => Promise<SftpSession>,
-  modes = publishedModes,
-): Promise<SftpRoot> {
-  const first = await connect();
-  const rootPath = path.posix.resolve(first.home, directory);
-  const listeners: (() => void)[] = [];
-  let current: Promise<SftpSession> = Promise.resolve(first);
-  let isOver = false;
-
-  const at = (key: Key | ''): string => (key === '' ? rootPath : path.posix.join(rootPath, key));
-  const ask = async <T>(send: Parameters<SftpSession['ask']>[0]): Promise<T> =>
-    (await connected()).ask(send) as Promise<T>;
-
-  return {
-    label,
-    path: rootPath,
-    modes,
-    replaces: first.replaces,
-    at,
-    connected,
-    ask,
-    onReconnect: (forget) => void listeners.push(forget),
-    lstat: (key) => unlessMissing(async () => ask<Stats>((sftp, done) => sftp.lstat(at(key), done))),
-    rootStat: () => unlessMissing(async () => ask<Stats>((sftp, done) => sftp.stat(rootPath, done))),
-
-    async entries(directory) {
-      const found = await unlessMissing(async () =>
-        ask<FileEntryWithStats[]>((sftp, done) => readDirectory({ label }, sftp, at(directory), done)),
-      );
-      return (found ?? []).map(({ filename, attrs }) => {
-        const type = typeOf(attrs);
-        const key = joinKey(directory, filename);
-        if (type !== 'file') return { key, type, size: 0 };
-        // SFTP has whole seconds, and no time of the inode.
-        const stamp = {
-          ...{ id: `${attrs.size}-${attrs.mtime}`, modifiedAt: new Date(attrs.mtime * 1000) },
-          isExact: false,
-        };
-        return { key, type, size: attrs.size, stamp };
-      });
-    },
-
-    async close() {
-      isOver = true;
-      for (const forget of listeners) forget();
-      await current.then(
-        async (session) => session.close(),
-        () => undefined,
-      );
-    },
-  };
-
-  async function connected(): Promise<SftpSession> {
-    if (isOver) throw new WaybillError('storage_permanent', `${label}: was closed`);
-    const session = await current;
+  async connected(): Promise<SftpSession> {
+    if (this.#isClosed) throw new WaybillError('storage_permanent', `${this.label}: was closed`);
+    const broken = this.#session;
+    const session = await broken;
     if (!session.isClosed()) return session;
-    for (const forget of listeners) forget();
+    for (const forget of this.#onReconnect) forget();
     // The first caller connects; the others wait for the same connection.
-    const broken = current;
-    await Promise.resolve();
-    if (current === broken) {
-      const next = connect();
-      current = next;
-      next.catch(() => (current = Promise.resolve(session)));
+    if (this.#session === broken) {
+      const next = this.#connect();
+      this.#session = next;
+      next.catch(() => (this.#session = Promise.resolve(session)));
     }
-    return current;
+    return this.#session;
+  }
+
+  /**
+   * Calls `forget` before each further connection, and on close: knowledge about the server may be stale,
+   * and the address may lead to another server.
+   */
+  onReconnect(forget: () => void): void {
+    this.#onReconnect.push(forget);
+  }
+
+  async ask<T>(send: Send<T>): Promise<T> {
+    return (await this.connected()).ask(send);
+  }
+
+  /** The entry at a key, or undefined if there is none. Symbolic links are not followed. */
+  async lstat(key: Key | ''): Promise<Stats | undefined> {
+    return unlessMissing(async () => this.ask<Stats>((sftp, done) => sftp.lstat(this.at(key), done)));
+  }
+
+  /** The root itself, which may be a link to a directory; undefined if it does not exist. */
+  async rootStat(): Promise<Stats | undefined> {
+    return unlessMissing(async () => this.ask<Stats>((sftp, done) => sftp.stat(this.path, done)));
+  }
+
+  /** One level of a directory; empty if it does not exist. */
+  async entries(directory: Key | ''): Promise<Entry[]> {
+    const found = await unlessMissing(async () =>
+      this.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(this, sftp, this.at(directory), done)),
+    );
+    return (found ?? []).map(({ filename, attrs }) => {
+      const type = typeOf(attrs);
+      const key = joinKey(directory, filename);
+      if (type !== 'file') return { key, type, size: 0 };
+      // SFTP has whole seconds, and no time of the inode.
+      const id = `${attrs.size}-${attrs.mtime}`;
+      const stamp = { id, modifiedAt: new Date(attrs.mtime * 1000), isExact: false };
+      return { key, type, size: attrs.size, stamp };
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const forget of this.#onReconnect) forget();
+    await this.#session.then(
+      async (session) => session.close(),
+      () => undefined,
+    );
   }
 }
 
@@ -126,4 +136,56 @@ export function typeOf(found: Stats): EntryType {
   if (kind === 0o100000) return 'file';
   if (kind === 0o040000) return 'directory';
   return kind === 0o120000 ? 'link' : 'other';
+}
+
+const endOfFile = 1;
+
+/**
+ * Reads the entries of a directory, without `.` and `..`. ssh2 itself would collect as many as a server
+ * sends. Fails with `storage_permanent` if there are more than `max`, or if a name could lead elsewhere.
+ */
+export function readDirectory(
+  storage: Pick<Storage, 'label'>,
+  sftp: Pick<SFTPWrapper, 'opendir' | 'readdir' | 'close'>,
+  directory: string,
+  done: (error?: Error | null, entries?: FileEntryWithStats[]) => void,
+  max = maxNames,
+): void {
+  const found: FileEntryWithStats[] = [];
+  let emptyAnswers = 0;
+
+  sftp.opendir(directory, (failure, handle) => {
+    if (failure instanceof Error) {
+      done(failure);
+      return;
+    }
+    const finish = (error: Error | null): void => {
+      sftp.close(handle, () => (error === null ? done(null, found) : done(error)));
+    };
+    const next = (): void => {
+      sftp.readdir(handle, (error, entries) => {
+        if (error instanceof Error) {
+          finish(answerOf(error) === endOfFile ? null : error);
+          return;
+        }
+        const fault = take(entries);
+        if (fault === null) next();
+        else finish(distrusted(storage, fault));
+      });
+    };
+    next();
+  });
+
+  /** Returns why the server is not trusted; null if it is. */
+  function take(entries: readonly FileEntryWithStats[]): string | null {
+    // ssh2 leaves out `.` and `..`, which may be all that an answer holds.
+    emptyAnswers = entries.length === 0 ? emptyAnswers + 1 : 0;
+    if (emptyAnswers > maxEmptyPages) return 'it lists nothing without an end';
+    for (const entry of entries) {
+      if (entry.filename === '.' || entry.filename === '..') continue;
+      if (!isName(entry.filename)) return `${JSON.stringify(entry.filename)} is not a name of a file`;
+      found.push(entry);
+    }
+    return found.length > max ? `a directory has more than ${max} entries` : null;
+  }
 }

@@ -1,38 +1,37 @@
 import type { Stats } from 'ssh2';
 import { finishDigest, startDigest, type Digest } from '../../lib/digest.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { applyMode } from './apply-mode.ts';
 import { checkBody } from '../body.ts';
 import { collect } from '../collect.ts';
 import type { Key } from '../key.ts';
-import { ConnectionLost } from './errors.ts';
-import { windowBytes, type FurtherSessions } from './further-sessions.ts';
-import type { SftpSession } from './session.ts';
-import { spreadFile, type Lane, type SpreadFile } from './spread-file.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
+import { applyMode } from './directories.ts';
+import { ConnectionLost } from './errors.ts';
+import { SpreadFile, windowBytes, type FurtherSessions, type Lane } from './further-sessions.ts';
+import type { SftpSession } from './session.ts';
 
 /** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */
 const chunkBytes = 128 << 10;
 /** Requests in flight per file and connection: the window of OpenSSH. */
 const chunksAhead = windowBytes / chunkBytes;
 
-/** Over which connections a file is written: the first one, a large one over further ones, too. */
+/** The connections that a file is written over: the first one, and further ones if it is large. */
 export interface Connections {
   first: SftpSession;
-  further: Pick<FurtherSessions, 'beside' | 'giveUp'>;
+  further: FurtherSessions;
   /** Of new files. */
   fileMode: number;
 }
 
 /**
- * Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. Over one
- * connection alone, however large it is: another one opens it by its name later, when another file may have
- * taken that name, and the bytes would be of two.
+ * Streams the bytes of a file, reading several requests ahead. Rejects as `SftpSession.ask` does. Uses one
+ * connection, however large the file is: a further one opens it by its name later, when another file may
+ * have that name, and the bytes would be a mixture of two files.
  */
 export async function* readFile(session: SftpSession, file: string): AsyncIterable<Uint8Array> {
   const handle = await session.ask<Buffer>((sftp, done) => sftp.open(file, 'r', done));
   try {
-    // Both at once: most files are small, and their first request is the last one.
+    // Concurrently: most files are small, and their first request is the last one.
     const [{ size }, first] = await Promise.all([
       statOf(session, handle),
       readChunk(session, handle, 0, chunkBytes),
@@ -107,19 +106,19 @@ async function writeLarge(
   options: WriteOptions,
 ): Promise<Written> {
   const handle = await createFile(first, file, fileMode);
-  const lanes = spreadFile(
+  const lanes = new SpreadFile(
     { session: first, handle },
-    // Without a sync, a server may do all the work when the file is closed, and not know of the others.
-    withSync.has(first) ? further.beside(first, body.size) : [],
-    // Without creating it: where a server does not see the file, it would be another one.
+    // Without a sync, a server may do all the work when the file is closed, ignoring the other handles.
+    withSync.has(first) ? further.inAdditionTo(first, body.size) : [],
+    // Without creating it: if a server does not see the file, it would create another one.
     (session) => session.ask((sftp, done) => sftp.open(file, 'r+', done)),
     chunksAhead,
   );
   try {
     const read = await writePieces(lanes, body, options);
     checkBody(name, read, { size: body.size, digest: options.digest });
-    // Behind one address there may be several machines, and each has to hand on what it was sent. Only then
-    // is the size that the first one reports that of the whole.
+    // Several machines may share the address, and each has to store its part. Only then does the first one
+    // report the size of the whole.
     await finishAll(await lanes.settle());
     const [, stored] = await Promise.all([syncFile(first, handle), statOf(first, handle)]);
     requireSize(stored.size, read.size);
@@ -135,9 +134,9 @@ async function writeLarge(
 }
 
 /**
- * Sends each piece over whichever connection has room, and resolves when every one of them has been answered:
- * one that was not would leave a hole, which the size does not show. So one that fails fails the whole, and
- * what tries it again does so over the first one alone.
+ * Sends each piece over a connection that has room, and resolves when all of them have been answered: a
+ * missing one would leave a hole, which the size does not show. If one fails, the whole fails, and a retry
+ * uses the first connection alone.
  */
 async function writePieces(
   lanes: SpreadFile,
@@ -145,7 +144,7 @@ async function writePieces(
   options: WriteOptions,
 ): Promise<{ size: number; digest: Digest }> {
   const hash = startDigest();
-  const underWay = new Set<Promise<void>>();
+  const active = new Set<Promise<void>>();
   const failures: unknown[] = [];
   let size = 0;
   try {
@@ -157,8 +156,8 @@ async function writePieces(
         const { done } = await lanes.begin((lane) =>
           writeChunk(lane, to, piece).catch((error: unknown) => void failures.push(error)),
         );
-        const writing: Promise<void> = done.finally(() => underWay.delete(writing));
-        underWay.add(writing);
+        const writing: Promise<void> = done.finally(() => active.delete(writing));
+        active.add(writing);
         if (failures.length > 0) throw failures[0];
       }
       size += chunk.byteLength;
@@ -166,7 +165,7 @@ async function writePieces(
       if (size > body.size) break;
     }
   } finally {
-    await Promise.all(underWay);
+    await Promise.all(active);
   }
   if (failures.length > 0) throw failures[0];
   return { size, digest: finishDigest(hash) };
@@ -211,7 +210,7 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
-/** After a failure, or where nothing was written: what cannot be closed goes with its connection. */
+/** After a failure. A handle that cannot be closed is closed with its connection. */
 async function closeAll(lanes: readonly Lane[]): Promise<void> {
   await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
 }
@@ -231,7 +230,7 @@ export async function syncFile(session: SftpSession, handle: Buffer): Promise<vo
   }
 }
 
-/** Throws `ConnectionLost` if the server has not all of it. */
+/** Throws `ConnectionLost` if the server does not have all bytes. */
 export function requireSize(stored: number, sent: number): void {
   if (stored === sent) return;
   throw new ConnectionLost(`the server has ${stored} bytes of it, but ${sent} were sent`);

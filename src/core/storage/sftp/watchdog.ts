@@ -1,56 +1,64 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../lib/clock.ts';
 
-export interface Watchdog {
-  /** Starts watching, unless it does already. */
-  watch(): void;
-  /** Reports that an answer has arrived. */
-  progressed(): void;
-  /** Stops watching, because nothing is expected. */
-  rest(): void;
-}
-
 /**
- * Calls `giveUp` if a watched connection makes no progress for `withinMs` milliseconds: no answer has arrived
- * and no byte has been sent. One timer serves all requests, because on a slow connection each of them waits
- * for those before it.
+ * Calls `giveUp` if a watched connection makes no progress for `timeoutMs`: no answer has arrived and no byte
+ * has been sent. One timer serves all requests, because on a slow connection each of them waits for those
+ * before it.
  */
-export function watchdogOf(
-  clock: Clock,
-  withinMs: number,
-  socket: Pick<Socket, 'bytesWritten' | 'writableLength'>,
-  giveUp: () => void,
-): Watchdog {
-  let timer: Timer | undefined;
-  let lastProgress = 0;
-  let sent = 0;
-  const arm = (ms: number): void => {
-    timer = clock.timeout(ms, check);
-  };
-  const check = (): void => {
-    timer = undefined;
+export class Watchdog {
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #socket: Pick<Socket, 'bytesWritten' | 'writableLength'>;
+  readonly #giveUp: () => void;
+  #timer: Timer | undefined;
+  #lastProgress = 0;
+  #sent = 0;
+
+  constructor(
+    clock: Clock,
+    timeoutMs: number,
+    socket: Pick<Socket, 'bytesWritten' | 'writableLength'>,
+    giveUp: () => void,
+  ) {
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+    this.#socket = socket;
+    this.#giveUp = giveUp;
+  }
+
+  /** Starts watching, unless it does already. */
+  watch(): void {
+    if (this.#timer !== undefined) return;
+    this.progressed();
+    this.#arm(this.#timeoutMs);
+  }
+
+  /** Reports that an answer has arrived. */
+  progressed(): void {
     // The timer is not restarted at each answer, which would cost more than the answer itself.
-    const idle = clock.monotonic() - lastProgress;
-    const moved = socket.bytesWritten - socket.writableLength;
-    if (idle < withinMs) arm(withinMs - idle);
-    else if (moved === sent) giveUp();
+    this.#lastProgress = this.#clock.monotonic();
+  }
+
+  /** Stops watching, because nothing is expected. */
+  rest(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #arm(ms: number): void {
+    this.#timer = this.#clock.timeout(ms, () => this.#check());
+  }
+
+  #check(): void {
+    this.#timer = undefined;
+    const idleMs = this.#clock.monotonic() - this.#lastProgress;
+    const sent = this.#socket.bytesWritten - this.#socket.writableLength;
+    if (idleMs < this.#timeoutMs) this.#arm(this.#timeoutMs - idleMs);
+    else if (sent === this.#sent) this.#giveUp();
     else {
-      sent = moved;
-      arm(withinMs);
+      this.#sent = sent;
+      this.#arm(this.#timeoutMs);
     }
-  };
-  return {
-    watch() {
-      if (timer !== undefined) return;
-      lastProgress = clock.monotonic();
-      arm(withinMs);
-    },
-    progressed() {
-      lastProgress = clock.monotonic();
-    },
-    rest() {
-      timer?.cancel();
-      timer = undefined;
-    },
-  };
+  }
 }

@@ -9,7 +9,7 @@ import { silentLog, type Log } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
-import { connectionsFor, furtherSessions } from '../../../../src/core/storage/sftp/further-sessions.ts';
+import { connectionsFor, FurtherSessions } from '../../../../src/core/storage/sftp/further-sessions.ts';
 import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
 import type { SftpSession } from '../../../../src/core/storage/sftp/session.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -184,12 +184,17 @@ t.test('neither a write nor close waits for a connection that never opens', asyn
 });
 
 t.test('closing ends connections that are being opened', async (t) => {
-  const never = async (_first: SftpSession, signal: AbortSignal): Promise<SftpSession> =>
+  const never = async (_first: unknown, signal: AbortSignal): Promise<SftpSession> =>
     new Promise((_resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason as Error));
     });
-  const further = furtherSessions({ label: 'sftp', log: silentLog, most: 3, connect: never });
-  const opening = further.beside({ roundTripMs: 40 } as SftpSession, large.length);
+  const further = new FurtherSessions({
+    label: 'sftp',
+    log: silentLog,
+    maxConnections: 3,
+    connect: never,
+  });
+  const opening = further.inAdditionTo({ roundTripMs: 40, hostKey: Buffer.alloc(0) }, large.length);
   t.equal(opening.length, 2);
   await further.close();
   for (const session of opening) await t.rejects(session, { name: 'AbortError' });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock, type Clock } from '../../../../src/core/lib/clock.ts';
-import { watchdogOf, type Watchdog } from '../../../../src/core/storage/sftp/watchdog.ts';
+import { Watchdog } from '../../../../src/core/storage/sftp/watchdog.ts';
 
 interface World {
   watchdog: Watchdog;
@@ -35,7 +35,7 @@ function world(withinMs: number): World {
     }
     now = end;
   };
-  const watchdog = watchdogOf(clock, withinMs, socket, () => void (count += 1));
+  const watchdog = new Watchdog(clock, withinMs, socket, () => void (count += 1));
   return { watchdog, socket, advance, gaveUp: () => count, pending: () => timers.length };
 }
 
