@@ -2,7 +2,7 @@ import { asAborted, type BundlePublication, type Decided, type PublishRequest } 
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { CatalogState } from '../catalog/catalog.ts';
 import { isCommittedSince } from '../catalog/published-bundles.ts';
-import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
+import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord, finding, type Finding } from '../lib/errors.ts';
 import type { Owner } from '../storage/identity.ts';
@@ -152,7 +152,7 @@ async function publishSelected(
       request.onDecided?.(decided);
     },
   };
-  const action = await publishThere(
+  const action = await publishBundle(
     context,
     storage,
     { ...publication, ...following },
@@ -161,24 +161,6 @@ async function publishSelected(
   const { destination, destinationPath } = publication;
   const url = action.error === null ? publicUrl(destination, destinationPath, request.channel ?? null) : null;
   return { bundle, action: { ...action, url }, isOwn, state };
-}
-
-/** Loads the code for releases only if a destination uses them. */
-async function publishThere(
-  context: CoreContext,
-  storage: Storage,
-  publication: BundlePublication,
-  request: PublishRequest,
-): Promise<ActionResult> {
-  const { releases: rule } = publication.destination;
-  if (rule === null) return publishBundle(context, storage, publication, request);
-  const { publishRelease } = await import('./layouts/publish-release.ts');
-  const channel = channelOf(rule, request);
-  return publishRelease(context, storage, { ...publication, rule, channel }, request);
-}
-
-function channelOf({ channels }: ReleasesConfig, { channel }: PublishRequest): ChannelConfig | null {
-  return channels.find(({ name }) => name === channel) ?? null;
 }
 
 /**

@@ -72,7 +72,7 @@ export async function fillRelease(
       clock,
       log,
       concurrency: destination.fileConcurrency,
-      ...(signal === undefined ? {} : { signal }),
+      signal,
       onBytes: (count) => onProgress?.({ type: 'bytes', destinationId: destination.id, count }),
       onOutput: (path) => onProgress?.({ type: 'output', destinationId: destination.id, path }),
       async duplicate(output, to) {
