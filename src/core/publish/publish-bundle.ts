@@ -21,9 +21,9 @@ import type { ActionResult } from './results/result.ts';
 const maxRounds = 10;
 
 /**
- * Publishes one bundle to one destination, in the layout of the destination, or reports the plan in a dry run.
- * `root` is rooted at the destination root. After a kill at any moment, the next run finishes the work. Never
- * throws: a failure is in the result, as action `error`.
+ * Publishes one bundle to one destination, in the layout of the destination, or reports the plan in a dry
+ * run. `root` is rooted at the destination root. After a kill at any moment, the next run finishes the work.
+ * Never throws: a failure is in the result, as action `error`.
  */
 export async function publishBundle(
   context: CoreContext,

@@ -135,8 +135,8 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   }
 
   /**
-   * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the publication
-   * must be decided again. Throws `release_unusable` if deciding again would not help, and like
+   * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the
+   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and like
    * `changeReleases`.
    */
   async #switchTo(

@@ -32,8 +32,8 @@ interface InPlaceDecision extends Decision, InPlaceSight {
 }
 
 /**
- * Publishes the outputs at the bundle path itself. If the path is published as releases, the current release is
- * first moved there.
+ * Publishes the outputs at the bundle path itself. If the path is published as releases, the current release
+ * is first moved there.
  */
 export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision> {
   readonly urlPath: string;

@@ -13,9 +13,9 @@ import type { ActionResult } from '../results/result.ts';
  */
 
 /**
- * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows the
- * content of that layout, `decide` decides on it, and `carryOut` only moves it and returns null. The next round
- * then publishes on top of it.
+ * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows
+ * the content of that layout, `decide` decides on it, and `carryOut` only moves it and returns null. The next
+ * round then publishes on top of it.
  */
 export interface PublicationLayout<S extends Sight, D extends Decision> {
   /** The path in the URLs of the outputs, relative to the destination root. */
@@ -23,8 +23,8 @@ export interface PublicationLayout<S extends Sight, D extends Decision> {
   /** Reads the state that readers see. */
   observe(candidate: Candidate): Promise<S>;
   /**
-   * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that are
-   * not part of a plan.
+   * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that
+   * are not part of a plan.
    */
   decide(sight: S, candidate: Candidate): Promise<D>;
   /** The result of a dry run. Throws the error that `carryOut` would end with, as far as it is foreseeable. */
@@ -75,9 +75,9 @@ export class Candidate {
   }
 
   /**
-   * Whether the owner has published a newer bundle since this one was selected, so that this one would replace
-   * it. false if the bundle was selected again since: the newer one was then removed from the source on
-   * purpose.
+   * Whether the owner has published a newer bundle since this one was selected, so that this one would
+   * replace it. false if the bundle was selected again since: the newer one was then removed from the source
+   * on purpose.
    */
   isOutdated({ stored, version }: Sight): boolean {
     const { selectAgain, owner } = this.#publication;
