@@ -202,7 +202,7 @@ export function destinationSpan(
   if (tracer?.isOn !== true || dryRun) return null;
   const run: SpanAttributes = runId === undefined ? {} : { 'waybill.run_id': runId };
   return tracer.start('destination', {
-    ...(trace === undefined ? {} : { parent: trace }),
+    parent: trace,
     kind: 'client',
     attributes: { 'waybill.pipeline_id': pipelineId, 'waybill.destination_id': destinationId, ...run },
   });

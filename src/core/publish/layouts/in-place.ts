@@ -1,9 +1,8 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
-import { whileHeld } from '../../catalog/lease/while-held.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
 import { versionConflict } from '../../storage/errors.ts';
-import { apply, refuseObstructed, type Applied } from '../apply/apply.ts';
+import { type Applied, applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import { allKept, plannedResult } from '../results/action-result.ts';
@@ -76,7 +75,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
     if (refused !== null) return this.#result(candidate, refused, null, false);
     if (move !== null) await refuseObstructedMove(storage, move, plan);
     else if (changesDestination(plan.action))
-      await refuseObstructed(storage, plan, { stateBytes: sizeOf(stored), isUnderLease: false });
+      await refuseObstructed(storage, plan, { stateBytes: stored.raw?.size ?? 0, isUnderLease: false });
     return this.#result(candidate, plan, null, move !== null);
   }
 
@@ -115,7 +114,6 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
         if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
           throw versionConflict(storage, stateKey);
         if (!changesDestination(plan.action)) return { plan, applied: null };
-        await refuseObstructed(storage, plan, { stateBytes: sizeOf(lease.found), isUnderLease: true });
         return { plan, applied: await this.#apply(plan, lease) };
       },
       request.leaseTimes,
@@ -124,15 +122,9 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
 
   async #apply(plan: Plan, lease: Lease): Promise<Applied> {
     const { context, storage, publication, request } = this.#assignment;
-    const { clock, log, signal } = context;
     const { id: destinationId, fileConcurrency } = publication.destination;
-    return apply(plan, {
-      storage: whileHeld(storage, lease),
-      lease,
-      clock,
-      log,
+    return applyUnderLease(context, storage, lease, plan, {
       concurrency: fileConcurrency,
-      signal,
       onBytes: (count) => request.onProgress?.({ type: 'bytes', destinationId, count }),
       onOutput: (path) => request.onProgress?.({ type: 'output', destinationId, path }),
     });
@@ -159,8 +151,4 @@ function refusedBy({ plan, move }: InPlaceDecision): Plan | null {
   if (move === null) return null;
   if (!changesDestination(plan.action) && plan.action !== 'skip_same') return plan;
   return changesDestination(move.plan.action) ? null : move.plan;
-}
-
-function sizeOf({ raw }: StoredState): number {
-  return raw?.size ?? 0;
 }

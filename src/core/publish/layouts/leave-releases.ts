@@ -17,7 +17,7 @@ import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
 import { adoptable, type Adoptable } from './adoption.ts';
@@ -142,15 +142,8 @@ export async function carryOutMove(
     if (!isUnpublished(lease.found) || (await currentOf(storage)) !== left.current) return false;
     const plan = await decideOn(lease.found);
     if (!changesDestination(plan.action)) return false;
-    await refuseObstructed(storage, plan, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
-    const { clock, log, signal } = context;
-    await apply(plan, {
-      storage: whileHeld(storage, lease),
-      lease,
-      clock,
-      log,
+    await applyUnderLease(context, storage, lease, plan, {
       concurrency: destination.fileConcurrency,
-      signal,
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(left.current), path);
         return (await whileHeld(storage, lease).duplicate(from, to)) !== null;

@@ -38,8 +38,7 @@ export async function plannedFiles(
   { owner, destination }: RootIndex,
   bundles: readonly ListedBundle[],
 ): Promise<PlannedOutput[]> {
-  const { rootIndexFiles, rootIndexVersion: version } =
-    await import('../../outputs/root-index.ts');
+  const { rootIndexFiles, rootIndexVersion: version } = await import('../../outputs/root-index.ts');
   const { publicBaseUrl, cacheControl } = destination;
   const files = await rootIndexFiles({
     title: owner.pipelineId,
