@@ -27,7 +27,7 @@ export interface PublicationLayout<S extends Sight, D extends Decision> {
    * are not part of a plan.
    */
   decide(sight: S, candidate: Candidate): Promise<D>;
-  /** The result of a dry run. Throws the error that `carryOut` would end with, as far as it is foreseeable. */
+  /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
   /** Carries the decision out. Returns null if the caller must observe and decide again. */
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
