@@ -5,7 +5,6 @@ import { hasCode } from '../../src/core/lib/errors.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import { publishRelease } from '../../src/core/publish/layouts/publish-release.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';
@@ -70,12 +69,12 @@ export async function publishAsRelease(
 ): Promise<ActionResult> {
   const { clock = testClock(), keep = 9, workflow = 'replacement', as = owner, more = {} } = options;
   const { bundle = bundleFor(n), force = false, dryRun = false, lingerMs = 0, channel = null } = options;
-  const rule = { keep, lingerMs, currentInUrl: false, channels: [] };
+  const rule = { keep, lingerMs, currentInUrl: false, channels: channel === null ? [] : [channel] };
   const destination = { ...destinationOf(workflow), releases: rule, ...more };
   const { selectAgain } = options;
   const again = selectAgain === undefined ? {} : { selectAgain };
-  const publication = { bundle, owner: as, destination, destinationPath: site, rule, channel, ...again };
-  return publishRelease(contextWith(clock), root, publication, { dryRun, force });
+  const publication = { bundle, owner: as, destination, destinationPath: site, ...again };
+  return publishBundle(contextWith(clock), root, publication, { dryRun, force, channel: channel?.name });
 }
 
 /** Publishes the n-th bundle in place, as a run does before the layout is changed. */

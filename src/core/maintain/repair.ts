@@ -135,7 +135,7 @@ async function writeAgain(
         clock,
         log,
         concurrency: place.destination.fileConcurrency,
-        ...(signal === undefined ? {} : { signal }),
+        signal,
       });
     return new Set(writes.map(({ path }) => path));
   });

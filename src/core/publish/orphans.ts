@@ -254,7 +254,7 @@ async function remove(
           isFromSource(catalog, from, destinationPath),
         onDecided: onOrphan,
       },
-      ...(leaseTimes === undefined ? {} : { leaseTimes }),
+      leaseTimes,
     });
     return { ...reported(orphan), outputs, bytes, action: 'unpublish' };
   } catch (error) {

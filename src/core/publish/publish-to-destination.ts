@@ -1,7 +1,7 @@
 import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { type CatalogState, isCommittedSince } from '../catalog/catalog.ts';
-import type { ChannelConfig, DestinationConfig, ReleasesConfig } from '../config/config.ts';
+import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
 import { errorRecord, WaybillError, type ErrorRecord, finding, type Finding } from '../lib/errors.ts';
 import type { Owner } from '../storage/identity.ts';
@@ -151,7 +151,7 @@ async function publishSelected(
       request.onDecided?.(decided);
     },
   };
-  const action = await publishThere(
+  const action = await publishBundle(
     context,
     storage,
     { ...publication, ...following },
@@ -160,24 +160,6 @@ async function publishSelected(
   const { destination, destinationPath } = publication;
   const url = action.error === null ? publicUrl(destination, destinationPath, request.channel ?? null) : null;
   return { bundle, action: { ...action, url }, isOwn, state };
-}
-
-/** Loads the code for releases only if a destination uses them. */
-async function publishThere(
-  context: CoreContext,
-  storage: Storage,
-  publication: BundlePublication,
-  request: PublishRequest,
-): Promise<ActionResult> {
-  const { releases: rule } = publication.destination;
-  if (rule === null) return publishBundle(context, storage, publication, request);
-  const { publishRelease } = await import('./layouts/publish-release.ts');
-  const channel = channelOf(rule, request);
-  return publishRelease(context, storage, { ...publication, rule, channel }, request);
-}
-
-function channelOf({ channels }: ReleasesConfig, { channel }: PublishRequest): ChannelConfig | null {
-  return channels.find(({ name }) => name === channel) ?? null;
 }
 
 /**
@@ -219,7 +201,7 @@ export function destinationSpan(
   if (tracer?.isOn !== true || dryRun) return null;
   const run: SpanAttributes = runId === undefined ? {} : { 'waybill.run_id': runId };
   return tracer.start('destination', {
-    ...(trace === undefined ? {} : { parent: trace }),
+    parent: trace,
     kind: 'client',
     attributes: { 'waybill.pipeline_id': pipelineId, 'waybill.destination_id': destinationId, ...run },
   });

@@ -66,7 +66,7 @@ export async function retireReleases(
     retired(releases, stored, rule, clock.now());
   const releases = await removeAll(context, storage, stillWanted, {
     remove,
-    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+    leaseTimes,
   });
   return { channels, releases };
 }

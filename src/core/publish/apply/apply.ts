@@ -7,6 +7,8 @@ import {
   withPublished,
 } from '../../catalog/catalog.ts';
 import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
+import { whileHeld } from '../../catalog/lease/with-lease.ts';
+import type { CoreContext } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { type Lease, intentOf } from '../../catalog/lease/lease.ts';
@@ -36,8 +38,7 @@ export interface Applied {
  * Executes a plan under a lease. After a kill at any moment, the next run completes the work:
  *
  * 1. Settle: if an earlier attempt was interrupted, read the files that it may have touched and that this
- * plan
- *    does not touch.
+ *    plan does not touch.
  * 2. Intent: write a state that names every path that this attempt may touch. Kept paths are not among them,
  *    because their files do not change.
  * 3. Stage: write and verify every output that is not kept, if the storage can rename.
@@ -92,6 +93,24 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     await attempt.undo(failure);
     throw failure;
   }
+}
+
+/**
+ * Checks for obstacles and applies the work. Only called under the lease, and changes nothing once it is
+ * lost. `checked` is the part of the work to check, by default all of it. Throws like `refuseObstructed` and
+ * `apply`.
+ */
+export async function applyUnderLease(
+  { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  storage: Storage,
+  lease: Lease,
+  work: Work,
+  options: Pick<AttemptOptions, 'concurrency' | 'duplicate' | 'onBytes' | 'onOutput'>,
+  checked: Pick<Work, 'writes' | 'removes'> = work,
+): Promise<Applied> {
+  const stateBytes = lease.found.raw?.size ?? 0;
+  await refuseObstructed(storage, checked, { stateBytes, isUnderLease: true });
+  return apply(work, { storage: whileHeld(storage, lease), lease, clock, log, signal, ...options });
 }
 
 /**

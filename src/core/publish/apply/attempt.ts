@@ -188,7 +188,7 @@ export class Attempt {
         digest: output.digest,
         headers: headersOf(output),
         signal: this.#abort,
-        ...(onBytes === undefined ? {} : { onBytes }),
+        onBytes,
       });
       await namingBody(output.path, written);
     }

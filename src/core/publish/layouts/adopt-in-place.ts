@@ -1,17 +1,16 @@
-import type { BundlePublication, PublishRequest } from '../publish-request.ts';
+import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import { pathWithin } from '../../lib/paths.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
 import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
-import type { CoreContext } from '../../context.ts';
 import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
 import { resumed } from '../../releases/ledger.ts';
 import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
-import type { Storage } from '../../storage/storage.ts';
 import { adoptable } from './adoption.ts';
+import type { Assignment } from './layout.ts';
 import { fillRelease, type Filling } from './fill-release.ts';
 import { isInPlace, type Snapshot } from './plan-release.ts';
 
@@ -35,14 +34,12 @@ export interface AdoptedInPlace {
  * or the storage's error.
  */
 export async function adoptInPlace(
-  context: CoreContext,
-  storage: Storage,
+  { context, storage, publication, request: { dryRun, leaseTimes } }: Assignment,
   snapshot: Snapshot,
-  { bundle, owner, destination, destinationPath }: BundlePublication,
-  { dryRun, leaseTimes }: Pick<PublishRequest, 'dryRun' | 'leaseTimes'>,
+  { identity: source, created }: SourceBundle,
 ): Promise<AdoptedInPlace | null> {
   if (!isInPlace(snapshot)) return null;
-  const { identity: source, created } = bundle;
+  const { owner, destination, destinationPath } = publication;
   const pick = async (found: StoredState): Promise<AdoptedInPlace> => {
     const catalog = requireCatalog(found.state);
     const { outputs } = await settleInterrupted(storage, catalog);
@@ -81,18 +78,15 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
  * `fillRelease` and `changeReleases`.
  */
 export async function carryOutAdoption(
-  context: CoreContext,
-  storage: Storage,
+  { context, storage, request: { leaseTimes } }: Assignment,
   { filling, found }: AdoptedInPlace,
-  { leaseTimes }: Pick<PublishRequest, 'leaseTimes'>,
 ): Promise<boolean> {
   const isStill = async (): Promise<boolean> => isSameBytes((await readState(storage)).raw, found.raw);
-  const times = leaseTimes === undefined ? {} : { leaseTimes };
   await requireReleases(storage);
   try {
-    await fillRelease(context, storage, filling, times);
+    await fillRelease(context, storage, filling, { leaseTimes });
     const to = filling.release.id;
-    const options = { dryRun: false, from: null, isStill, ...times };
+    const options = { dryRun: false, from: null, isStill, leaseTimes };
     const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {

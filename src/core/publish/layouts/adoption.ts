@@ -8,6 +8,7 @@ import type { Storage } from '../../storage/storage.ts';
 import { damagedAmong } from '../decision/damage.ts';
 import type { BundleIdentity, PlannedOutput, Reason } from '../plan.ts';
 import type { Layout } from '../../releases/release.ts';
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
@@ -69,7 +70,7 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
 }
 
 /*
- * Reports a change of layout: its reason, result and warning. Pure.
+ * The report of a change of layout.
  */
 
 function layoutReason(from: Layout): Reason {
@@ -78,14 +79,21 @@ function layoutReason(from: Layout): Reason {
   return { code: 'layout_changed', message };
 }
 
-/** Reports unchanged outputs in a new layout as a change. */
-export function asLayoutChange(result: ActionResult, from: Layout): ActionResult {
+/** Reports a change of layout: warns the operator, and reports unchanged outputs as a change. */
+export function asLayoutChange(
+  result: ActionResult,
+  from: Layout,
+  { destinationPath, warn }: Pick<BundlePublication, 'destinationPath' | 'warn'>,
+  { dryRun }: Pick<PublishRequest, 'dryRun'>,
+): ActionResult {
+  if (result.error !== null) return result;
+  warn?.(layoutWarning(from, destinationPath, dryRun));
   if (result.action !== 'skip_same') return result;
   return { ...result, action: 'replace_catalog', reason: layoutReason(from) };
 }
 
 /** The warning that asks the operator to serve the new location and unpublish the old one. */
-export function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
+function layoutWarning(from: Layout, destinationPath: string, dryRun: boolean): Finding {
   const serve =
     from === 'in_place'
       ? `have it served from "${pathWithin(destinationPath, 'current')}"`

@@ -10,7 +10,7 @@ import { releaseKey } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey, keyOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease } from '../apply/apply.ts';
 import { byPath, isRecordedAs } from '../decision/records.ts';
 import { damagedAmong } from '../decision/damage.ts';
 import type { Plan, PlannedOutput, Work } from '../plan.ts';
@@ -56,31 +56,23 @@ export async function fillRelease(
 ): Promise<Filled> {
   const { release, destination } = filling;
   const target = releaseIn(storage, release.id);
-  const { clock, log, signal } = context;
   const fill = async (lease: Lease): Promise<Filled> => {
     const work = await workIn(target, lease.found, filling);
     const linked = new Set<string>();
     if (work === null) return { written: linked, linked };
-    await refuseObstructed(target, unlikeCurrent(release, work), {
-      stateBytes: lease.found.raw?.size ?? 0,
-      isUnderLease: true,
-    });
-    await apply(work, {
-      storage: whileHeld(target, lease),
-      lease,
-      clock,
-      log,
-      concurrency: destination.fileConcurrency,
-      ...(signal === undefined ? {} : { signal }),
-      onBytes: (count) => onProgress?.({ type: 'bytes', destinationId: destination.id, count }),
-      onOutput: (path) => onProgress?.({ type: 'output', destinationId: destination.id, path }),
-      async duplicate(output, to) {
+    const { id: destinationId, fileConcurrency } = destination;
+    const options = {
+      concurrency: fileConcurrency,
+      onBytes: (count: number) => onProgress?.({ type: 'bytes', destinationId, count }),
+      onOutput: (path: string) => onProgress?.({ type: 'output', destinationId, path }),
+      async duplicate(output: PlannedOutput, to: Key) {
         if (!(await duplicated(whileHeld(storage, lease), filling, output, to))) return false;
         linked.add(output.path);
-        onProgress?.({ type: 'bytes', destinationId: destination.id, count: output.size });
+        onProgress?.({ type: 'bytes', destinationId, count: output.size });
         return true;
       },
-    });
+    };
+    await applyUnderLease(context, target, lease, work, options, unlikeCurrent(release, work));
     return {
       written: new Set(work.writes.map(({ path }) => path).filter((path) => !linked.has(path))),
       linked,

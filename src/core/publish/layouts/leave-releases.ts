@@ -1,8 +1,7 @@
 import { delegate } from '../../storage/wrappers/delegate.ts';
-import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
-import type { CoreContext } from '../../context.ts';
+import type { DestinationConfig } from '../../config/config.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
 import { whileHeld, decidingUnderLease } from '../../catalog/lease/with-lease.ts';
@@ -18,10 +17,11 @@ import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
-import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
+import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
 import { adoptable, type Adoptable } from './adoption.ts';
+import type { Assignment } from './layout.ts';
 
 /*
  * The change from releases to the in-place layout: the current release is first published in place.
@@ -99,14 +99,11 @@ export interface Move {
 export async function planMove(
   { storage, root }: Place,
   left: LeftReleases,
-  { bundle, owner, destination, destinationPath }: BundlePublication,
-  planned: readonly PlannedOutput[],
-  { force }: PublishRequest,
+  destination: DestinationConfig,
+  { bundle: otherwise, owner, destinationPath, planned, force }: Omit<DecisionInput, 'observed'>,
 ): Promise<Move> {
   const { state } = left.stored;
   if (state.kind !== 'valid') throw new TypeError('a release that is left has a catalog');
-  const { identity: source, created } = bundle;
-  const otherwise = { source, created };
   const adopted = await adoptable(left.storage, state.catalog, owner, { destinationPath, otherwise });
   refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
   const decideOn = decider({ storage: withoutReleases(storage, left.channels), root }, destination, {
@@ -138,26 +135,15 @@ export async function refuseObstructedMove(
  * published or switched in the meantime. Throws like `apply` and `decider`.
  */
 export async function carryOutMove(
-  context: CoreContext,
-  storage: Storage,
-  move: Move,
-  { destination }: BundlePublication,
-  { leaseTimes }: Pick<PublishRequest, 'leaseTimes'>,
+  { context, storage, publication: { destination }, request: { leaseTimes } }: Assignment,
+  { left, decideOn }: Move,
 ): Promise<boolean> {
-  const { left, decideOn } = move;
   const underLease = async (lease: Lease): Promise<boolean> => {
     if (!isUnpublished(lease.found) || (await currentOf(storage)) !== left.current) return false;
     const plan = await decideOn(lease.found);
     if (!changesDestination(plan.action)) return false;
-    await refuseObstructed(storage, plan, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
-    const { clock, log, signal } = context;
-    await apply(plan, {
-      storage: whileHeld(storage, lease),
-      lease,
-      clock,
-      log,
+    await applyUnderLease(context, storage, lease, plan, {
       concurrency: destination.fileConcurrency,
-      ...(signal === undefined ? {} : { signal }),
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(left.current), path);
         return (await whileHeld(storage, lease).duplicate(from, to)) !== null;

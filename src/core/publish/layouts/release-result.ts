@@ -52,3 +52,9 @@ export function releasedBy(
   }
   return applied;
 }
+
+/** Reports a publication that only points a channel at the current release. */
+export function asChannelSet(result: ActionResult, channel: string, release: ReleaseId): ActionResult {
+  const message = `channel "${channel}" leads to release ${release}, which is already current`;
+  return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
+}

@@ -33,7 +33,7 @@ export async function retireOld(
   return retireReleases(context, storage, {
     rule: { keep, lingerMs },
     dryRun,
-    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+    leaseTimes,
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
         isStill,

@@ -5,10 +5,10 @@ import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
 import { isSameBundle, maxListed, newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
-import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease } from '../apply/apply.ts';
 import { byPath, isRecordedAs } from '../decision/records.ts';
 import type { Work } from '../plan.ts';
 import { bundleAt, everyBundle, type Listed } from './listed-state.ts';
@@ -156,7 +156,6 @@ async function settle(
   { leaseTimes }: Options,
   listNow: ListNow,
 ): Promise<Finding | null> {
-  const { clock, log, signal } = context;
   const stored = await readState(root);
   const first = await decideOn(root, stored, index, (listed) => listNow(listed, false));
   if (first.obstacle !== null) return refusal(index, first.obstacle);
@@ -169,16 +168,7 @@ async function settle(
     if (obstacle !== null) return refusal(index, obstacle);
     if (work === null) return null;
     lease.check();
-    const stateBytes = lease.found.raw?.size ?? 0;
-    await refuseObstructed(root, work, { stateBytes, isUnderLease: true });
-    await apply(work, {
-      storage: whileHeld(root, lease),
-      lease,
-      clock,
-      log,
-      concurrency: index.destination.fileConcurrency,
-      ...(signal === undefined ? {} : { signal }),
-    });
+    await applyUnderLease(context, root, lease, work, { concurrency: index.destination.fileConcurrency });
     return null;
   };
   return decidingUnderLease(context, root, underLease, leaseTimes);

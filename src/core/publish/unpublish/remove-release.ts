@@ -3,11 +3,11 @@ import { readState, requireCatalog, type StoredState } from '../../catalog/store
 import type { CoreContext } from '../../context.ts';
 import type { Owner } from '../../storage/identity.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
-import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
 import { keyOf, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease } from '../apply/apply.ts';
 import type { Work } from '../plan.ts';
 
 export interface RemovalRequest {
@@ -35,22 +35,13 @@ export async function removeRelease(
   // A removal that was killed after its commit may have left its lock.
   if (stored.state.kind === 'absent') return sweepAbandoned(context, storage, stored.state);
   requireCatalog(stored.state);
-  const { clock, log, signal } = context;
   await decidingUnderLease(
     context,
     storage,
     async (lease) => {
       const work = removalOf(lease.found);
       if (work === null || !(await isStill())) return;
-      await refuseObstructed(storage, work, { stateBytes: lease.found.raw?.size ?? 0, isUnderLease: true });
-      await apply(work, {
-        storage: whileHeld(storage, lease),
-        lease,
-        clock,
-        log,
-        concurrency,
-        ...(signal === undefined ? {} : { signal }),
-      });
+      await applyUnderLease(context, storage, lease, work, { concurrency });
     },
     leaseTimes,
   );

@@ -52,7 +52,7 @@ export async function unpublishReleases(
     leaseTimes,
   );
   await removeReleases(context, storage, ids, {
-    ...(leaseTimes === undefined ? {} : { leaseTimes }),
+    leaseTimes,
     remove: async (id, isStill) =>
       removeRelease(context, releaseIn(storage, id), {
         isStill,

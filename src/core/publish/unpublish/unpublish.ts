@@ -5,14 +5,14 @@ import { readState, requireCatalog, type StoredState } from '../../catalog/store
 import { nearest } from '../../lib/text.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { whileHeld, decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';
-import { apply, refuseObstructed } from '../apply/apply.ts';
+import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import {
@@ -63,10 +63,9 @@ export async function unpublish(
   }
   request.orphan?.onDecided?.({ work: decided, stored });
   if (dryRun) {
-    await refuseObstructed(storage, decided, { stateBytes: sizeOf(stored), isUnderLease: false });
+    await refuseObstructed(storage, decided, { stateBytes: stored.raw?.size ?? 0, isUnderLease: false });
     return reportOf(decided, stored);
   }
-  const { clock, log, signal, notify } = context;
   const report = await decidingUnderLease(
     context,
     storage,
@@ -74,20 +73,12 @@ export async function unpublish(
       if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
       const work = decideOn(lease.found, request);
       request.orphan?.onDecided?.({ work, stored: lease.found });
-      await refuseObstructed(storage, work, { stateBytes: sizeOf(lease.found), isUnderLease: true });
-      await apply(work, {
-        storage: whileHeld(storage, lease),
-        lease,
-        clock,
-        log,
-        concurrency: request.concurrency,
-        ...(signal === undefined ? {} : { signal }),
-      });
+      await applyUnderLease(context, storage, lease, work, { concurrency: request.concurrency });
       return reportOf(work, lease.found);
     },
     request.leaseTimes,
   );
-  notify?.(unpublishOccurrence(request.owner, report, why));
+  context.notify?.(unpublishOccurrence(request.owner, report, why));
   return report;
 }
 
@@ -153,10 +144,6 @@ function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport 
     staying,
     releases: [],
   };
-}
-
-function sizeOf({ raw }: StoredState): number {
-  return raw?.size ?? 0;
 }
 
 /** Suggests a similar bundle path, or names the one whose catalog has files there. */

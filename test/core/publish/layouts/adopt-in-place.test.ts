@@ -10,7 +10,6 @@ import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
 import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
@@ -77,11 +76,11 @@ async function release(root: Storage, n: number, asked: Asked = {}): Promise<Tol
   const { bundle = bundleFor(n), as = owner, request, clock = testClock() } = asked;
   const warnings: Finding[] = [];
   const destination = { ...destinationOf('replacement'), releases: rule, ...asked.destination };
-  const result = await publishRelease(
+  const result = await publishBundle(
     contextWith(clock),
     root,
     {
-      ...{ bundle, owner: as, destination, destinationPath: site, rule, channel: null },
+      ...{ bundle, owner: as, destination, destinationPath: site },
       warn: (one) => warnings.push(one),
     },
     { dryRun: false, force: false, ...request },
@@ -288,11 +287,11 @@ for (const flavour of flavours) {
 t.test('a newest bundle that was overtaken in place is selected again', async (t) => {
   const root = memoryStorage({ flavour: 'files' });
   await inPlace(root, 3);
-  const done = await publishRelease(
+  const done = await publishBundle(
     contextWith(testClock()),
     root,
     {
-      ...{ bundle: bundleFor(1), owner, destinationPath: site, rule, channel: null },
+      ...{ bundle: bundleFor(1), owner, destinationPath: site },
       destination: { ...destinationOf('replacement'), releases: rule, stale: 'refuse' },
       selectAgain: async () => bundleFor(4),
     },

@@ -429,7 +429,7 @@ t.test('URLs lead below current only if asked for', async (t) => {
 });
 
 t.test('the newest bundle is asked for again when another run was quicker', async (t) => {
-  const { publishRelease } = await import('../../../../src/core/publish/layouts/publish-release.ts');
+  const { publishBundle } = await import('../../../../src/core/publish/publish-bundle.ts');
   const { destinationOf } = await import('../../../faults/world.ts');
   const root = memoryStorage({ flavour: 'files' });
   await publishAsRelease(root, 2);
@@ -445,11 +445,9 @@ t.test('the newest bundle is asked for again when another run was quicker', asyn
     owner,
     destination,
     destinationPath: site,
-    rule,
-    channel: null,
     selectAgain,
   };
-  t.match(await publishRelease(context, root, publication, { dryRun: false, force: false }), { error: null });
+  t.match(await publishBundle(context, root, publication, { dryRun: false, force: false }), { error: null });
   t.equal(asked, 1);
   t.same(await asRead(root), sorted(filesOf(3)));
 });

@@ -9,7 +9,7 @@ import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { currentLinkKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
@@ -64,10 +64,10 @@ async function publish(
 ): Promise<ActionResult> {
   const rule = { keep, lingerMs: 0, currentInUrl: false, channels: [] };
   const destination = { ...destinationOf('replacement'), releases: rule, ...more.destination };
-  return publishRelease(
+  return publishBundle(
     { ...contextWith(testClock()), ...more.context },
     root,
-    { bundle, owner: as, destination, destinationPath: at, rule, channel: null },
+    { bundle, owner: as, destination, destinationPath: at },
     { dryRun: false, force: false, ...more.request },
   );
 }

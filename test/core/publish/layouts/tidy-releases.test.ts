@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { ChannelConfig, DestinationConfig } from '../../../../src/core/config/config.ts';
-import { publishRelease } from '../../../../src/core/publish/layouts/publish-release.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { tidyDestination } from '../../../../src/core/publish/layouts/tidy-releases.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
@@ -20,17 +20,15 @@ const preview = { name: 'preview', ttlMs: hour };
 const destination = { ...destinationOf('replacement'), releases: rule };
 
 async function publish(root: Storage, at: string, n: number, channel: ChannelConfig | null): Promise<void> {
-  const keeping = { ...rule, keep: 9 };
+  const keeping = { ...rule, keep: 9, channels: channel === null ? [] : [channel] };
   const publication = {
     bundle: bundleFor(n),
     owner,
-    destination,
+    destination: { ...destination, releases: keeping },
     destinationPath: at,
-    rule: keeping,
-    channel,
   };
-  const { error } = await publishRelease(contextWith(testClock()), root, publication, {
-    ...{ dryRun: false, force: false },
+  const { error } = await publishBundle(contextWith(testClock()), root, publication, {
+    ...{ dryRun: false, force: false, channel: channel?.name },
   });
   if (error !== null) throw new Error(error.message);
 }

@@ -1,0 +1,199 @@
+import { sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
+import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
+import { setChannel } from '../../releases/channels.ts';
+import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { isRetirementDue } from '../../releases/retire.ts';
+import { requireReleases } from '../../releases/store.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { activate, switchRefused, type SwitchRefusal } from '../../releases/switch.ts';
+import { refuseObstructed } from '../apply/apply.ts';
+import { allKept } from '../results/action-result.ts';
+import type { ActionResult } from '../results/result.ts';
+import { adoptInPlace, carryOutAdoption, type AdoptedInPlace } from './adopt-in-place.ts';
+import { asLayoutChange } from './adoption.ts';
+import { fillRelease, unlikeCurrent } from './fill-release.ts';
+import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
+import {
+  planRelease,
+  readSnapshot,
+  type PlannedRelease,
+  type ReleasePlan,
+  type Snapshot,
+} from './plan-release.ts';
+import { asChannelSet, releasedBy, releaseResult } from './release-result.ts';
+import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
+
+interface ReleaseSight extends Sight {
+  /** The bundle path. During a change of layout, as it will be after the adoption. */
+  snapshot: Snapshot;
+  /** The files in place to adopt as a release first; null if there are none. */
+  adopted: AdoptedInPlace | null;
+}
+
+interface ReleaseDecision extends ReleaseSight, ReleasePlan, Decision {}
+
+/**
+ * Publishes the outputs as a release. Once it is complete, one step makes it current or points the channel at
+ * it, so that readers have the previous release or this one. Files published in place become a release first,
+ * for rollbacks.
+ */
+export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecision> {
+  readonly urlPath: string;
+  readonly #assignment: Assignment;
+  readonly #channel: ChannelConfig | null;
+  readonly #tidying: Tidying;
+  /** Whether this publication made a release of the files in place. */
+  #hasAdopted = false;
+
+  constructor(assignment: Assignment, rule: ReleasesConfig, channel: ChannelConfig | null) {
+    const { publication, request } = assignment;
+    const { destination, destinationPath } = publication;
+    this.#assignment = assignment;
+    this.#channel = channel;
+    this.#tidying = { rule, destination, leaseTimes: request.leaseTimes };
+    this.urlPath = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
+  }
+
+  async observe(candidate: Candidate): Promise<ReleaseSight> {
+    const { storage, publication } = this.#assignment;
+    const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
+    const adopted = await adoptInPlace(this.#assignment, found, candidate.bundle);
+    const snapshot = adopted?.snapshot ?? found;
+    return { stored: snapshot.stored, version: snapshot.shown, snapshot, adopted };
+  }
+
+  async decide(sight: ReleaseSight, candidate: Candidate): Promise<ReleaseDecision> {
+    const { storage, publication, request } = this.#assignment;
+    const { allowRemovals } = request;
+    // The decision was already reported before the adoption.
+    const options = this.#hasAdopted ? { allowRemovals } : request;
+    const input = candidate.input(request);
+    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, options);
+    return { ...sight, ...decided, writes: decided.release?.content ?? [] };
+  }
+
+  async preview(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult> {
+    const { release, adopted } = decision;
+    if (adopted !== null) await this.#refuseUnmakeable(adopted.filling.release);
+    if (release !== null) await this.#refuseUnmakeable(release);
+    const result = this.#result(decision, candidate);
+    return adopted === null ? result : this.#asAdopted(result);
+  }
+
+  async carryOut(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
+    const { adopted, release } = decision;
+    if (adopted !== null) {
+      this.#hasAdopted = (await carryOutAdoption(this.#assignment, adopted)) || this.#hasAdopted;
+      return null;
+    }
+    const result =
+      release === null
+        ? await this.#leaveAsIs(decision, candidate)
+        : await this.#publish(release, decision, candidate);
+    return result !== null && this.#hasAdopted ? this.#asAdopted(result) : result;
+  }
+
+  /** Publishes nothing: renews the expiry of the channel, and tidies. null if another process was first. */
+  async #leaveAsIs(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
+    const { plan, snapshot } = decision;
+    const { shown } = snapshot;
+    if (plan.action === 'skip_same') {
+      await this.#sweep(snapshot);
+      const isSwitched =
+        this.#channel === null || shown === null || (await this.#switchTo(shown, snapshot)) === 'switched';
+      if (!isSwitched) return null;
+    }
+    return this.#result(decision, candidate);
+  }
+
+  /** null if another process was first. */
+  async #publish(
+    release: PlannedRelease,
+    decision: ReleaseDecision,
+    { bundle, planned }: Candidate,
+  ): Promise<ActionResult | null> {
+    const { context, storage, publication, request } = this.#assignment;
+    const { destination, destinationPath } = publication;
+    const { plan, snapshot } = decision;
+    await requireReleases(storage);
+    const filling = {
+      release,
+      plan,
+      base: snapshot.shown === null ? null : releaseKey(snapshot.shown),
+      destinationPath: pathWithin(destinationPath, releaseKey(release.id)),
+      destination,
+    };
+    const filled = await fillRelease(context, storage, filling, request);
+    const outcome = await this.#switchTo(release.id, snapshot);
+    // The removal must be finished before the release can be published again.
+    if (outcome === 'being_removed') await retireOld(context, storage, this.#tidying);
+    if (outcome !== 'switched') return null;
+    await retireAfterwards(context, storage, this.#tidying);
+    const applied = releasedBy(filled, planned, plan);
+    return releaseResult(bundle.path, plan, planned, { applied, release: release.id });
+  }
+
+  /**
+   * Points the current pointer, or the channel's, at a complete release. Returns `overtaken` if the
+   * publication must be decided again. Throws `release_unusable` if deciding again would not help, and like
+   * `changeReleases`.
+   */
+  async #switchTo(
+    to: ReleaseId,
+    { pointer: from }: Snapshot,
+  ): Promise<'switched' | 'overtaken' | 'being_removed'> {
+    const refusal = await this.#refusalToSwitch(to, from);
+    if (refusal === null) return 'switched';
+    if (refusal.why === 'being_removed') return refusal.why;
+    const where = describeBundlePath(this.#assignment.publication.destinationPath);
+    if (refusal.why === 'name_taken') throw switchRefused(refusal, where);
+    return 'overtaken';
+  }
+
+  async #refusalToSwitch(to: ReleaseId, from: ReleaseId | null): Promise<SwitchRefusal | null> {
+    const { context, storage, request } = this.#assignment;
+    const { leaseTimes } = request;
+    const channel = this.#channel;
+    if (channel !== null) return setChannel(context, storage, { ...channel, to, from }, leaseTimes);
+    const done = await activate(context, storage, to, { dryRun: false, from, leaseTimes });
+    return done.outcome === 'refused' ? done.refusal : null;
+  }
+
+  /** Cleans up in a run with nothing to publish: locks of killed publishers, and old releases. */
+  async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
+    const { context, storage } = this.#assignment;
+    if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
+    if (isRetirementDue(releases, this.#tidying.rule, context.clock.now()))
+      await retireAfterwards(context, storage, this.#tidying);
+    else await sweepAbandoned(context, storage, { kind: 'absent' });
+  }
+
+  async #refuseUnmakeable(release: PlannedRelease): Promise<void> {
+    const { storage } = this.#assignment;
+    if (storage.facts.rename !== 'none') await requireReleases(storage);
+    const work = unlikeCurrent(release, { writes: [...release.content], removes: [] });
+    await refuseObstructed(releaseIn(storage, release.id), work, { stateBytes: 0, isUnderLease: false });
+  }
+
+  /** The result of a dry run, or of a publication with nothing to publish. */
+  #result(
+    { plan, release, heldBack, snapshot: { pointer, shown } }: ReleaseDecision,
+    { bundle, planned }: Candidate,
+  ): ActionResult {
+    const { dryRun } = this.#assignment.request;
+    const isSame = release === null && plan.action === 'skip_same';
+    const result = releaseResult(bundle.path, plan, planned, {
+      applied: isSame && heldBack === null && !dryRun ? allKept(planned) : null,
+      release: release?.id ?? heldBack ?? (isSame ? shown : null),
+    });
+    const channel = this.#channel;
+    const isChannelSet = isSame && channel !== null && shown !== null && pointer === null;
+    return isChannelSet ? asChannelSet(result, channel.name, shown) : result;
+  }
+
+  #asAdopted(result: ActionResult): ActionResult {
+    const { publication, request } = this.#assignment;
+    return asLayoutChange(result, 'in_place', publication, request);
+  }
+}

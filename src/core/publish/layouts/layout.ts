@@ -1,0 +1,104 @@
+import type { SourceBundle } from '../../bundle/source-bundle.ts';
+import type { StoredState } from '../../catalog/store.ts';
+import { publishedBy } from '../../catalog/catalog.ts';
+import type { CoreContext } from '../../context.ts';
+import type { Storage } from '../../storage/storage.ts';
+import { isOvertaken } from '../decision/refusals.ts';
+import type { DecisionInput, Plan, PlannedOutput } from '../plan.ts';
+import type { BundlePublication, PublishRequest } from '../publish-request.ts';
+import type { ActionResult } from '../results/result.ts';
+
+/*
+ * The interface between the publication loop and the layouts, `in_place` and `releases`.
+ */
+
+/**
+ * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows
+ * the content of that layout, `decide` decides on it, and `carryOut` only moves it and returns null. The next
+ * round then publishes on top of it.
+ */
+export interface PublicationLayout<S extends Sight, D extends Decision> {
+  /** The path in the URLs of the outputs, relative to the destination root. */
+  readonly urlPath: string;
+  /** Reads the state that readers see. */
+  observe(candidate: Candidate): Promise<S>;
+  /**
+   * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that
+   * are not part of a plan.
+   */
+  decide(sight: S, candidate: Candidate): Promise<D>;
+  /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
+  preview(decision: D, candidate: Candidate): Promise<ActionResult>;
+  /** Carries the decision out. Returns null if the caller must observe and decide again. */
+  carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
+}
+
+export interface Sight {
+  stored: StoredState;
+  /** Differs for each published content; null if nothing is published. */
+  version: number | string | null;
+}
+
+export interface Decision {
+  plan: Plan;
+  /** The outputs to write, for the progress. */
+  writes: readonly PlannedOutput[];
+}
+
+/** The place and the options of a publication. */
+export interface Assignment {
+  context: CoreContext;
+  /** Rooted at the destination. */
+  root: Storage;
+  /** Rooted at the bundle path. */
+  storage: Storage;
+  publication: BundlePublication;
+  request: PublishRequest;
+}
+
+/** The bundle to publish. It may be selected again while the publication waits for others. */
+export class Candidate {
+  /** The planned outputs, sorted by path. */
+  planned: readonly PlannedOutput[] = [];
+  readonly #publication: BundlePublication;
+  #bundle: SourceBundle;
+  /** The version for which the bundle was selected again; null if it was not. */
+  #confirmedFor: Sight['version'] = null;
+
+  constructor(publication: BundlePublication) {
+    this.#publication = publication;
+    this.#bundle = publication.bundle;
+  }
+
+  get bundle(): SourceBundle {
+    return this.#bundle;
+  }
+
+  /**
+   * Whether the owner has published a newer bundle since this one was selected, so that this one would
+   * replace it. false if the bundle was selected again since: the newer one was then removed from the source
+   * on purpose.
+   */
+  isOutdated({ stored, version }: Sight): boolean {
+    const { selectAgain, owner } = this.#publication;
+    if (selectAgain === undefined || version === this.#confirmedFor) return false;
+    const { identity: source, created } = this.#bundle;
+    return isOvertaken({ source, created }, publishedBy(stored.state, owner));
+  }
+
+  /** Selects the bundle again if it is outdated. */
+  async update(sight: Sight): Promise<void> {
+    const { selectAgain } = this.#publication;
+    if (selectAgain === undefined || !this.isOutdated(sight)) return;
+    this.#bundle = await selectAgain();
+    this.#confirmedFor = sight.version;
+  }
+
+  /** Everything that a decision depends on, except the observation. */
+  input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
+    const { owner, destination, destinationPath } = this.#publication;
+    const { identity: source, created } = this.#bundle;
+    const { workflow } = destination;
+    return { owner, bundle: { source, created }, workflow, force, destinationPath, planned: this.planned };
+  }
+}
