@@ -1,13 +1,11 @@
 import type { Express, RequestHandler } from 'express';
 import { consolePages } from './console/console.ts';
 import { createHttpApp } from './http/app.ts';
-import { recordRequests } from './metrics/record-request.ts';
-import { assetsPage } from './pages/assets-page.ts';
-import { landingPage } from './pages/landing-page.ts';
-import { servePages } from './pages/page-route.ts';
+import { recordRequests } from './metrics/metrics.ts';
+import { assetsPage, landingPage, servePages } from './pages/page-routes.ts';
 import type { ApiPorts } from './ports.ts';
 import { routes } from './routes.ts';
-import { siteOf } from './site-of.ts';
+import { siteOf } from './pages/site.ts';
 import { weatherPages } from './weather/pages/weather-pages.ts';
 
 /** The daemon's HTTP application: all routes, request metrics, and the pages. */

@@ -1,18 +1,17 @@
 import type { Current } from '../core/lib/current.ts';
 import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
-import type { HealthPorts } from './health/health-route.ts';
+import type { HealthPorts } from './daemon/health-routes.ts';
 import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
-import type { LivePorts } from './live/live-routes.ts';
-import type { NotifierAccess, UndeliveredPorts } from './notifiers/undelivered-routes.ts';
-import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
-import type { ReleasesPorts } from './releases/ports.ts';
-import type { ReloadPorts } from './reload/reload-route.ts';
-import type { ResumablePorts } from './resumable/ports.ts';
-import type { MissingPorts } from './upload/missing-route.ts';
+import type { LivePorts } from './runs/follow-routes.ts';
+import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
+import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
+import type { ReleasesPorts } from './pipelines/releases-routes.ts';
+import type { ReloadPorts } from './daemon/reload-route.ts';
+import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
+import type { MissingPorts } from './uploads/missing-route.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
-import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 import type { WeatherPorts } from './weather/ports.ts';
 
 /**
@@ -38,6 +37,7 @@ export interface ApiPorts
     MetricsPorts,
     HealthPorts,
     WeatherPorts {
+  queue: LivePorts['queue'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
   /** Null: there is no console. */

@@ -5,7 +5,7 @@ import t from 'tap';
 import type { Test } from 'tap';
 import { createApp } from '../../src/api/app.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
-import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
+import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/route.ts';
 import { expressPath } from '../../src/api/http/router.ts';
 import { routes } from '../../src/api/routes.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';

@@ -1,7 +1,6 @@
 import type { HttpPorts } from '../http/app.ts';
 import type { Route } from '../http/route.ts';
-import { apiPageRoute } from '../openapi/api-page-route.ts';
-import { openApiRoute } from '../openapi/openapi-route.ts';
+import { apiPageRoute, openApiRoute } from '../openapi/openapi-routes.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRoutes } from './weather-routes.ts';
 

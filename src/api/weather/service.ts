@@ -14,9 +14,13 @@ import { renderXml } from '../../core/weather/render/xml.ts';
 import type { WeatherConfig } from '../../core/weather/settings.ts';
 import type { UnitSystem } from '../../core/weather/units.ts';
 import { ByteCache } from './byte-cache.ts';
-import { codingFor, newAnswerEncoder } from '../http/answer/content-coding.ts';
+import {
+  codingFor,
+  newAnswerEncoder,
+  taggedAnswer,
+  type TaggedAnswer,
+} from '../http/answer/send-with-etag.ts';
 import { negotiate, type Format, type Representation } from '../http/answer/negotiate.ts';
-import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
 import { newDates, type Dates } from './dates.ts';
 import { mostKept, newKeptAnswers } from './kept-answers.ts';
 import type { WeatherEndpoint } from './endpoints.ts';

@@ -1,7 +1,7 @@
 import type { Log } from '../../core/lib/log.ts';
 import type { FamilyName } from '../../core/weather/families.ts';
 import type { Rejection } from '../../core/weather/rows/rejections.ts';
-import { reasonOf } from '../http/problem.ts';
+import { reasonOf } from '../http/answer/problem.ts';
 import type { WeatherMetrics } from '../metrics/weather-metrics.ts';
 
 /** Learns what becomes of reads, for the log and the metrics. */

@@ -1,11 +1,10 @@
 import type { FamilyName } from '../../core/weather/families.ts';
-import type { Header, JsonSchema, MediaType, ResponseObject } from '../http/openapi-types.ts';
+import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../http/route.ts';
 import { sendWithEtag } from '../http/answer/send-with-etag.ts';
 import { negotiateProblem, type Format } from '../http/answer/negotiate.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
 import type { ProblemForm } from '../http/request/request-context.ts';
-import type { Route } from '../http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import { collectionSchema } from './schemas/collection-schema.ts';
 import { familySchemas } from './schemas/family-schemas.ts';

@@ -1,4 +1,4 @@
-import type { Readiness } from '../../api/health/readiness.ts';
+import type { Readiness } from '../../api/daemon/readiness.ts';
 import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
 import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import type { HttpPorts } from '../../http/app.ts';
 import type { TaggedAnswer } from '../../http/answer/send-with-etag.ts';
-import type { PageRoute } from '../../pages/page-route.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
 import type { Page } from '../../pages/render-page.ts';
 import { publicPage, sendPublic } from '../../pages/send-page.ts';
 import type { Site } from '../../pages/site.ts';

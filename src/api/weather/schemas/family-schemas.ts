@@ -19,7 +19,7 @@ import type { FamilyName } from '../../../core/weather/families.ts';
 import { unknownReasons } from '../../../core/weather/known.ts';
 import { hazards } from '../../../core/weather/outlook-hazards.ts';
 import type { ForecastUnits } from '../../../core/weather/quantity-units.ts';
-import type { JsonSchema } from '../../http/openapi-types.ts';
+import type { JsonSchema } from '../../http/route.ts';
 import {
   count,
   degreesEast,

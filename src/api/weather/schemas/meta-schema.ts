@@ -1,6 +1,6 @@
 import type { ResolvedPlace } from '../../../core/weather/family.ts';
 import { unknownReasons, type UnknownPart } from '../../../core/weather/known.ts';
-import type { JsonSchema } from '../../http/openapi-types.ts';
+import type { JsonSchema } from '../../http/route.ts';
 import { count, instantOf, listOf, oneOf, record, text, textOrNull } from './fields.ts';
 
 /** What an answer says beside its data. */

@@ -9,7 +9,7 @@ import type {
 } from '../../../core/weather/observation-record.ts';
 import type { CloudData, PresentWeatherData } from '../../../core/weather/observation-row.ts';
 import type { ObservationUnits } from '../../../core/weather/quantity-units.ts';
-import type { JsonSchema } from '../../http/openapi-types.ts';
+import type { JsonSchema } from '../../http/route.ts';
 import {
   degreesEast,
   degreesNorth,

@@ -5,7 +5,7 @@ import type {
   StationsData,
 } from '../../../core/weather/families/places.ts';
 import type { PlaceUnits } from '../../../core/weather/quantity-units.ts';
-import type { JsonSchema } from '../../http/openapi-types.ts';
+import type { JsonSchema } from '../../http/route.ts';
 import {
   count,
   degreesEast,

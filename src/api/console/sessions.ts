@@ -1,0 +1,263 @@
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { networkOf } from '../http/request/shares.ts';
+import { hkdfSync, createHash, randomBytes } from 'node:crypto';
+import { EncryptJWT, errors, jwtDecrypt } from 'jose';
+import { parseCookie } from 'cookie';
+import type { Request, Response } from 'express';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { EndedSessions } from '../../workers/ended-sessions.ts';
+import { isExpired, type Token } from '../http/auth.ts';
+import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
+
+/** What a browser keeps of somebody who has logged in. */
+interface Session {
+  /** Tells it from others: what was logged out of stays so. */
+  id: string;
+  tokenId: string;
+  /** Of the value of the token, so that one with a new value ends the session. */
+  fingerprint: string;
+  /** What each form has to send with it. */
+  csrf: string;
+  expiresAt: Date;
+}
+
+/**
+ * Sessions as text that a browser keeps and nobody but the holder of the secret can read or make: an
+ * encrypted JWT. Any API host with the same secret opens it, so that nothing has to be shared or stored.
+ */
+interface SessionSeal {
+  seal(session: Session): Promise<string>;
+  /** Null if it was made with another secret, is damaged, or is over. */
+  open(text: string, now: Date): Promise<Session | null>;
+}
+
+const purpose = 'waybill console session';
+const keyBytes = 32;
+
+export function sessionSeal(secret: string | Uint8Array): SessionSeal {
+  const key = new Uint8Array(hkdfSync('sha256', secret, '', purpose, keyBytes));
+  return {
+    seal: ({ id, tokenId, fingerprint, csrf, expiresAt }) =>
+      new EncryptJWT({ fingerprint, csrf })
+        .setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
+        .setSubject(tokenId)
+        .setJti(id)
+        .setExpirationTime(expiresAt)
+        .encrypt(key),
+    open: async (text, now) => {
+      try {
+        const { payload } = await jwtDecrypt<{ fingerprint: string; csrf: string }>(text, key, {
+          keyManagementAlgorithms: ['dir'],
+          contentEncryptionAlgorithms: ['A256GCM'],
+          currentDate: now,
+          requiredClaims: ['sub', 'jti', 'exp', 'fingerprint', 'csrf'],
+        });
+        const { sub: tokenId = '', jti: id = '', exp = 0, fingerprint, csrf } = payload;
+        return { id, tokenId, fingerprint, csrf, expiresAt: new Date(exp * 1000) };
+      } catch (error) {
+        if (error instanceof errors.JOSEError) return null;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Somebody who is logged in. */
+export interface Visitor {
+  /** As it is configured now. */
+  token: Token;
+  /** It is the token of `server.admin_token_env`. */
+  isAdmin: boolean;
+  session: Session;
+}
+
+interface SessionPorts {
+  http: { basePath: string };
+  clock: Clock;
+  configured: Current<OperatorAccess>;
+  endedSessions: Pick<EndedSessions, 'add' | 'among'>;
+}
+
+interface SessionOptions {
+  seal: SessionSeal;
+  /** How long somebody stays logged in, in milliseconds. */
+  lifetimeMs: number;
+}
+
+/** Who is logged in, by the cookie of the request. */
+export interface Sessions {
+  begin(req: Pick<Request, 'secure'>, res: Response, token: Token): Promise<void>;
+  /**
+   * null if the request has no session, or one that has ended: by a logout, or because the token is gone, has
+   * another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
+   */
+  find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null>;
+  /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
+  end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): Promise<void>;
+  /** The visitor with its token as it is configured now; null if it is no longer logged in. */
+  current(visitor: Visitor): Visitor | null;
+  /** Why a visitor of before is none any more; null if it still is one. */
+  refusalOf(visitor: Visitor): 'token_expired' | 'token_revoked' | null;
+}
+
+const cookieName = 'waybill_session';
+const maxSeen = 10_000;
+/** Checks of open streams within this time share one query, in milliseconds. */
+const lookEveryMs = 250;
+
+export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions): Sessions {
+  const { http, clock, configured, endedSessions } = ports;
+  /** The ended sessions that this process has seen lately; `endedSessions` has all of them. */
+  const ended = new Set<string>();
+  const look = async (ids: readonly string[]): Promise<void> => {
+    const found = await endedSessions.among(ids);
+    if (ended.size + found.length > maxSeen) ended.clear();
+    for (const id of found) ended.add(id);
+  };
+  /** Sessions of open streams that are looked up next. */
+  const checked = new Set<string>();
+  const lookSoon = ({ id }: Session): void => {
+    if (checked.size === 0) clock.timeout(lookEveryMs, lookUpChecked, { unref: true });
+    checked.add(id);
+  };
+  const lookUpChecked = (): void => {
+    const ids = [...checked];
+    checked.clear();
+    look(ids).catch(() => undefined);
+  };
+  /**
+   * Over TLS the name has a prefix: browsers then take the cookie from this host alone and never over plain
+   * HTTP. `__Host-` also needs the path `/`.
+   */
+  const nameFor = ({ secure }: Pick<Request, 'secure'>): string => {
+    if (!secure) return cookieName;
+    return `${http.basePath === '/' ? '__Host-' : '__Secure-'}${cookieName}`;
+  };
+  // Express knows by the trusted proxies whether the browser speaks TLS.
+  const attributes = ({ secure }: Pick<Request, 'secure'>): object => ({
+    httpOnly: true,
+    sameSite: 'strict',
+    secure,
+    path: http.basePath,
+  });
+  const holderOf = (tokenId: string, fingerprint: string): Token | undefined => {
+    const { tokens, adminToken } = configured.get();
+    const known = adminToken === null ? tokens : [...tokens, adminToken];
+    return known.find((token) => token.id === tokenId && fingerprintOf(token) === fingerprint);
+  };
+  const refusalOf = ({ session }: Visitor): 'token_expired' | 'token_revoked' | null => {
+    const token = holderOf(session.tokenId, session.fingerprint);
+    // A logout on another host is seen at the next check.
+    lookSoon(session);
+    if (token === undefined || ended.has(session.id)) return 'token_revoked';
+    return isExpired(token, clock) || clock.now() >= session.expiresAt ? 'token_expired' : null;
+  };
+  const current = ({ session }: Pick<Visitor, 'session'>): Visitor | null => {
+    const token = holderOf(session.tokenId, session.fingerprint);
+    if (token === undefined) return null;
+    const visitor = { token, isAdmin: token === configured.get().adminToken, session };
+    return refusalOf(visitor) === null ? visitor : null;
+  };
+  return {
+    begin: async (req, res, token) => {
+      const expiresAt = new Date(
+        Math.min(clock.now().getTime() + lifetimeMs, token.expiresAt?.getTime() ?? Infinity),
+      );
+      const session = {
+        id: nonce(),
+        tokenId: token.id,
+        fingerprint: fingerprintOf(token),
+        csrf: nonce(),
+        expiresAt,
+      };
+      const maxAge = expiresAt.getTime() - clock.now().getTime();
+      res.cookie(nameFor(req), await seal.seal(session), { ...attributes(req), maxAge });
+    },
+    find: async (req) => {
+      const sealed = parseCookie(req.headers.cookie ?? '')[nameFor(req)];
+      if (sealed === undefined) return null;
+      const session = await seal.open(sealed, clock.now());
+      if (session === null) return null;
+      await look([session.id]);
+      return current({ session });
+    },
+    end: async (req, res, { session }) => {
+      res.clearCookie(nameFor(req), attributes(req));
+      ended.add(session.id);
+      await endedSessions.add(session.id, session.expiresAt);
+    },
+    current,
+    refusalOf,
+  };
+}
+
+/** Tells one value of a token from another, and nothing about either. */
+function fingerprintOf({ hash }: Token): string {
+  return createHash('sha256').update('waybill console').update(hash).digest('base64url').slice(0, 22);
+}
+
+function nonce(): string {
+  return randomBytes(16).toString('base64url');
+}
+
+/**
+ * Limits failed logins. A client that fails too often is refused. Failures of many clients together only slow
+ * logins down, so that they never lock out the right token.
+ */
+export interface LoginLimit {
+  /**
+   * Resolves when the token of this attempt may be compared, which takes `slowdownMs` while too many clients
+   * fail. Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
+   */
+  admit(client: string | null): Promise<void>;
+  /** Counts a failed attempt. */
+  failed(client: string | null): Promise<void>;
+}
+
+interface LoginBounds {
+  /** Failures of one client, or of one /64 network of IPv6, in a window. */
+  perClient: number;
+  /** Failures of all clients in a window. */
+  total: number;
+  windowSeconds: number;
+  slowdownMs: number;
+}
+
+const loginBounds: LoginBounds = { perClient: 10, total: 300, windowSeconds: 300, slowdownMs: 2_000 };
+
+export function createLoginLimit(
+  { sleep }: Pick<Clock, 'sleep'>,
+  { perClient, total, windowSeconds, slowdownMs }: LoginBounds = loginBounds,
+): LoginLimit {
+  const clients = new RateLimiterMemory({ points: perClient, duration: windowSeconds });
+  const everyone = new RateLimiterMemory({ points: total, duration: windowSeconds });
+  const counters = (client: string | null): [RateLimiterMemory, string][] => [
+    [everyone, 'all'],
+    [clients, networkOf(client)],
+  ];
+  return {
+    admit: async (client) => {
+      const ofClient = await clients.get(networkOf(client));
+      if (ofClient !== null && ofClient.remainingPoints <= 0) throw tooMany(ofClient.msBeforeNext);
+      const ofAll = await everyone.get('all');
+      if (ofAll !== null && ofAll.remainingPoints <= 0) await sleep(slowdownMs);
+    },
+    failed: async (client) => {
+      for (const [limiter, key] of counters(client))
+        await limiter.consume(key).catch((refused: unknown) => {
+          // Beyond its limit the counter rejects with its state.
+          if (!(refused instanceof RateLimiterRes)) throw refused;
+        });
+    },
+  };
+}
+
+function tooMany(ms: number): WaybillError {
+  const seconds = Math.max(1, Math.ceil(ms / 1000));
+  return new WaybillError('too_many_logins', 'too many attempts to log in have failed', {
+    hint: `try again in ${seconds} s, with the token as the daemon was given it`,
+    retryAfterSeconds: seconds,
+  });
+}
