@@ -23,7 +23,7 @@ import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
-import { createLoginLimit, sessionSeal, createSessions } from './sessions.ts';
+import { createLoginLimit, sessionSeal, Sessions } from './sessions.ts';
 
 /** Every address of the console. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
@@ -64,6 +64,6 @@ export function consolePages(
   { sessionMs, sessionKey }: ConsoleSettings,
   site: Site,
 ): RequestHandler {
-  const sessions = createSessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
+  const sessions = new Sessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
   return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit(ports.clock) });
 }

@@ -86,111 +86,111 @@ interface SessionOptions {
   lifetimeMs: number;
 }
 
-/** Who is logged in, by the cookie of the request. */
-export interface Sessions {
-  begin(req: Pick<Request, 'secure'>, res: Response, token: Token): Promise<void>;
-  /**
-   * null if the request has no session, or one that has ended: by a logout, or because the token is gone, has
-   * another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
-   */
-  find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null>;
-  /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
-  end(req: Pick<Request, 'secure'>, res: Response, visitor: Visitor): Promise<void>;
-  /** The visitor with its token as it is configured now; null if it is no longer logged in. */
-  current(visitor: Visitor): Visitor | null;
-  /** Why a visitor of before is none any more; null if it still is one. */
-  refusalOf(visitor: Visitor): 'token_expired' | 'token_revoked' | null;
-}
-
 const cookieName = 'waybill_session';
 const maxSeen = 10_000;
 /** Checks of open streams within this time share one query, in milliseconds. */
 const lookEveryMs = 250;
 
-export function createSessions(ports: SessionPorts, { seal, lifetimeMs }: SessionOptions): Sessions {
-  const { http, clock, configured, endedSessions } = ports;
-  /** The ended sessions that this process has seen lately; `endedSessions` has all of them. */
-  const ended = new Set<string>();
-  const look = async (ids: readonly string[]): Promise<void> => {
-    const found = await endedSessions.among(ids);
-    if (ended.size + found.length > maxSeen) ended.clear();
-    for (const id of found) ended.add(id);
-  };
-  /** Sessions of open streams that are looked up next. */
-  const checked = new Set<string>();
-  const lookSoon = ({ id }: Session): void => {
-    if (checked.size === 0) clock.timeout(lookEveryMs, lookUpChecked, { unref: true });
-    checked.add(id);
-  };
-  const lookUpChecked = (): void => {
-    const ids = [...checked];
-    checked.clear();
-    look(ids).catch(() => undefined);
-  };
+/** Finds the visitor of a request by its cookie. */
+export class Sessions {
+  readonly #ports: SessionPorts;
+  readonly #options: SessionOptions;
+  /** Ended sessions that this process has seen recently; `endedSessions` has all of them. */
+  readonly #ended = new Set<string>();
+  /** Ids of sessions of open streams that the next query looks up. */
+  readonly #checked = new Set<string>();
+
+  constructor(ports: SessionPorts, options: SessionOptions) {
+    this.#ports = ports;
+    this.#options = options;
+  }
+
+  async begin(req: Pick<Request, 'secure'>, res: Response, token: Token): Promise<void> {
+    const now = this.#ports.clock.now().getTime();
+    const { seal, lifetimeMs } = this.#options;
+    const expiresAt = new Date(Math.min(now + lifetimeMs, token.expiresAt?.getTime() ?? Infinity));
+    const sealed = await seal.seal({
+      id: nonce(),
+      tokenId: token.id,
+      fingerprint: fingerprintOf(token),
+      csrf: nonce(),
+      expiresAt,
+    });
+    res.cookie(this.#nameFor(req), sealed, { ...this.#attributes(req), maxAge: expiresAt.getTime() - now });
+  }
+
   /**
-   * Over TLS the name has a prefix: browsers then take the cookie from this host alone and never over plain
-   * HTTP. `__Host-` also needs the path `/`.
+   * null if the request has no session, or one that has ended: by a logout, or because its token was removed,
+   * has another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
    */
-  const nameFor = ({ secure }: Pick<Request, 'secure'>): string => {
-    if (!secure) return cookieName;
-    return `${http.basePath === '/' ? '__Host-' : '__Secure-'}${cookieName}`;
-  };
-  // Express knows by the trusted proxies whether the browser speaks TLS.
-  const attributes = ({ secure }: Pick<Request, 'secure'>): object => ({
-    httpOnly: true,
-    sameSite: 'strict',
-    secure,
-    path: http.basePath,
-  });
-  const holderOf = (tokenId: string, fingerprint: string): Token | undefined => {
-    const { tokens, adminToken } = configured.get();
+  async find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null> {
+    const sealed = parseCookie(req.headers.cookie ?? '')[this.#nameFor(req)];
+    if (sealed === undefined) return null;
+    const session = await this.#options.seal.open(sealed, this.#ports.clock.now());
+    if (session === null) return null;
+    await this.#look([session.id]);
+    return this.current({ session });
+  }
+
+  /** Ends the session for every copy of its cookie, on all hosts. Throws `queue_unavailable`. */
+  async end(req: Pick<Request, 'secure'>, res: Response, { session }: Visitor): Promise<void> {
+    res.clearCookie(this.#nameFor(req), this.#attributes(req));
+    this.#ended.add(session.id);
+    await this.#ports.endedSessions.add(session.id, session.expiresAt);
+  }
+
+  /** The visitor with its token as it is configured now; null if the session has ended. */
+  current({ session }: Pick<Visitor, 'session'>): Visitor | null {
+    const token = this.#holderOf(session);
+    if (token === undefined || this.refusalOf({ session }) !== null) return null;
+    return { token, isAdmin: token === this.#ports.configured.get().adminToken, session };
+  }
+
+  /** Why the session has ended; null if it has not. */
+  refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
+    const token = this.#holderOf(session);
+    // A logout on another host is seen at the next check.
+    this.#lookSoon(session);
+    if (token === undefined || this.#ended.has(session.id)) return 'token_revoked';
+    const { clock } = this.#ports;
+    return isExpired(token, clock) || clock.now() >= session.expiresAt ? 'token_expired' : null;
+  }
+
+  #holderOf({ tokenId, fingerprint }: Session): Token | undefined {
+    const { tokens, adminToken } = this.#ports.configured.get();
     const known = adminToken === null ? tokens : [...tokens, adminToken];
     return known.find((token) => token.id === tokenId && fingerprintOf(token) === fingerprint);
-  };
-  const refusalOf = ({ session }: Visitor): 'token_expired' | 'token_revoked' | null => {
-    const token = holderOf(session.tokenId, session.fingerprint);
-    // A logout on another host is seen at the next check.
-    lookSoon(session);
-    if (token === undefined || ended.has(session.id)) return 'token_revoked';
-    return isExpired(token, clock) || clock.now() >= session.expiresAt ? 'token_expired' : null;
-  };
-  const current = ({ session }: Pick<Visitor, 'session'>): Visitor | null => {
-    const token = holderOf(session.tokenId, session.fingerprint);
-    if (token === undefined) return null;
-    const visitor = { token, isAdmin: token === configured.get().adminToken, session };
-    return refusalOf(visitor) === null ? visitor : null;
-  };
-  return {
-    begin: async (req, res, token) => {
-      const expiresAt = new Date(
-        Math.min(clock.now().getTime() + lifetimeMs, token.expiresAt?.getTime() ?? Infinity),
-      );
-      const session = {
-        id: nonce(),
-        tokenId: token.id,
-        fingerprint: fingerprintOf(token),
-        csrf: nonce(),
-        expiresAt,
-      };
-      const maxAge = expiresAt.getTime() - clock.now().getTime();
-      res.cookie(nameFor(req), await seal.seal(session), { ...attributes(req), maxAge });
-    },
-    find: async (req) => {
-      const sealed = parseCookie(req.headers.cookie ?? '')[nameFor(req)];
-      if (sealed === undefined) return null;
-      const session = await seal.open(sealed, clock.now());
-      if (session === null) return null;
-      await look([session.id]);
-      return current({ session });
-    },
-    end: async (req, res, { session }) => {
-      res.clearCookie(nameFor(req), attributes(req));
-      ended.add(session.id);
-      await endedSessions.add(session.id, session.expiresAt);
-    },
-    current,
-    refusalOf,
-  };
+  }
+
+  async #look(ids: readonly string[]): Promise<void> {
+    const found = await this.#ports.endedSessions.among(ids);
+    if (this.#ended.size + found.length > maxSeen) this.#ended.clear();
+    for (const id of found) this.#ended.add(id);
+  }
+
+  #lookSoon({ id }: Session): void {
+    const lookUp = (): void => {
+      const ids = [...this.#checked];
+      this.#checked.clear();
+      this.#look(ids).catch(() => undefined);
+    };
+    if (this.#checked.size === 0) this.#ports.clock.timeout(lookEveryMs, lookUp, { unref: true });
+    this.#checked.add(id);
+  }
+
+  /**
+   * Over TLS the name has a prefix: browsers then accept the cookie from this host alone and never over plain
+   * HTTP. `__Host-` also needs the path `/`.
+   */
+  #nameFor({ secure }: Pick<Request, 'secure'>): string {
+    if (!secure) return cookieName;
+    return `${this.#ports.http.basePath === '/' ? '__Host-' : '__Secure-'}${cookieName}`;
+  }
+
+  // Express determines `secure` from the trusted proxies.
+  #attributes({ secure }: Pick<Request, 'secure'>): object {
+    return { httpOnly: true, sameSite: 'strict', secure, path: this.#ports.http.basePath };
+  }
 }
 
 /** Tells one value of a token from another, and nothing about either. */

@@ -1,12 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import type { Current } from '../../core/lib/current.ts';
-import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { jsonContent, schemaRef, type JsonSchema, type Route } from '../http/route.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
-import { queryParameters } from '../http/query-parameters.ts';
 import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.ts';
 
 export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
@@ -15,10 +14,6 @@ export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
   /** Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
   reload: () => Promise<ReloadReport>;
 }
-
-const emptyBody: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
-const checkEmpty = bodyCheck(emptyBody, 'send no body or {}');
-const noQuery = queryParameters({});
 
 const names = (description: string): JsonSchema => ({
   description,
@@ -36,7 +31,7 @@ export const reloadRoute: Route<ReloadPorts> = {
   description:
     'Needs the token of `server.admin_token_env`. The file and the secrets are read and checked as at the start. If anything is wrong, everything stays as it was, and the answer has all of it; otherwise tokens, pipelines, notifiers, `log` and the secrets directory hold from now on, and `restart_needed` names what does not. Runs that have begun go on with the settings that they began with. With `driver: bullmq` each process reads its own file.',
   access: 'token',
-  body: { description: 'Nothing, or an empty object.', required: false, content: jsonContent(emptyBody, {}) },
+  body: emptyRequest,
   responses: {
     200: {
       description: 'The configuration of the file is in force.',
@@ -65,9 +60,7 @@ export const reloadRoute: Route<ReloadPorts> = {
 function reload(ports: ReloadPorts): RequestHandler {
   return async (req, res) => {
     keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
-    noQuery.read(req.url);
-    const body = await readSmallJson(req, res, ports);
-    if (body !== undefined) checkEmpty(body);
+    await requireEmptyRequest(req, res, ports);
     const { added, changed, removed, restartNeeded, warnings } = await ports.reload();
     res.json({ added, changed, removed, restart_needed: restartNeeded, warnings });
   };

@@ -5,7 +5,7 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/undelivered.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized } from '../http/request/request-context.ts';
@@ -32,8 +32,6 @@ export interface UndeliveredPorts extends HttpPorts, MemoryBodyPorts {
   draining: AbortSignal;
 }
 
-const emptyBody: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
-const checkEmpty = bodyCheck(emptyBody, 'send no body or {}');
 const noQuery = queryParameters({});
 
 const notifierIdParameter: Parameter = {
@@ -107,7 +105,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
     'Needs the token of `server.admin_token_env`. The events are sent one after another, in the order in which they happened, with the ids that they had. One that is delivered is kept no more; the others stay, in their order. Where the receiver is away the rest is not tried. After 20 seconds no other event is begun: ask again.',
   access: 'token',
   parameters: [notifierIdParameter],
-  body: { description: 'Nothing, or an empty object.', required: false, content: jsonContent(emptyBody, {}) },
+  body: emptyRequest,
   responses: {
     200: {
       description: 'What came of it.',
@@ -183,9 +181,7 @@ function redeliver(ports: UndeliveredPorts): RequestHandler<{ notifierId: string
   return async (req, res) => {
     const { notifierId } = req.params;
     keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
-    noQuery.read(req.url);
-    const body = await readSmallJson(req, res, ports);
-    if (body !== undefined) checkEmpty(body);
+    await requireEmptyRequest(req, res, ports);
     const { delivered, left, ended, failed } = await ports.notifier.redeliver(notifierId, ports.draining);
     ports.log.info({ notifier: notifierId, delivered, left, ended }, 'undelivered events sent again');
     res.json({

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { readBody, smallBodyBytes, type MemoryBodyPorts } from './request/request-body.ts';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
-import type { JsonSchema } from './route.ts';
+import { queryParameters } from './query-parameters.ts';
+import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
 
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
@@ -65,4 +66,26 @@ function refusal(error: ErrorObject | undefined, hint: string): WaybillError {
   const sentence =
     keyword === 'additionalProperties' ? `there is no property "${String(unknown)}"` : `${place} ${message}`;
   return new WaybillError('invalid_request', sentence, { hint });
+}
+
+const noProperties: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
+const checkNoProperties = bodyCheck(noProperties, 'send no body or {}');
+const noQuery = queryParameters({});
+
+/** The body of a route that needs none, for the document. */
+export const emptyRequest: RequestBody = {
+  description: 'Nothing, or an empty object.',
+  required: false,
+  content: jsonContent(noProperties, {}),
+};
+
+/** Throws `invalid_request` if the request has a query or a body, and as `readSmallJson`. */
+export async function requireEmptyRequest(
+  req: IncomingMessage,
+  res: ServerResponse,
+  ports: MemoryBodyPorts,
+): Promise<void> {
+  noQuery.read(req.url ?? '');
+  const body = await readSmallJson(req, res, ports);
+  if (body !== undefined) checkNoProperties(body);
 }

@@ -1,333 +1,261 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { ThreadStats } from '../../workers/threads/pool.ts';
-import type { StreamStats } from '../runs/event-stream.ts';
-import type { ConnectionStats } from '../http/listen.ts';
 import type { JobQueue, KeptBundles } from '../../workers/queue.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
 import type { Readiness, ReadinessFound } from '../daemon/readiness.ts';
+import type { ConnectionStats } from '../http/listen.ts';
+import type { StreamStats } from '../runs/event-stream.ts';
+
+/*
+ * Metrics whose values are read from the daemon whenever Prometheus requests them. A value that cannot be
+ * read has no series; all other metrics are still reported.
+ */
+
+export interface ObservedReadiness {
+  readiness: Readiness;
+  /** Free bytes on the disk that receives uploads. */
+  freeBytes: () => Promise<number>;
+}
 
 export interface ObservedDaemon extends ObservedReadiness {
-  queue: ObservedQueue;
-  /** Ids of those that are configured now. */
+  queue: Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
+  /** Ids of the pipelines that are configured now. */
   pipelines: () => Iterable<string>;
-  /** Of the queue, as configured. */
+  /** The driver of the queue, as configured. */
   driver: string;
   threads: () => ThreadStats;
   connections: () => ConnectionStats;
   streams: () => StreamStats;
   partialUploads: () => { uploads: number; bytes: number };
   content: () => { files: number; bytes: number };
-  /** Null if no weather database is configured. */
+  /** null if no weather database is configured. */
   weather: { isUp(): boolean } | null;
-  /** Ids of those that are configured now. */
+  /** Ids of the notifiers that are configured now. */
   notifiers: () => Iterable<string>;
-  /** How many events are undelivered, of each notifier that has any. */
+  /** The number of undelivered events of each notifier that has any. */
   undelivered: () => Promise<ReadonlyMap<string, number>>;
 }
 
-/** Adds gauges that look the daemon up whenever the metrics are read. */
-export function observeDaemon(
-  registry: Registry,
-  {
-    queue,
-    pipelines,
-    driver,
-    threads,
-    connections,
-    streams,
-    partialUploads,
-    content,
-    ...daemon
-  }: ObservedDaemon,
-): void {
-  const { weather } = daemon;
-  const registers = [registry];
+export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void {
+  const { weather, connections, streams, undelivered, notifiers } = daemon;
+  const { gauge, gauges, total, totals } = observers(registry);
   if (weather !== null)
-    new Gauge({
-      name: 'waybill_weather_database_up',
-      help: '1 if the weather database answered when it was last asked, else 0.',
-      registers,
-      collect() {
-        this.set(weather.isUp() ? 1 : 0);
-      },
-    });
-  new Gauge({
-    name: 'waybill_connections',
-    help: 'Connections that are open.',
-    registers,
-    collect() {
-      this.set(connections().open);
-    },
-  });
-  new Counter({
-    name: 'waybill_connections_refused_total',
-    help: 'Connections that were closed at once because there were too many.',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(connections().refused);
-    },
-  });
-  observeQueue(registry, pipelines, queue, driver);
+    gauge(
+      'waybill_weather_database_up',
+      '1 if the weather database answered when it was last asked, else 0.',
+      () => (weather.isUp() ? 1 : 0),
+    );
+  gauge('waybill_connections', 'Connections that are open.', () => connections().open);
+  total(
+    'waybill_connections_refused_total',
+    'Connections that were closed at once because there were too many.',
+    () => connections().refused,
+  );
+  observeQueue(registry, daemon);
   observeReadiness(registry, daemon);
-  observeStreams(registry, streams);
-  observePartialUploads(registry, partialUploads);
-  observeContent(registry, content);
-  observeThreads(registry, threads);
-  observeUndelivered(registry, daemon);
-}
-
-/** Where they cannot be counted, there is no such series. */
-function observeUndelivered(
-  registry: Registry,
-  { notifiers, undelivered }: Pick<ObservedDaemon, 'notifiers' | 'undelivered'>,
-): void {
-  new Gauge({
-    name: 'waybill_undelivered_events',
-    help: 'Events that were given up and can be sent again.',
-    labelNames: ['notifier'],
-    registers: [registry],
-    async collect() {
-      this.reset();
+  gauge('waybill_event_streams', 'Streams of events that are open.', () => streams().open);
+  totals('waybill_event_streams_ended_total', 'Streams of events that have ended, by why.', 'end', () =>
+    Object.entries(streams().ended),
+  );
+  observeKeptBytes(registry, daemon);
+  observeThreads(registry, daemon.threads);
+  gauges(
+    'waybill_undelivered_events',
+    'Events that were given up and can be sent again.',
+    'notifier',
+    async () => {
       const counts = await undelivered().catch(() => null);
-      if (counts === null) return;
-      for (const notifier of notifiers()) this.set({ notifier }, 0);
-      for (const [notifier, count] of counts) this.set({ notifier }, count);
+      if (counts === null) return [];
+      return [...[...notifiers()].map((id): [string, number] => [id, 0]), ...counts];
     },
-  });
+  );
 }
 
-function observeStreams(registry: Registry, streams: () => StreamStats): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'waybill_event_streams',
-    help: 'Streams of events that are open.',
-    registers,
-    collect() {
-      this.set(streams().open);
-    },
-  });
-  new Counter({
-    name: 'waybill_event_streams_ended_total',
-    help: 'Streams of events that have ended, by why.',
-    labelNames: ['end'],
-    registers,
-    collect() {
-      this.reset();
-      for (const [end, count] of Object.entries(streams().ended)) this.inc({ end }, count);
-    },
-  });
+function observeKeptBytes(
+  registry: Registry,
+  { partialUploads, content }: Pick<ObservedDaemon, 'partialUploads' | 'content'>,
+): void {
+  const { gauge } = observers(registry);
+  gauge(
+    'waybill_partial_uploads',
+    'Resumable uploads that are not whole, or not accepted.',
+    () => partialUploads().uploads,
+  );
+  gauge(
+    'waybill_partial_uploads_bytes',
+    'Bytes that have come of resumable uploads that are not whole, or not accepted.',
+    () => partialUploads().bytes,
+  );
+  gauge(
+    'waybill_kept_files',
+    'Files of uploads that are kept by digest, so that producers send only what changed.',
+    () => content().files,
+  );
+  gauge(
+    'waybill_kept_files_bytes',
+    'Room that the kept files take of what server.staging.keep.size allows each pipeline.',
+    () => content().bytes,
+  );
 }
 
-function observePartialUploads(registry: Registry, stats: ObservedDaemon['partialUploads']): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'waybill_partial_uploads',
-    help: 'Resumable uploads that are not whole, or not accepted.',
-    registers,
-    collect() {
-      this.set(stats().uploads);
-    },
-  });
-  new Gauge({
-    name: 'waybill_partial_uploads_bytes',
-    help: 'Bytes that have come of resumable uploads that are not whole, or not accepted.',
-    registers,
-    collect() {
-      this.set(stats().bytes);
-    },
-  });
-}
-
-function observeContent(registry: Registry, stats: ObservedDaemon['content']): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'waybill_kept_files',
-    help: 'Files of uploads that are kept by digest, so that producers send only what changed.',
-    registers,
-    collect() {
-      this.set(stats().files);
-    },
-  });
-  new Gauge({
-    name: 'waybill_kept_files_bytes',
-    help: 'Room that the kept files take of what server.staging.keep.size allows each pipeline.',
-    registers,
-    collect() {
-      this.set(stats().bytes);
-    },
-  });
-}
-
-/** Adds gauges of the worker threads. */
-export function observeThreads(registry: Registry, threads: () => ThreadStats): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'waybill_worker_threads',
-    help: 'Worker threads that are there.',
-    registers,
-    collect() {
-      this.set(threads().threads);
-    },
-  });
-  new Gauge({
-    name: 'waybill_worker_threads_busy',
-    help: 'Worker threads that publish.',
-    registers,
-    collect() {
-      this.set(threads().busy);
-    },
-  });
-  new Counter({
-    name: 'waybill_worker_threads_replaced_total',
-    help: 'Worker threads that broke or had to be ended.',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(threads().replaced);
-    },
-  });
-}
-
-type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
-
-/**
- * Adds gauges that ask the queue whenever the metrics are read. A queue that cannot be reached has none of
- * them; all other metrics are still reported.
- */
 function observeQueue(
   registry: Registry,
-  pipelines: () => Iterable<string>,
-  queue: ObservedQueue,
-  driver: string,
+  { queue, pipelines, driver }: Pick<ObservedDaemon, 'queue' | 'pipelines' | 'driver'>,
 ): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'waybill_queue_info',
-    help: '1, with the driver of the queue: memory, embedded or bullmq.',
-    labelNames: ['driver'],
-    registers,
-  }).set({ driver }, 1);
-  new Gauge({
-    name: 'waybill_queue_depth',
-    help: 'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
-    labelNames: ['state'],
-    registers,
-    async collect() {
-      this.reset();
-      const depth = await queue.depth().catch(() => null);
-      const states: Record<string, number> = depth === null ? {} : { ...depth };
-      for (const [state, count] of Object.entries(states)) this.set({ state }, count);
-    },
-  });
-  new Gauge({
-    name: 'waybill_queue_oldest_seconds',
-    help: 'How long the run waits that waits longest; 0 if none of the pipeline waits.',
-    labelNames: ['pipeline'],
-    registers,
-    async collect() {
-      this.reset();
-      const pipelineIds = [...pipelines()];
-      const waiting = await queue.waitingSince(pipelineIds).catch(() => null);
+  const { gauge, gauges } = observers(registry);
+  gauges(
+    'waybill_queue_info',
+    '1, with the driver of the queue: memory, embedded or bullmq.',
+    'driver',
+    () => [[driver, 1]],
+  );
+  gauges(
+    'waybill_queue_depth',
+    'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
+    'state',
+    async () => Object.entries({ ...(await queue.depth().catch(() => null)) }),
+  );
+  gauges(
+    'waybill_queue_oldest_seconds',
+    'How long the run waits that waits longest; 0 if none of the pipeline waits.',
+    'pipeline',
+    async () => {
+      const ids = [...pipelines()];
+      const waiting = await queue.waitingSince(ids).catch(() => []);
       const now = Date.now();
-      for (const [index, pipeline] of pipelineIds.entries()) {
-        const since = waiting?.[index];
-        const age = typeof since === 'string' ? (now - Date.parse(since)) / 1000 : 0;
-        if (since !== undefined) this.set({ pipeline }, Math.max(age, 0));
-      }
+      return ids.flatMap((id, index): [string, number][] => {
+        const since = waiting[index];
+        if (since === undefined) return [];
+        return [[id, since === null ? 0 : Math.max((now - Date.parse(since)) / 1000, 0)]];
+      });
     },
-  });
-  new Gauge({
-    name: 'waybill_runs_retrying',
-    help: 'Runs that failed for a passing cause and wait for their next try.',
-    labelNames: ['pipeline'],
-    registers,
-    async collect() {
-      this.reset();
-      const pipelineIds = [...pipelines()];
-      const overviews = await queue.overview(pipelineIds).catch(() => []);
-      for (const [index, { retrying, isAway }] of overviews.entries())
-        if (isAway !== true) this.set({ pipeline: pipelineIds[index] ?? '' }, retrying);
+  );
+  gauges(
+    'waybill_runs_retrying',
+    'Runs that failed for a passing cause and wait for their next try.',
+    'pipeline',
+    async () => {
+      const ids = [...pipelines()];
+      const overviews = await queue.overview(ids).catch(() => []);
+      return overviews.flatMap(({ retrying, isAway }, index): [string, number][] =>
+        isAway === true ? [] : [[ids[index] ?? '', retrying]],
+      );
     },
-  });
-  new Gauge({
-    name: 'waybill_pipeline_paused',
-    help: '1 if no run of the pipeline begins, because it is paused, else 0.',
-    labelNames: ['pipeline'],
-    registers,
-    async collect() {
-      this.reset();
+  );
+  gauges(
+    'waybill_pipeline_paused',
+    '1 if no run of the pipeline begins, because it is paused, else 0.',
+    'pipeline',
+    async () => {
       const pauses = await queue.pauses().catch(() => null);
-      if (pauses !== null)
-        for (const pipeline of pipelines()) this.set({ pipeline }, pauses.has(pipeline) ? 1 : 0);
+      if (pauses === null) return [];
+      return [...pipelines()].map((id): [string, number] => [id, pauses.has(id) ? 1 : 0]);
     },
-  });
-  observeKept(registry, queue);
+  );
+  const kept = (): Promise<KeptBundles | null> => queue.kept().catch(() => null);
+  gauge(
+    'waybill_kept_bundles',
+    'Bundles of ended runs that are staged to be run again.',
+    async () => (await kept())?.bundles ?? null,
+  );
+  gauge(
+    'waybill_kept_bundles_bytes',
+    'Bytes of the bundles of ended runs that are staged.',
+    async () => (await kept())?.bytes ?? null,
+  );
 }
 
-function observeKept(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
-  const registers = [registry];
-  const gauge = (name: string, help: string, member: keyof KeptBundles): Gauge =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      async collect() {
-        const kept = await queue.kept().catch(() => null);
-        if (kept === null) this.remove();
-        else this.set(kept[member]);
-      },
-    });
-  gauge('waybill_kept_bundles', 'Bundles of ended runs that are staged to be run again.', 'bundles');
-  gauge('waybill_kept_bundles_bytes', 'Bytes of the bundles of ended runs that are staged.', 'bytes');
-}
-
-export interface ObservedReadiness {
-  readiness: Readiness;
-  /** Room for uploads that are received. */
-  freeBytes: () => Promise<number>;
-}
-
-/** Adds gauges that look, whenever the metrics are read, whether uploads are taken. */
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
-  const registers = [registry];
+  const { gauge, gauges } = observers(registry);
   let looking: Promise<ReadinessFound | null> | undefined;
-  // Both gauges are read at once; a defect is for readiness itself to report.
+  // All gauges of one request share one look. Readiness reports its own defects.
   const look = (): Promise<ReadinessFound | null> =>
     (looking ??= readiness
       .look()
       .catch(() => null)
       .finally(() => (looking = undefined)));
-  new Gauge({
-    name: 'waybill_ready',
-    help: '1 if uploads are taken, as /readyz says, else 0.',
-    registers,
-    async collect() {
-      const found = await look();
-      this.set(found !== null && found.failure === null ? 1 : 0);
-    },
+  gauge('waybill_ready', '1 if uploads are taken, as /readyz says, else 0.', async () =>
+    (await look())?.failure === null ? 1 : 0,
+  );
+  gauge('waybill_staging_free_bytes', 'Room on the disk into which uploads are received.', async () => {
+    // A disk that hangs would block a thread of the pool for each scrape.
+    const checks = (await look())?.checks ?? [];
+    const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
+    return isUsable ? freeBytes().catch(() => null) : null;
   });
-  new Gauge({
-    name: 'waybill_staging_free_bytes',
-    help: 'Room on the disk into which uploads are received.',
-    registers,
-    async collect() {
-      // A disk that hangs would take a thread of the pool for each scrape.
-      const found = await look();
-      const isKnown = found?.checks.some(({ name, state }) => name === 'staging' && state === 'ok') ?? false;
-      const free = isKnown ? await freeBytes().catch(() => null) : null;
-      if (free === null) this.remove();
-      else this.set(free);
-    },
-  });
-  new Gauge({
-    name: 'waybill_check_up',
-    help: '1 if what the process depends on can be used, else 0.',
-    labelNames: ['check'],
-    registers,
-    async collect() {
-      const found = await look();
-      this.reset();
-      for (const { name, state } of found?.checks ?? []) this.set({ check: name }, state === 'ok' ? 1 : 0);
-    },
-  });
+  gauges('waybill_check_up', '1 if what the process depends on can be used, else 0.', 'check', async () =>
+    ((await look())?.checks ?? []).map(({ name, state }): [string, number] => [name, state === 'ok' ? 1 : 0]),
+  );
+}
+
+export function observeThreads(registry: Registry, threads: () => ThreadStats): void {
+  const { gauge, total } = observers(registry);
+  gauge('waybill_worker_threads', 'Worker threads that are there.', () => threads().threads);
+  gauge('waybill_worker_threads_busy', 'Worker threads that publish.', () => threads().busy);
+  total(
+    'waybill_worker_threads_replaced_total',
+    'Worker threads that broke or had to be ended.',
+    () => threads().replaced,
+  );
+}
+
+type Value = number | null;
+/** Values by their label. */
+type Values = Iterable<readonly [string, number]>;
+
+interface Observers {
+  gauge: (name: string, help: string, read: () => Value | Promise<Value>) => void;
+  gauges: (name: string, help: string, label: string, read: () => Values | Promise<Values>) => void;
+  total: (name: string, help: string, read: () => number) => void;
+  totals: (name: string, help: string, label: string, read: () => Values) => void;
+}
+
+/** Adds metrics to a registry: one value, or one value for each value of a label. */
+function observers(registry: Registry): Observers {
+  const registers = [registry];
+  return {
+    gauge: (name, help, read) =>
+      void new Gauge({
+        name,
+        help,
+        registers,
+        async collect() {
+          const value = await read();
+          if (value === null) this.remove();
+          else this.set(value);
+        },
+      }),
+    gauges: (name, help, label, read) =>
+      void new Gauge({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        async collect() {
+          const values = await read();
+          this.reset();
+          for (const [key, value] of values) this.set({ [label]: key }, value);
+        },
+      }),
+    total: (name, help, read) =>
+      void new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      }),
+    totals: (name, help, label, read) =>
+      void new Counter({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        collect() {
+          this.reset();
+          for (const [key, value] of read()) this.inc({ [label]: key }, value);
+        },
+      }),
+  };
 }

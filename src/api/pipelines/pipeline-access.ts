@@ -54,6 +54,28 @@ export function authorizePipeline<P>(
   return { token, pipeline };
 }
 
+/**
+ * Checks a request about a configured pipeline, with the admin token or a token of the pipeline. Throws as
+ * `authorizePipeline`.
+ */
+export function authorizeConfigured(
+  req: IncomingMessage,
+  res: ServerResponse,
+  {
+    configured,
+    clock,
+  }: {
+    configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+    clock: Pick<Clock, 'now'>;
+  },
+  { id, scope, admitsAdmin = true }: { id: string; scope: Scope; admitsAdmin?: boolean },
+): Token {
+  const { tokens, adminToken, pipelineIds } = configured.get();
+  const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
+  const admin = admitsAdmin ? adminToken : null;
+  return authorizePipeline(req, res, { tokens, clock, adminToken: admin, id, scope, find }).token;
+}
+
 /** The same for whoever has shown the token before. Throws as `authorizePipeline`, but for `unauthorized`. */
 export function permitPipeline<P>(
   res: ServerResponse,

@@ -1,6 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import type { Scope } from '../../core/config/scopes.ts';
 import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { bundlePath, flag } from '../../core/lib/parameters.ts';
@@ -17,7 +16,7 @@ import { isConcealed } from '../http/answer/error-status.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
-import { authorizePipeline, type RunAccess } from './pipeline-access.ts';
+import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { HttpPorts } from '../http/app.ts';
@@ -136,7 +135,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
 
 function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
   return async (req, res) => {
-    authorize(req, res, ports, 'read');
+    authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
     const { path } = listQuery.read(req.url);
     const answer = await askReleases(req, res, ports, { kind: 'list', path });
     if (answer.kind === 'list') send(res, 'releases', { ...about(req), paths: answer.paths, warnings: [] });
@@ -145,7 +144,9 @@ function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
 
 function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseId: string }> {
   return async (req, res) => {
-    keepAuthorized(req, () => authorize(req, res, ports, 'releases'));
+    keepAuthorized(req, () =>
+      authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'releases' }),
+    );
     const { path, dry_run: dryRun } = activateQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkActivation(body);
@@ -170,13 +171,6 @@ function about({ params }: Request<PlaceParams>): PlaceParams {
 
 function logged({ params }: Request<PlaceParams>): object {
   return { pipeline_id: params.pipelineId, destination_id: params.destinationId };
-}
-
-function authorize(req: Request<PlaceParams>, res: Response, ports: ReleasesPorts, scope: Scope): void {
-  const { clock } = ports;
-  const { tokens, adminToken, pipelineIds } = ports.configured.get();
-  const find = (id: string): string | undefined => (pipelineIds.has(id) ? id : undefined);
-  authorizePipeline(req, res, { tokens, adminToken, clock, id: req.params.pipelineId, scope, find });
 }
 
 type Asked = ReleasesRequest extends infer R

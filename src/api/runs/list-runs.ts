@@ -5,8 +5,7 @@ import { runStatuses, type RunRecord } from '../../workers/run-record.ts';
 import { jsonContent, type Route, pipelineIdParameter } from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { RunPorts } from './ports.ts';
-import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
-import { tokenFor } from './start-run-route.ts';
+import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 
 const longestId = 255;
 /** A run in each of several Redis. */
@@ -143,7 +142,7 @@ export const listRunsRoute: Route<RunPorts> = {
 function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    tokenFor(pipelineId, 'read', ports, req, res);
+    authorizeConfigured(req, res, ports, { id: pipelineId, scope: 'read', admitsAdmin: false });
     const query = listQuery.read(req.url);
     const { runs, next } = await ports.queue.list([pipelineId], query);
     const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;

@@ -2,18 +2,10 @@ import type { Request, Response, RequestHandler } from 'express';
 import type { Scope } from '../../core/config/scopes.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { runUnknown } from '../../workers/refusals.ts';
-import { bodyCheck, readSmallJson } from '../http/json-body.ts';
-import {
-  jsonContent,
-  type JsonSchema,
-  type RequestBody,
-  pipelineIdParameter,
-  runIdParameter,
-  type Route,
-} from '../http/route.ts';
-import { queryParameters } from '../http/query-parameters.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
+import { jsonContent, pipelineIdParameter, runIdParameter, type Route } from '../http/route.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
-import { authorizePipeline } from '../pipelines/pipeline-access.ts';
+import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
 import type { Cancellation } from '../../workers/queue.ts';
 import type { RunRecord } from '../../workers/run-record.ts';
@@ -28,16 +20,6 @@ export interface RunParams {
   pipelineId: string;
   runId: string;
 }
-
-const noProperties: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
-const checkEmpty = bodyCheck(noProperties, 'send no body or {}');
-const noQuery = queryParameters({});
-
-const emptyRequest: RequestBody = {
-  description: 'Nothing, or an empty object.',
-  required: false,
-  content: jsonContent(noProperties, {}),
-};
 
 /** What `authorizeRun` throws, but for what the routes' access and body imply. */
 const actingProblems: readonly ErrorCode[] = [
@@ -61,16 +43,9 @@ async function authorizeRun(
   scope: Scope,
 ): Promise<void> {
   const { pipelineId, runId } = req.params;
-  const { clock, configured } = ports;
-  keepAuthorized(req, () => {
-    const { pipelineIds, tokens, adminToken } = configured.get();
-    const find = (id: string): string | undefined => (pipelineIds.has(id) ? id : undefined);
-    return authorizePipeline(req, res, { tokens, adminToken, clock, id: pipelineId, scope, find });
-  });
+  keepAuthorized(req, () => authorizeConfigured(req, res, ports, { id: pipelineId, scope }));
   requestContext(req).fields['run_id'] = runId;
-  noQuery.read(req.url);
-  const body = await readSmallJson(req, res, ports);
-  if (body !== undefined) checkEmpty(body);
+  await requireEmptyRequest(req, res, ports);
   const record = await ports.queue.find(runId);
   if (record?.pipeline_id !== pipelineId) throw runUnknown();
 }

@@ -1,6 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
-import type { Scope } from '../../core/config/scopes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { startRun } from '../../workers/start-run.ts';
 import {
@@ -12,9 +10,8 @@ import {
   channelQuery,
   requireChannel,
 } from './accept-run.ts';
-import type { Token } from '../http/auth.ts';
 import { jsonContent, pipelineIdParameter, type JsonSchema, type Route } from '../http/route.ts';
-import { authorizePipeline } from '../pipelines/pipeline-access.ts';
+import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -71,7 +68,9 @@ export const startRunRoute: Route<RunPorts> = {
 function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    const token = keepAuthorized(req, () => tokenFor(pipelineId, 'run', ports, req, res));
+    const token = keepAuthorized(req, () =>
+      authorizeConfigured(req, res, ports, { id: pipelineId, scope: 'run', admitsAdmin: false }),
+    );
     const channels = ports.configured.get().sourcePipelines.get(pipelineId);
     if (channels === undefined) {
       throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
@@ -91,17 +90,4 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     );
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
-}
-
-/** The token of a request about a pipeline of any kind. */
-export function tokenFor(
-  id: string,
-  scope: Scope,
-  { configured, clock }: RunPorts,
-  req: IncomingMessage,
-  res: ServerResponse,
-): Token {
-  const { tokens, pipelineIds } = configured.get();
-  const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
-  return authorizePipeline(req, res, { tokens, clock, id, scope, find }).token;
 }
