@@ -12,7 +12,7 @@ import type { UploadAccess, UploadPorts } from '../uploads/ports.ts';
 import type { EndedSessions } from '../../workers/ended-sessions.ts';
 import type { LoginLimit, Sessions } from './sessions.ts';
 
-/** What visitors are judged by, and what a reload replaces. */
+/** The configuration that visitors are checked against. A reload replaces it. */
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {}
 
 /** What the console shows and does comes from what the API has. */

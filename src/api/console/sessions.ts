@@ -11,14 +11,14 @@ import type { EndedSessions } from '../../workers/ended-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';
 import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 
-/** What a browser keeps of somebody who has logged in. */
+/** The session of a logged-in visitor, as its cookie holds it. */
 interface Session {
-  /** Tells it from others: what was logged out of stays so. */
+  /** Unique. A logout ends the session with this id for good. */
   id: string;
   tokenId: string;
-  /** Of the value of the token, so that one with a new value ends the session. */
+  /** Derived from the value of the token, so that a new value ends the session. */
   fingerprint: string;
-  /** What each form has to send with it. */
+  /** Every form must send it. */
   csrf: string;
   expiresAt: Date;
 }
@@ -29,7 +29,7 @@ interface Session {
  */
 interface SessionSeal {
   seal(session: Session): Promise<string>;
-  /** Null if it was made with another secret, is damaged, or is over. */
+  /** null if it was made with another secret, is damaged, or has expired. */
   open(text: string, now: Date): Promise<Session | null>;
 }
 
@@ -64,7 +64,7 @@ export function sessionSeal(secret: string | Uint8Array): SessionSeal {
   };
 }
 
-/** Somebody who is logged in. */
+/** A logged-in user. */
 export interface Visitor {
   /** As it is configured now. */
   token: Token;

@@ -15,19 +15,19 @@ import type { Scope } from '../../core/config/scopes.ts';
 import { permitPipeline } from '../pipelines/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
 
-/** One request of somebody who is logged in. */
+/** One request of a logged-in visitor. */
 export interface Visit<Params = Record<string, never>> {
   req: Request<Params>;
   res: Response;
   visitor: Visitor;
-  /** By which the whole request is judged. */
+  /** The configuration that the whole request is checked against. */
   access: ConsoleAccess;
   parts: ConsoleParts;
   /** Why what the visitor asked for was not done; the page that it was asked on then says so. */
   refusal?: Problem;
 }
 
-/** Serves a page to whoever is logged in; everybody else is led to the login, and comes back afterwards. */
+/** Serves a page to logged-in visitors. Others are redirected to the login, and return afterwards. */
 export function page<Params>(
   parts: ConsoleParts,
   show: (visit: Visit<Params>) => Promise<void> | void,

@@ -46,7 +46,7 @@ export interface Page {
   scripts?: readonly string[];
   /** As wide as the window, for what has many columns. */
   isWide?: boolean;
-  /** Who is signed in; the head then has a form that signs out. */
+  /** The signed-in user; the head then has a form that signs out. */
   account?: Account;
   /**
    * When the values that it shows were read; RFC 3339 in UTC. With it comes the script `times`, which tells

@@ -114,7 +114,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
     }),
 };
 
-/** For somebody who may. Throws `queue_unavailable`. */
+/** The caller is authorized already. Throws `queue_unavailable`. */
 export async function pausePipeline(
   pipelineId: string,
   reason: string | null,
@@ -125,7 +125,7 @@ export async function pausePipeline(
   return paused;
 }
 
-/** For somebody who may. Throws `queue_unavailable`. */
+/** The caller is authorized already. Throws `queue_unavailable`. */
 export async function resumePipeline(
   pipelineId: string,
   { queue, log }: Pick<PausePorts, 'queue' | 'log'>,

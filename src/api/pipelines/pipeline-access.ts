@@ -6,7 +6,7 @@ import type { Scope } from '../../core/config/scopes.ts';
 import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
-/** Who may call, and about which pipelines; a reload replaces it. */
+/** The tokens and the pipelines that they may act on. A reload replaces it. */
 export interface RunAccess {
   tokens: readonly Token[];
   /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
@@ -76,7 +76,7 @@ export function authorizeConfigured(
   return authorizePipeline(req, res, { tokens, clock, adminToken: admin, id, scope, find }).token;
 }
 
-/** The same for whoever has shown the token before. Throws as `authorizePipeline`, but for `unauthorized`. */
+/** The same for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
 export function permitPipeline<P>(
   res: ServerResponse,
   token: Token,
@@ -106,7 +106,7 @@ export function permitPipeline<P>(
   return pipeline;
 }
 
-/** Who a request may come from that concerns the daemon as a whole. */
+/** The tokens that a request about the daemon as a whole is compared with. */
 export interface OperatorAccess {
   tokens: readonly Token[];
   adminToken: Token | null;
@@ -145,7 +145,7 @@ function callerOf(req: IncomingMessage, res: ServerResponse, { tokens, adminToke
   return token;
 }
 
-/** Throws `forbidden` for any other token than that of whoever runs the daemon. */
+/** Throws `forbidden` for any token but the admin token. */
 export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAccess, 'adminToken'>): void {
   if (token === adminToken) return;
   throw new WaybillError('forbidden', 'this needs the admin token', {

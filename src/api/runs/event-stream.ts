@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 
-/** Why a stream ended. A client is told the first five. */
+/** Why a stream ended. Clients receive the first five. */
 const streamEnds = [
   'finished',
   'shutting_down',

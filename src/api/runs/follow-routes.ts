@@ -10,7 +10,7 @@ import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
 import { streamRuns } from './run-stream.ts';
 import type { Streams } from './event-stream.ts';
 
-/** What the routes of live events need. */
+/** The ports of the routes of live events. */
 export interface LivePorts extends RunPorts {
   streams: Streams;
 }

@@ -19,7 +19,7 @@ interface StreamPorts {
   draining: AbortSignal;
 }
 
-/** What a client follows. */
+/** The runs that a client follows. */
 export interface Followed {
   wants: (record: Readonly<RunRecord>) => boolean;
   /** The runs as they are now, for a client that cannot go on where it stopped. */
@@ -87,7 +87,7 @@ interface Beginning {
   isOver?: boolean;
 }
 
-/** Null if there is nothing to send, and never will be. */
+/** null if there is nothing to send, now or later. */
 async function begin(req: IncomingMessage, followed: Followed, watch: RunWatch): Promise<Beginning | null> {
   const last = lastCursor(req);
   if (last === null) return anew(followed, watch, 'start');
@@ -178,7 +178,7 @@ class RunStream {
     return page?.more ?? false;
   }
 
-  /** Null while the queue is away. */
+  /** null while the queue is unreachable. */
   async #nextPage(): Promise<ChangePage | null> {
     const { watch, followed } = this.#parts;
     try {
@@ -201,7 +201,7 @@ class RunStream {
   }
 }
 
-/** Remembers that it was rung until somebody has waited for it. */
+/** A signal that is kept until a waiter has received it. */
 interface Bell {
   ring: () => void;
   /** Resolves when the bell was rung since the last wait began, or when `signal` aborts. */

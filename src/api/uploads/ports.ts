@@ -13,14 +13,14 @@ import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 import type { PartialUploads } from '../../workers/partial/partial-uploads.ts';
 
-/** Who may upload, and what; a reload replaces it. */
+/** The tokens and the pipelines that take uploads. A reload replaces it. */
 export interface UploadAccess {
   tokens: readonly Token[];
   /** The pipelines that take uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** What the upload routes need. */
+/** The ports of the upload routes. */
 export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
@@ -64,18 +64,18 @@ export type StageUpload = (request: {
   keeps: boolean;
 }) => Promise<StagedUpload>;
 
-/** What a request needs to know about a bundle that is staged and valid. */
+/** A staged and valid bundle. */
 export interface StagedUpload {
   directory: string;
   bundlePath: string;
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
-  /** What an idempotency key stands for: the manifest, and the bytes that it does not declare. */
+  /** Digest of the manifest and of the bytes that it does not declare, for idempotency keys. */
   contentDigest: Digest;
   /** Size of the files that the manifest lists. */
   bytes: number;
 }
 
-/** What the routes of resumable uploads need. */
+/** The ports of the routes of resumable uploads. */
 export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
   partialUploads: PartialUploads;
 }

@@ -42,7 +42,7 @@ export interface UploadForm {
    * read, if the headers already show that the body cannot contain one.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
-  /** Who may upload it; by default whoever sends a token that may. */
+  /** Authorizes the request. Default: by its token. */
   authorize?: typeof authorizeUpload;
   /** How a new run is answered; by default with JSON. */
   sendAccepted?: typeof sendAccepted;
@@ -218,10 +218,10 @@ function receive(
   );
 }
 
-/** What came of an upload. */
+/** The outcome of an upload. */
 type Outcome = Accepted | { isKept: false; plan: RunResult };
 
-/** Who may upload to the pipeline of the path, by whatever protocol. Throws as `authorizePipeline`. */
+/** Authorizes an upload to the pipeline of the path, for every protocol. Throws as `authorizePipeline`. */
 export function authorizeUpload(
   req: IncomingMessage & { params: { pipelineId: string } },
   res: ServerResponse,

@@ -42,7 +42,7 @@ const forwardedHeaders = [
   'upload-offset',
 ];
 
-// Whoever calls holds the upload already.
+// The caller holds the upload already.
 const noLock: Lock = { lock: async () => undefined, unlock: async () => undefined };
 
 /**
