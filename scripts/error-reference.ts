@@ -1,4 +1,4 @@
-import { statusOf } from '../src/api/http/problem.ts';
+import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { exitCodes } from '../src/cli/exit-codes.ts';
 import { errorTable, type ErrorCode } from '../src/core/lib/error-codes.ts';
 

@@ -1,11 +1,11 @@
 /** `docs/limits.md`: every bound on what waybill takes, from the constants and the schema that set it. */
 import { maxHeaderSize } from 'node:http';
-import { statusOf } from '../src/api/http/problem.ts';
+import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { usualHeadersMs } from '../src/api/http/listen.ts';
-import { smallBodyBytes } from '../src/api/http/request/body-in-memory.ts';
+import { smallBodyBytes } from '../src/api/http/request/request-body.ts';
 import { mostSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
-import { maxMissingBytes } from '../src/api/upload/missing-route.ts';
+import { maxMissingBytes } from '../src/api/uploads/missing-route.ts';
 import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/decompress.ts';
 import { maxListedFiles, maxPathSegments } from '../src/core/bundle/limits.ts';
 import { maxManifestBytes } from '../src/core/bundle/manifest.ts';

@@ -2,12 +2,10 @@ import type { Express } from 'express';
 import { consolePages } from './console/console.ts';
 import { createHttpApp } from './http/app.ts';
 import type { Route } from './http/route.ts';
-import { recordRequests } from './metrics/record-request.ts';
-import { assetsPage } from './pages/assets-page.ts';
-import { landingPage } from './pages/landing-page.ts';
-import { servePages, type PageRoute } from './pages/page-route.ts';
+import { recordRequests } from './metrics/metrics.ts';
+import { assetsPage, landingPage, servePages, type PageRoute } from './pages/page-routes.ts';
 import type { ApiPorts } from './ports.ts';
-import { siteOf } from './site-of.ts';
+import { siteOf } from './pages/site.ts';
 
 /** The daemon's HTTP application: these routes and pages, request metrics, landing page and console. */
 export function createApp<Ports extends ApiPorts>(

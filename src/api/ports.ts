@@ -1,18 +1,17 @@
 import type { Current } from '../core/lib/current.ts';
 import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
-import type { HealthPorts } from './health/health-route.ts';
+import type { HealthPorts } from './daemon/health-routes.ts';
 import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
-import type { LivePorts } from './live/live-routes.ts';
-import type { NotifierAccess, UndeliveredPorts } from './notifiers/undelivered-routes.ts';
-import type { PipelineAccess, PipelinePorts } from './runs/pipelines-route.ts';
-import type { ReleasesPorts } from './releases/ports.ts';
-import type { ReloadPorts } from './reload/reload-route.ts';
-import type { ResumablePorts } from './resumable/ports.ts';
-import type { MissingPorts } from './upload/missing-route.ts';
+import type { LivePorts } from './runs/follow-routes.ts';
+import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
+import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
+import type { ReleasesPorts } from './pipelines/releases-routes.ts';
+import type { ReloadPorts } from './daemon/reload-route.ts';
+import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
+import type { MissingPorts } from './uploads/missing-route.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
-import type { UploadAccess, UploadPorts } from './upload/ports.ts';
 
 /**
  * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it
@@ -36,6 +35,7 @@ export interface ApiPorts
     Pick<ConsolePorts, 'look' | 'endedSessions'>,
     MetricsPorts,
     HealthPorts {
+  queue: LivePorts['queue'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
   /** Null: the navigation has no weather pages. */

@@ -1,30 +1,23 @@
 import type { Route } from './http/route.ts';
-import { apiPageRoute } from './openapi/api-page-route.ts';
+import { apiPageRoute, openApiRoute } from './openapi/openapi-routes.ts';
 import type { ApiPorts } from './ports.ts';
-import { healthRoute, readyRoute } from './health/health-route.ts';
-import { liveRoute } from './health/live-route.ts';
-import { followRunRoute, followRunsRoute } from './live/live-routes.ts';
+import { healthRoute, readyRoute, liveRoute } from './daemon/health-routes.ts';
+import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
 import { metricsRoute } from './metrics/metrics-route.ts';
-import { listUndeliveredRoute, redeliverRoute } from './notifiers/undelivered-routes.ts';
-import { openApiRoute } from './openapi/openapi-route.ts';
-import { activateReleaseRoute, listReleasesRoute } from './releases/releases-routes.ts';
-import { reloadRoute } from './reload/reload-route.ts';
-import { listUploadsRoute } from './resumable/list-route.ts';
-import { sendUploadRoute } from './resumable/send-route.ts';
-import { removeUploadRoute, showUploadRoute } from './resumable/upload-routes.ts';
-import { createUploadRoute, uploadOptionsRoute } from './resumable/uploads-routes.ts';
-import { cancelRunRoute } from './runs/cancel-route.ts';
-import { pausePipelineRoute, resumePipelineRoute } from './runs/pause-routes.ts';
-import { listRunsRoute, startRunRoute } from './runs/pipeline-runs-routes.ts';
-import { listPipelinesRoute } from './runs/pipelines-route.ts';
-import { listAllRunsRoute } from './runs/run-pages.ts';
-import { rerunRoute } from './runs/rerun-route.ts';
-import { retryRunRoute } from './runs/retry-route.ts';
+import { listUndeliveredRoute, redeliverRoute } from './daemon/undelivered-routes.ts';
+import { activateReleaseRoute, listReleasesRoute } from './pipelines/releases-routes.ts';
+import { reloadRoute } from './daemon/reload-route.ts';
+import { listUploadsRoute, createUploadRoute, uploadOptionsRoute } from './uploads/create-upload-routes.ts';
+import { sendUploadRoute, removeUploadRoute, showUploadRoute } from './uploads/one-upload-routes.ts';
+import { cancelRunRoute, rerunRoute, retryRunRoute } from './runs/run-action-routes.ts';
+import { pausePipelineRoute, resumePipelineRoute } from './pipelines/pause-routes.ts';
+import { startRunRoute } from './runs/start-run-route.ts';
+import { listRunsRoute, listAllRunsRoute } from './runs/list-runs.ts';
+import { listPipelinesRoute } from './pipelines/pipelines-route.ts';
 import { showRunRoute } from './runs/run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
-import { missingRoute } from './upload/missing-route.ts';
-import { uploadFormRoute } from './upload/upload-form-route.ts';
-import { uploadRoute } from './upload/upload-route.ts';
+import { missingRoute } from './uploads/missing-route.ts';
+import { uploadFormRoute, uploadRoute } from './uploads/upload-routes.ts';
 
 const publishing: readonly Route<ApiPorts>[] = [
   uploadRoute,

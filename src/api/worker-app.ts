@@ -1,7 +1,6 @@
 import type { Express } from 'express';
 import type { Config } from '../core/config/config.ts';
-import { type HealthPorts, healthRoute, readyRoute } from './health/health-route.ts';
-import { liveRoute } from './health/live-route.ts';
+import { type HealthPorts, healthRoute, readyRoute, liveRoute } from './daemon/health-routes.ts';
 import { createHttpApp, type HttpPorts } from './http/app.ts';
 import type { Route } from './http/route.ts';
 import { metricsRoute, type MetricsPorts } from './metrics/metrics-route.ts';

@@ -2,8 +2,16 @@
  * Uploads to a pipeline from the browser: an archive as it is, or a directory, which is packed here. Findings
  * of the daemon are shown at their places in the manifest. Without this script the form uploads an archive.
  */
-import { findManifest, manifestName, packFiles, type NamedFile, type Packed } from './upload/archive.ts';
-import { filesOfDrop, filesOfInput, type Chosen } from './upload/dropped-files.ts';
+import {
+  findManifest,
+  manifestName,
+  packFiles,
+  type NamedFile,
+  type Packed,
+  filesOfDrop,
+  filesOfInput,
+  type Chosen,
+} from './upload/dropped-archive.ts';
 import { showProblem, type Problem } from './upload/show-problem.ts';
 
 const form = document.querySelector<HTMLFormElement>('#upload');

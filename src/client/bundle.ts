@@ -6,7 +6,7 @@ import { packedFile, type PackedFile } from '../core/bundle/pack/packed-file.ts'
 import { digestOf, type Digest } from '../core/lib/digest.ts';
 import type { Finding } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';
-import { after, type Pieces, type Upload } from './upload/upload.ts';
+import { after, type Pieces, type Upload } from './archive.ts';
 
 export interface BundleOptions extends PackSettings {
   /**

@@ -1,7 +1,7 @@
 import { prepareUpload, type BundleOptions } from './bundle.ts';
 import { followRuns, type Followed } from './follow.ts';
 import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
-import { openConnection, type ConnectionOptions } from './http/connection.ts';
+import { openConnection, type ConnectionOptions } from './connection.ts';
 import { pushUpload, tryBundle, type PushOptions, type PushOutcome } from './push.ts';
 import {
   cancelRun,
@@ -13,11 +13,10 @@ import {
   waitForRun,
   type RunFilter,
   type WaitOptions,
+  type AcceptedRun,
 } from './runs.ts';
-import type { AcceptedRun } from './upload/accepted-run.ts';
-import type { Resumable, UploadOptions } from './upload/upload-bundle.ts';
-import type { MissingPart } from './upload/missing-part.ts';
-import type { Parts, Pieces, Upload } from './upload/upload.ts';
+import type { Resumable, UploadOptions, MissingPart } from './upload-bundle.ts';
+import type { Parts, Pieces, Upload } from './archive.ts';
 
 export type {
   AcceptedRun,

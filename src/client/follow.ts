@@ -1,10 +1,10 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { WaybillError } from '../core/lib/errors.ts';
 import type { RunRecord } from './generated/api-types.ts';
-import type { Connection } from './http/connection.ts';
-import type { Answer } from './http/exchange.ts';
-import { connectionFailure } from './http/failures.ts';
-import { parseRunRecord } from './run-record.ts';
+import type { Connection } from './connection.ts';
+import type { Answer } from './exchange.ts';
+import { connectionFailure } from './failures.ts';
+import { parseRunRecord } from './runs.ts';
 
 /** One run by its id, or all runs of these pipelines. Default: all pipelines of the token. */
 export type Followed = { runId: string } | { pipelines?: readonly string[] };

@@ -1,8 +1,6 @@
 import { WaybillError } from '../core/lib/errors.ts';
-import type { PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
-import type { Connection } from './http/connection.ts';
-import { parseRunRecord } from './run-record.ts';
-import { acceptedRun, type AcceptedRun } from './upload/accepted-run.ts';
+import type { PipelineList, RunRecord, RunSearch, Accepted } from './generated/api-types.ts';
+import type { Connection, JsonAnswer } from './connection.ts';
 
 /*
  * Requests about runs and pipelines.
@@ -133,4 +131,67 @@ async function actionPath(
 ): Promise<string> {
   const { pipeline_id: pipelineId } = await showRun(connection, runId);
   return `v1/pipelines/${encodeURIComponent(pipelineId)}/runs/${encodeURIComponent(runId)}/${action}`;
+}
+
+type Unknown = Record<string, unknown>;
+
+/**
+ * Validates a run record of a daemon, as far as callers rely on its fields. Throws `unexpected_answer` if one
+ * is missing, because a broken or hostile daemon may send anything. Pure.
+ */
+export function parseRunRecord(body: unknown): RunRecord {
+  const fault = isObject(body) ? faultOf(body) : 'the answer';
+  if (fault === null) return body as RunRecord;
+  throw new WaybillError('unexpected_answer', `the daemon's record of a run is not valid: ${fault}`, {
+    hint: 'check the URL and the version of the daemon',
+  });
+}
+
+/** The name of the first invalid field; null if there is none. */
+function faultOf(record: Unknown): string | null {
+  for (const name of ['run_id', 'pipeline_id', 'status', 'accepted_at'])
+    if (typeof record[name] !== 'string') return name;
+  if (!isTextOrNull(record['finished_at'])) return 'finished_at';
+  if (record['progress'] !== null && !isObject(record['progress'])) return 'progress';
+  if (!isErrorOrNull(record['error'])) return 'error';
+  const destinations = record['destinations'];
+  if (!Array.isArray(destinations)) return 'destinations';
+  const wrong = destinations.findIndex((each) => !isObject(each) || !isErrorOrNull(each['error']));
+  return wrong === -1 ? null : `destinations/${wrong}`;
+}
+
+function isErrorOrNull(error: unknown): boolean {
+  if (error === null) return true;
+  if (!isObject(error)) return false;
+  const { code, message, hint, findings } = error;
+  return (
+    typeof code === 'string' &&
+    typeof message === 'string' &&
+    isTextOrNull(hint) &&
+    Array.isArray(findings) &&
+    findings.every(isObject)
+  );
+}
+
+function isTextOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'string';
+}
+
+function isObject(value: unknown): value is Unknown {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** A run that the daemon has accepted. */
+export interface AcceptedRun {
+  runId: string;
+  /** Its position in the queue of its pipeline when it was accepted; null if unknown. */
+  position: number | null;
+  /** Whether the daemon had accepted the same bundle or repetition before, so that no new run was started. */
+  isReplayed: boolean;
+}
+
+/** Parses the response to a request that starts a run. Pure. */
+export function acceptedRun({ headers, body }: JsonAnswer): AcceptedRun {
+  const { run_id: runId, position } = body as Accepted;
+  return { runId, position: position ?? null, isReplayed: headers['idempotency-replayed'] === 'true' };
 }

@@ -1,6 +1,6 @@
 import http from 'node:http';
 import t, { type Test } from 'tap';
-import { createBodyMemory, smallBodyBytes } from '../../src/api/http/request/body-in-memory.ts';
+import { createBodyMemory, smallBodyBytes } from '../../src/api/http/request/request-body.ts';
 import { requestContext } from '../../src/api/http/request/request-context.ts';
 import { metricsRoute } from '../../src/api/metrics/metrics-route.ts';
 import { createShares } from '../../src/api/http/request/shares.ts';

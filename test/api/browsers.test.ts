@@ -1,5 +1,5 @@
 import t from 'tap';
-import { isAllowedHost } from '../../src/api/http/request/allowed-host.ts';
+import { isAllowedHost } from '../../src/api/http/request/request-head.ts';
 import { connect, startApi, tokens } from './harness.ts';
 
 /** Browsers are kept from lending their user's reach to pages of other sites. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { statusOf } from '../../src/api/http/problem.ts';
+import { statusOf } from '../../src/api/http/answer/error-status.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import net from 'node:net';
 import t from 'tap';
 import type { Token } from '../../src/api/http/auth.ts';
-import { frameOf, openEventStream } from '../../src/api/live/event-stream.ts';
+import { frameOf, openEventStream } from '../../src/api/runs/event-stream.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { startRun } from '../../src/workers/queue/start-run.ts';

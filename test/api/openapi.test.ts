@@ -4,7 +4,7 @@ import type { Router } from 'express';
 import t from 'tap';
 import type { Test } from 'tap';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
-import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/openapi-types.ts';
+import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/route.ts';
 import { expressPath } from '../../src/api/http/router.ts';
 import { createDaemonApp, daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';

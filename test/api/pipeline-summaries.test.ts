@@ -1,5 +1,5 @@
 import t from 'tap';
-import { summariesOf } from '../../src/api/runs/pipelines-route.ts';
+import { summariesOf } from '../../src/api/pipelines/pipelines-route.ts';
 import { destinationOf } from '../faults/world.ts';
 
 t.test('of each destination it is told how it is published, and not where', (t) => {

@@ -1,6 +1,6 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
-import type { OpenApiDocument } from '../../src/api/http/openapi-types.ts';
+import type { OpenApiDocument } from '../../src/api/http/route.ts';
 
 /**
  * Holds values to schemas that stand in an OpenAPI document. A schema is compiled when it is first asked for:

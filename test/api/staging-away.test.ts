@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { rm, writeFile } from 'node:fs/promises';
 import t from 'tap';
-import { newReadiness } from '../../src/api/health/readiness.ts';
+import { newReadiness } from '../../src/api/daemon/readiness.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';

@@ -14,7 +14,7 @@ import type { PipelineList, Problem } from '../../src/client/generated/api-types
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
-import type { PipelineSummary } from '../../src/api/runs/pipelines-route.ts';
+import type { PipelineSummary } from '../../src/api/pipelines/pipelines-route.ts';
 import { runResult } from '../contract/queue.ts';
 import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-record.ts';
 import { startApi, tokens } from '../api/harness.ts';

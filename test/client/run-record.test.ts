@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseRunRecord } from '../../src/client/run-record.ts';
+import { parseRunRecord } from '../../src/client/runs.ts';
 
 const error = { code: 'invalid_bundle', message: 'is invalid', hint: null, findings: [] };
 const record = {

@@ -6,7 +6,7 @@ import { apiPage } from '../../src/api/openapi/api-page.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { renderPage } from '../../src/api/pages/render-page.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { siteOf } from '../../src/api/site-of.ts';
+import { siteOf } from '../../src/api/pages/site.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';
 

@@ -1,24 +1,29 @@
 import type { RequestHandler } from 'express';
-import { servePages, type PageRoute } from '../pages/page-route.ts';
+import { servePages, type PageRoute } from '../pages/page-routes.ts';
 import type { Site } from '../pages/site.ts';
-import { pauseAction, resumeAction, startAction } from './actions/pipeline-actions.ts';
-import { cancelAction, rerunAction, retryAction } from './actions/run-actions.ts';
+import {
+  pauseAction,
+  resumeAction,
+  startAction,
+  overviewPage,
+  pipelinePage,
+  trendsPage,
+} from './pages/pipeline-pages.ts';
+import { cancelAction, rerunAction, retryAction, runPage, runsPage } from './pages/run-pages.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
-import { destinationPage, openPage, verifyAction } from './pages/destination-page.ts';
+import {
+  destinationPage,
+  openPage,
+  verifyAction,
+  activateAction,
+  releasesPage,
+} from './pages/destination-pages.ts';
 import { eventsPage } from './pages/events-page.ts';
-import { overviewPage } from './pages/overview-page.ts';
-import { pipelinePage } from './pages/pipeline-page.ts';
 import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
-import { activateAction, releasesPage } from './pages/releases-page.ts';
-import { runPage } from './pages/run-page.ts';
-import { runsPage } from './pages/runs-page.ts';
-import { trendsPage } from './pages/trends-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
-import { createLoginLimit } from './session/login-limit.ts';
 import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
-import { sessionSeal } from './session/session-seal.ts';
-import { createSessions } from './session/sessions.ts';
+import { createLoginLimit, sessionSeal, Sessions } from './sessions.ts';
 
 /** Every address of the console. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
@@ -59,6 +64,6 @@ export function consolePages(
   { sessionMs, sessionKey }: ConsoleSettings,
   site: Site,
 ): RequestHandler {
-  const sessions = createSessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
+  const sessions = new Sessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
   return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit(ports.clock) });
 }

@@ -2,18 +2,17 @@ import type { RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
 import type { Current } from '../../core/lib/current.ts';
-import type { LivePorts } from '../live/live-routes.ts';
-import type { NotifierAccess, UndeliveredPorts } from '../notifiers/undelivered-routes.ts';
+import type { LivePorts } from '../runs/follow-routes.ts';
+import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
 import type { Site } from '../pages/site.ts';
-import type { ReleasesPorts } from '../releases/ports.ts';
-import type { ReloadPorts } from '../reload/reload-route.ts';
-import type { PipelineAccess, PipelinePorts } from '../runs/pipelines-route.ts';
-import type { UploadAccess, UploadPorts } from '../upload/ports.ts';
+import type { ReleasesPorts } from '../pipelines/releases-routes.ts';
+import type { ReloadPorts } from '../daemon/reload-route.ts';
+import type { PipelineAccess, PipelinePorts } from '../pipelines/pipelines-route.ts';
+import type { UploadAccess, UploadPorts } from '../uploads/ports.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
-import type { LoginLimit } from './session/login-limit.ts';
-import type { Sessions } from './session/sessions.ts';
+import type { LoginLimit, Sessions } from './sessions.ts';
 
-/** What visitors are judged by, and what a reload replaces. */
+/** The configuration that visitors are checked against. A reload replaces it. */
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {}
 
 /** What the console shows and does comes from what the API has. */
@@ -23,6 +22,7 @@ export interface ConsolePorts
   log: LivePorts['log'];
   clock: LivePorts['clock'];
   configured: Current<ConsoleAccess>;
+  queue: LivePorts['queue'];
   draining: AbortSignal;
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;

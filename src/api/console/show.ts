@@ -1,7 +1,6 @@
 import type { Crumb } from '../pages/render-page.ts';
 import { sendPage } from '../pages/send-page.ts';
-import { flashOf } from './flash.ts';
-import { paths } from './paths.ts';
+import { flashOf, paths } from './paths.ts';
 import type { Visit } from './visit.ts';
 
 /** What a page of the console has of its own. */
@@ -74,4 +73,9 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
 function eventsPath(basePath: string, query: Readonly<Record<string, string>>): string {
   const search = new URLSearchParams(query).toString();
   return `${basePath}${paths.events()}${search === '' ? '' : `?${search}`}`;
+}
+
+/** To a page of the console: what was done is not done again when the page is loaded again. */
+export function goTo<Params>({ res, parts }: Visit<Params>, path: string): void {
+  res.redirect(303, `${parts.http.basePath}${path}`);
 }

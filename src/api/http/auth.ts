@@ -1,8 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
-import type { UploadTokenConfig } from '../../core/config/config.ts';
-import type { Scope } from '../../core/config/schema/schema.ts';
+import type { UploadTokenConfig, Config } from '../../core/config/config.ts';
+import { type Scope, scopes } from '../../core/config/schema/schema.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
@@ -24,7 +24,7 @@ export interface Token extends KnownToken {
 }
 
 /** What every token is made from. */
-export type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
+type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
 
 // RFC 6750 lets clients send these characters only; a token with any other could never match.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
@@ -47,7 +47,7 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
  * Resolves the values of tokens in their order. Throws `secrets_invalid` if a value is missing, is unusable,
  * or equals another.
  */
-export function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
+function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
   const byHash = new Map<string, TokenSource>();
   return configs.map((config) => {
     const { id, valueEnv } = config;
@@ -163,4 +163,18 @@ export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenti
 
 function sha256(text: string): Buffer {
   return createHash('sha256').update(text).digest();
+}
+
+/**
+ * The token of `server.admin_token_env`; null if none is configured. Throws `secrets_invalid` if its value is
+ * missing, is unusable, or equals that of an upload token.
+ */
+export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
+  const { adminTokenEnv } = config.server;
+  if (adminTokenEnv === null) return null;
+  const admin = { id: 'server.admin_token_env', valueEnv: adminTokenEnv };
+  // Resolved together with the upload tokens, so that none of them can have the same value.
+  const known = resolveDistinct([...config.uploadTokens, admin], secrets).at(-1);
+  if (known === undefined) return null;
+  return { ...known, pipelines: new Set(), scopes: new Set(scopes), expiresAt: null };
 }

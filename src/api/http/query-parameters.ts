@@ -1,7 +1,7 @@
 import { WaybillError, finding, type Finding } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
-import type { Parameter } from './openapi-types.ts';
+import type { Parameter } from './route.ts';
 
 /** The query parameters of a route: how the OpenAPI document describes them, and how they are read. */
 export interface QueryParameters<T> {

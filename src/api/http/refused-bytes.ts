@@ -9,8 +9,8 @@ import { Socket } from 'node:net';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log, LogControl } from '../../core/lib/log.ts';
-import { problemOf, sendProblem } from './problem.ts';
-import { malformed, unsupportedCoding } from './request/refused-head.ts';
+import { problemOf, sendProblem } from './answer/problem.ts';
+import { malformed, unsupportedCoding } from './request/request-head.ts';
 
 /*
  * What Node.js refuses before there is a request, or in the middle of one: bytes that are no HTTP, a head

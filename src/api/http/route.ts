@@ -1,7 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ProblemForm } from './request/request-context.ts';
-import type { Parameter, RequestBody, ResponseObject } from './openapi-types.ts';
 
 /**
  * One route. The router serves it and the OpenAPI document describes it, both from this value. Everything but
@@ -44,7 +43,7 @@ export interface Route<Ports> {
   handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
 
-export type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
+type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
 
 /** The groups of the OpenAPI document. */
 export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';
@@ -63,3 +62,98 @@ export function problemsOf({
   if (body !== undefined) always.push('upload_timeout', 'shutting_down');
   return [...new Set([...problems, ...always])];
 }
+
+/** The part of OpenAPI 3.1 that this API needs. */
+export interface OpenApiDocument {
+  openapi: '3.1.1';
+  info: {
+    title: string;
+    version: string;
+    description: string;
+    license: { name: string; identifier: string };
+  };
+  servers: { url: string }[];
+  tags: { name: string; description: string }[];
+  paths: Record<string, PathItem>;
+  components: {
+    schemas: Record<string, JsonSchema>;
+    securitySchemes: Record<string, object>;
+  };
+}
+
+export type PathItem = Partial<Record<'get' | 'post' | 'patch' | 'delete' | 'options', Operation>>;
+
+export interface Operation {
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description?: string;
+  parameters?: readonly Parameter[];
+  requestBody?: RequestBody;
+  responses: Record<string, ResponseObject>;
+  security: Record<string, string[]>[];
+}
+
+/** JSON Schema 2020-12. */
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+export interface Parameter {
+  name: string;
+  in: 'path' | 'query' | 'header';
+  description: string;
+  required?: boolean;
+  schema: JsonSchema;
+  example?: unknown;
+}
+
+export interface RequestBody {
+  description: string;
+  required: boolean;
+  content: Record<string, MediaType>;
+}
+
+export interface ResponseObject {
+  description: string;
+  headers?: Record<string, Header>;
+  content?: Record<string, MediaType>;
+}
+
+export interface Header {
+  description: string;
+  required?: boolean;
+  schema: JsonSchema;
+}
+
+export interface MediaType {
+  schema?: JsonSchema;
+  example?: unknown;
+}
+
+/** A JSON body; `schema` is a schema or the name of one of the components. */
+export function jsonContent(schema: string | JsonSchema, example?: unknown): Record<string, MediaType> {
+  const media = { schema: typeof schema === 'string' ? schemaRef(schema) : schema };
+  return { 'application/json': example === undefined ? media : { ...media, example } };
+}
+
+/** A reference to one of the schemas of `components.ts`. */
+export function schemaRef(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+export const pipelineIdParameter: Parameter = {
+  name: 'pipeline_id',
+  in: 'path',
+  required: true,
+  description: 'Id of a pipeline of the configuration.',
+  schema: { type: 'string' },
+  example: 'maps',
+};
+
+export const runIdParameter: Parameter = {
+  name: 'run_id',
+  in: 'path',
+  required: true,
+  description: 'Id of a run, as it was answered when the run was accepted.',
+  schema: { type: 'string' },
+  example: 'maps.20261120T020434Z.k3f9q2ab7x',
+};

@@ -1,9 +1,12 @@
 import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
-import { observeDaemon, type ObservedDaemon } from './daemon-gauges.ts';
-import type { Definer } from './definer.ts';
+import { observeDaemon, type ObservedDaemon } from './gauges.ts';
 import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
-import { scheduleMetrics } from './schedule-metrics.ts';
+import type { Definer } from './definer.ts';
 import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
+import type { Clock } from '../../core/lib/clock.ts';
+import { requestContext } from '../http/request/request-context.ts';
 
 /**
  * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:
@@ -24,7 +27,7 @@ export interface Metrics extends WeatherMetrics, ProcessMetrics {
   observe(daemon: ObservedDaemon): void;
 }
 
-export interface AnsweredRequest {
+interface AnsweredRequest {
   method: string;
   /** With parameter names; null if no route matched. */
   route: string | null;
@@ -96,4 +99,75 @@ function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received
     received: (pipeline, bytes) => received.inc({ pipeline }, bytes),
     extracted: (pipeline, bytes) => extracted.inc({ pipeline }, bytes),
   };
+}
+
+/** What is counted of schedules and of sources that are watched. */
+function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
+  const triggers = counter(
+    'waybill_triggers_total',
+    'Ticks of schedules and changes of watched sources, by what became of them.',
+    ['pipeline', 'kind', 'outcome'],
+  );
+  const missed = counter('waybill_schedule_missed_total', 'Ticks of schedules that started no run.', [
+    'pipeline',
+    'reason',
+  ]);
+  const ignored = counter(
+    'waybill_schedule_future_ticks_total',
+    'Decided ticks that were ignored because they are in the future: the clock was ahead when they were decided.',
+    ['pipeline'],
+  );
+  const polled = gauge(
+    'waybill_watch_polled',
+    '1 if a source that is to be watched cannot be and is polled, else 0.',
+    ['pipeline'],
+  );
+  return {
+    begun: ({ pipelineId: pipeline, kind }) => {
+      for (const outcome of ['started', 'coalesced']) triggers.inc({ pipeline, kind, outcome }, 0);
+      if (kind === 'schedule') ignored.inc({ pipeline }, 0);
+      if (kind === 'schedule') for (const reason of ['down', 'paused']) missed.inc({ pipeline, reason }, 0);
+    },
+    decided: ({ pipelineId, kind, outcome }) => triggers.inc({ pipeline: pipelineId, kind, outcome }),
+    missed: ({ pipelineId, reason, count }) => missed.inc({ pipeline: pipelineId, reason }, count),
+    ignored: (pipeline) => ignored.inc({ pipeline }),
+    polled: (pipeline, isPolled) => polled.set({ pipeline }, isPolled ? 1 : 0),
+  };
+}
+
+const uploadRoute = /^\/v1\/pipelines\/\{pipeline_id\}\/upload(\/|$)/;
+
+/** Records every request and every upload when its response has closed. */
+export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clock: Clock): RequestHandler {
+  return (req, res, next) => {
+    recordRequest(metrics, clock, req, res);
+    next();
+  };
+}
+
+/** Records one request, and the outcome if it is an upload, when its response has closed. */
+export function recordRequest(
+  metrics: Pick<Metrics, 'request' | 'upload'>,
+  clock: Clock,
+  req: IncomingMessage,
+  res: ServerResponse,
+): void {
+  const started = clock.monotonic();
+  res.on('close', () => {
+    const { route = null, fields, acceptedAt, finishesUpload = false } = requestContext(req);
+    const status = res.headersSent ? res.statusCode : null;
+    const now = clock.monotonic();
+    const seconds = (now - started) / 1000;
+    const sinceAccept = acceptedAt === undefined ? {} : { sinceAccept: (now - acceptedAt) / 1000 };
+    metrics.request({ method: req.method ?? '', route, status, seconds, ...sinceAccept });
+    if (route === null || !(uploadRoute.test(route) || finishesUpload) || status === 405) return;
+    const taken =
+      status === 200 ? 'planned' : res.hasHeader('Idempotency-Replayed') ? 'replayed' : 'accepted';
+    const result = fields['code'] ?? taken;
+    const pipelineId = fields['pipeline_id'];
+    metrics.upload({
+      pipelineId: typeof pipelineId === 'string' ? pipelineId : null,
+      result: String(result),
+    });
+  });
 }

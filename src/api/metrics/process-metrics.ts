@@ -1,9 +1,7 @@
+import { definer, type Definer } from './definer.ts';
 import { Registry, collectDefaultMetrics } from 'prom-client';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import { observeThreads } from './daemon-gauges.ts';
-import { definer, type Definer } from './definer.ts';
-import { observeReadiness, type ObservedReadiness } from './readiness-gauges.ts';
-import { reloadMetrics, type ReloadMetrics } from './reload-metrics.ts';
+import { observeThreads, observeReadiness, type ObservedReadiness } from './gauges.ts';
 import {
   deliveryMetrics,
   runMetrics,
@@ -93,4 +91,29 @@ function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
     lagBuckets,
   );
   return { loopLag: (seconds) => lag.observe(seconds) };
+}
+
+export interface ReloadMetrics {
+  /** Records that the configuration was read; the start is the first time. */
+  configRead(done: { succeeded: boolean; at: Date }): void;
+}
+
+/** Named as Prometheus names its own, so that rules for one are rules for the other. */
+function reloadMetrics({ gauge }: Definer): ReloadMetrics {
+  const successful = gauge(
+    'waybill_config_last_reload_successful',
+    '1 if the configuration was taken over when it was last read, at the start or by a reload, else 0.',
+    [],
+  );
+  const at = gauge(
+    'waybill_config_last_reload_success_timestamp_seconds',
+    'When the configuration that is in force was read.',
+    [],
+  );
+  return {
+    configRead: (done) => {
+      successful.set(done.succeeded ? 1 : 0);
+      if (done.succeeded) at.set(done.at.getTime() / 1000);
+    },
+  };
 }

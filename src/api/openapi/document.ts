@@ -1,17 +1,19 @@
 import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
-import { retryAfterSeconds, statusOf } from '../http/problem.ts';
-import { problemsOf, type Route, type RouteTag } from '../http/route.ts';
+import { retryAfterSeconds, statusOf } from '../http/answer/error-status.ts';
+import {
+  problemsOf,
+  type Route,
+  type RouteTag,
+  schemaRef,
+  type Header,
+  type MediaType,
+  type OpenApiDocument,
+  type Operation,
+  type PathItem,
+  type ResponseObject,
+} from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
-import { schemaRef } from '../http/json-content.ts';
-import type {
-  Header,
-  MediaType,
-  OpenApiDocument,
-  Operation,
-  PathItem,
-  ResponseObject,
-} from '../http/openapi-types.ts';
 
 const publishes = 'Publishes bundles that producers push, and tells what became of them.';
 const readsWeather = 'Serves the latest weather records of a database.';

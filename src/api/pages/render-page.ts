@@ -1,6 +1,32 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ejs from 'ejs';
 import { assetNamed } from './assets.ts';
 import type { Site } from './site.ts';
-import { renderTemplate } from './templates.ts';
+
+const root = fileURLToPath(new URL('../../../templates', import.meta.url));
+const compiled = new Map<string, ejs.TemplateFunction>();
+
+/**
+ * The text that a template makes of a view. The template knows the view as `page` and nothing else; what it
+ * writes with `<%=` is escaped, and `test/pages/templates.test.ts` lets none write anything otherwise but
+ * another template: `<%- include('parts/name', {…}) %>`, which is looked for in `templates/pages`.
+ *
+ * @param name below `templates`, without its extension: `console/run`
+ */
+function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): string {
+  let template = compiled.get(name);
+  if (template === undefined) {
+    const filename = path.join(root, `${name}.ejs`);
+    template = ejs.compile(readFileSync(filename, 'utf8'), {
+      ...{ filename, views: [path.join(root, 'pages')], cache: true },
+      ...{ strict: true, localsName: 'page', rmWhitespace: true },
+    });
+    compiled.set(name, template);
+  }
+  return template(view);
+}
 
 /** One page: what it is called, what is in it, and what it needs beside the kit. */
 export interface Page {
@@ -20,7 +46,7 @@ export interface Page {
   scripts?: readonly string[];
   /** As wide as the window, for what has many columns. */
   isWide?: boolean;
-  /** Who is signed in; the head then has a form that signs out. */
+  /** The signed-in user; the head then has a form that signs out. */
   account?: Account;
   /**
    * When the values that it shows were read; RFC 3339 in UTC. With it comes the script `times`, which tells
@@ -37,7 +63,7 @@ export interface Crumb {
   href?: string;
 }
 
-export interface Account {
+interface Account {
   name: string;
   /** The whole path that `POST` signs out at, with `csrf` in its form. */
   signOut: string;
@@ -70,6 +96,6 @@ export function renderPage(site: Site, page: Page): string {
 }
 
 /** The path of an asset: of `console.css` or `console.js`. Throws if there is none. */
-export function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
+function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
   return `${basePath}assets/${assetNamed(name).fileName}`;
 }

@@ -1,9 +1,42 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { codingFor, newAnswerEncoder } from '../http/answer/content-coding.ts';
-import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
-import { pageHeaders } from './page-policy.ts';
+import {
+  codingFor,
+  newAnswerEncoder,
+  sendWithEtag,
+  taggedAnswer,
+  type TaggedAnswer,
+} from '../http/answer/send-with-etag.ts';
 import { renderPage, type Page } from './render-page.ts';
 import type { Site } from './site.ts';
+import { describeFinding } from '../../core/lib/errors.ts';
+import type { ProblemPage } from '../http/answer/problem.ts';
+
+/** What a page may load and do: what its own host has, and no script or style that is in the markup. */
+const policy = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "script-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ');
+
+/** Features of browsers that no page uses. */
+const permissions = ['camera', 'display-capture', 'geolocation', 'microphone', 'payment', 'serial', 'usb']
+  .map((feature) => `${feature}=()`)
+  .join(', ');
+
+/** The headers of every page beside those that its caching needs. */
+const pageHeaders: Readonly<Record<string, string>> = {
+  'Content-Security-Policy': policy,
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Permissions-Policy': permissions,
+  // Where a run or a bundle is called something private, no other host is told of it.
+  'Referrer-Policy': 'same-origin',
+  'X-Content-Type-Options': 'nosniff',
+};
 
 /**
  * Renders and answers with a page that belongs to one session or one moment: nobody may keep it, and it is
@@ -44,4 +77,22 @@ export async function sendPublic(
 ): Promise<void> {
   const coding = codingFor(req.headers['accept-encoding'], answer.bytes);
   sendWithEtag(req, res, await encode(answer, coding));
+}
+
+/** A refusal as a page: the same code, status, hint and request id as the JSON document has. */
+export function problemPage(site: Site): ProblemPage {
+  return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
+    // The document has both in one sentence, for whoever shows nothing else.
+    const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
+    const html = renderPage(site, {
+      title: `${status} ${title}`,
+      template: 'pages/problem',
+      view: {
+        ...{ title, status, code, message, hint: hint ?? null, retryable },
+        requestId: instance.replace(/^urn:uuid:/, ''),
+        findings: findings.map(describeFinding),
+      },
+    });
+    return { html, headers: pageHeaders };
+  };
 }

@@ -1,13 +1,22 @@
 import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/lib/parameters.ts';
-import { jsonContent, runIdParameter } from '../http/json-content.ts';
+import { jsonContent, runIdParameter, type Route } from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { keepAuthorized } from '../http/request/authority.ts';
-import { findRun, requireRun, tokenOfReader } from './find-run.ts';
-import { holdUntilFinished } from './hold-answer.ts';
+import {
+  keepAuthorized,
+  requestContext,
+  requireAuthorized,
+  watchAuthority,
+} from '../http/request/request-context.ts';
 import type { RunPorts } from './ports.ts';
-import type { Route } from '../http/route.ts';
 import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
+import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
 
 export const mostSeconds = 60;
 
@@ -79,4 +88,78 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
     const record = seconds > 0 ? await findRun(null, runId, ports) : found;
     sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
   };
+}
+
+/**
+ * The token of a request about one run; null if none is asked for, because the run id is the capability.
+ * Throws `unauthorized`, `token_expired`, and `insufficient_scope` if it may not read.
+ */
+export function tokenOfReader(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { http, configured, clock }: Pick<RunPorts, 'http' | 'configured' | 'clock'>,
+): Token | null {
+  if (!http.protectRuns) return null;
+  const { tokens } = configured.get();
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
+  requestContext(req).fields['token_id'] = token.id;
+  requireScope(token, 'read', res);
+  return token;
+}
+
+/** Throws `run_not_found`, and `forbidden` if there is a token and it is not for the run's pipeline. */
+export async function findRun(
+  token: Token | null,
+  runId: string,
+  { queue }: Pick<RunPorts, 'queue'>,
+): Promise<RunRecord> {
+  const record = await queue.find(runId);
+  if (record === undefined) {
+    throw new WaybillError('run_not_found', 'there is no such run', {
+      hint: 'records are kept for server.http.retention, and a restart of the daemon clears them',
+    });
+  }
+  requireRun(token, record);
+  return record;
+}
+
+/** Throws `forbidden` if there is a token and it is not for the run's pipeline. */
+function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'pipeline_id'>): void {
+  if (token === null || token.pipelines.has(id)) return;
+  throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
+}
+
+interface HoldPorts {
+  queue: Pick<JobQueue, 'untilFinished'>;
+  clock: Clock;
+  /** Aborts when the daemon begins to stop. */
+  draining: AbortSignal;
+}
+
+/**
+ * Waits until the run has finished, at most for `seconds`; not at all once the daemon stops, nor for a client
+ * that has left. Throws the refusal if the request is no longer allowed.
+ */
+async function holdUntilFinished(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { runId, seconds }: { runId: string; seconds: number },
+  { queue, clock, draining }: HoldPorts,
+): Promise<void> {
+  if (seconds === 0 || draining.aborted) return;
+  const enough = new AbortController();
+  const end = (): void => enough.abort();
+  const timer = clock.timeout(seconds * 1000, end);
+  res.once('close', end);
+  const release = onAbort(draining, end);
+  const watch = watchAuthority(req, clock, end);
+  try {
+    await queue.untilFinished(runId, enough.signal);
+  } finally {
+    timer.cancel();
+    watch.cancel();
+    res.off('close', end);
+    release();
+  }
+  requireAuthorized(req);
 }

@@ -2,7 +2,7 @@ import { createApp } from '../../api/app.ts';
 import type { Route } from '../../api/http/route.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { routesWith } from '../../api/routes.ts';
-import { siteOf } from '../../api/site-of.ts';
+import { siteOf } from '../../api/pages/site.ts';
 import { weatherPages } from '../../weather/pages/weather-pages.ts';
 import type { WeatherPorts } from '../../weather/api/ports.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';

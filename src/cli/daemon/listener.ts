@@ -1,5 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import type { Readiness } from '../../api/health/readiness.ts';
+import type { Readiness } from '../../api/daemon/readiness.ts';
 import { listen } from '../../api/http/listen.ts';
 import type { MetricsText } from '../../api/metrics/process-metrics.ts';
 import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';

@@ -3,7 +3,7 @@ import { adoptable, changesBetween, type ReloadReport } from '../../core/config/
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
 import { WaybillError, describeFinding, type Finding } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { ReloadMetrics } from '../../api/metrics/reload-metrics.ts';
+import type { ReloadMetrics } from '../../api/metrics/process-metrics.ts';
 import { logWarnings, type Foundation, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 
 /** Reads the configuration of a program again while it runs. */

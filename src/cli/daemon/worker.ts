@@ -4,7 +4,7 @@ import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { openCoordinator, openEvents, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
-import { newReadiness, type Readiness } from '../../api/health/readiness.ts';
+import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
 import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
 import {

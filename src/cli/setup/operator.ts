@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { saidIn } from '../../client/http/failures.ts';
+import { saidIn } from '../../client/failures.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';

@@ -1,7 +1,6 @@
 import type { HttpPorts } from '../../api/http/app.ts';
 import type { Route } from '../../api/http/route.ts';
-import { apiPageRoute } from '../../api/openapi/api-page-route.ts';
-import { openApiRoute } from '../../api/openapi/openapi-route.ts';
+import { apiPageRoute, openApiRoute } from '../../api/openapi/openapi-routes.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRoutes } from './weather-routes.ts';
 

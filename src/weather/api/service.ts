@@ -13,9 +13,13 @@ import type { TextRenderer } from '../render/text.ts';
 import { renderXml } from '../render/xml.ts';
 import type { UnitSystem } from '../units.ts';
 import { ByteCache } from './byte-cache.ts';
-import { codingFor, newAnswerEncoder } from '../../api/http/answer/content-coding.ts';
+import {
+  codingFor,
+  newAnswerEncoder,
+  taggedAnswer,
+  type TaggedAnswer,
+} from '../../api/http/answer/send-with-etag.ts';
 import { negotiate, type Format, type Representation } from '../../api/http/answer/negotiate.ts';
-import { taggedAnswer, type TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
 import { newDates, type Dates } from './dates.ts';
 import { mostKept, newKeptAnswers } from './kept-answers.ts';
 import type { WeatherEndpoint } from './endpoints.ts';

@@ -1,7 +1,7 @@
 import type { Log } from '../../core/lib/log.ts';
 import type { FamilyName } from '../families.ts';
 import type { Rejection } from '../rows/rejections.ts';
-import { reasonOf } from '../../api/http/problem.ts';
+import { reasonOf } from '../../api/http/answer/problem.ts';
 import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
 
 /** Learns what becomes of reads, for the log and the metrics. */

@@ -1,11 +1,10 @@
 import type { FamilyName } from '../families.ts';
-import type { Header, JsonSchema, MediaType, ResponseObject } from '../../api/http/openapi-types.ts';
+import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
 import { negotiateProblem, type Format } from '../../api/http/answer/negotiate.ts';
 import type { WeatherPorts } from './ports.ts';
 import { weatherRequest } from './weather-request.ts';
 import type { ProblemForm } from '../../api/http/request/request-context.ts';
-import type { Route } from '../../api/http/route.ts';
 import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import { collectionSchema } from './schemas/collection-schema.ts';
 import { familySchemas } from './schemas/family-schemas.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { HttpPorts } from '../../api/http/app.ts';
 import type { TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
-import type { PageRoute } from '../../api/pages/page-route.ts';
+import type { PageRoute } from '../../api/pages/page-routes.ts';
 import type { Page } from '../../api/pages/render-page.ts';
 import { publicPage, sendPublic } from '../../api/pages/send-page.ts';
 import type { Site } from '../../api/pages/site.ts';

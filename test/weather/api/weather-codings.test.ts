@@ -1,8 +1,7 @@
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { newAnswerEncoder } from '../../../src/api/http/answer/content-coding.ts';
-import { taggedAnswer } from '../../../src/api/http/answer/send-with-etag.ts';
+import { newAnswerEncoder, taggedAnswer } from '../../../src/api/http/answer/send-with-etag.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { clockAt } from '../suite.ts';
 import { startWeather } from './weather-harness.ts';

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import net, { type AddressInfo } from 'node:net';
-import t, { type Test } from 'tap';
+import net from 'node:net';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import type { Test } from 'tap';
 import { createHttpApp } from '../../../src/api/http/app.ts';
-import { createMetrics, type Metrics } from '../../../src/api/metrics/metrics.ts';
-import { recordRequests } from '../../../src/api/metrics/record-request.ts';
+import { createMetrics, type Metrics, recordRequests } from '../../../src/api/metrics/metrics.ts';
 import { withDirectReads } from '../../../src/weather/api/direct-reads.ts';
 import { readerRoutes } from '../../../src/weather/api/reader-routes.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';

@@ -3,7 +3,7 @@ import { parse } from 'csv-parse/sync';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import type { OpenApiDocument } from '../../../src/api/http/openapi-types.ts';
+import type { OpenApiDocument } from '../../../src/api/http/route.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { feed, feedAll } from '../feed-samples.ts';
 import { placeRows } from '../place-rows.ts';

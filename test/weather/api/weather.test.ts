@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { XMLParser } from 'fast-xml-parser';
 import t from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
-import type { Problem } from '../../../src/api/http/answer/problem-document.ts';
+import type { Problem } from '../../../src/api/http/answer/problem.ts';
 import type { WeatherReader } from '../../../src/weather/reader.ts';
 import { feedAll } from '../feed-samples.ts';
 import { placeRows } from '../place-rows.ts';

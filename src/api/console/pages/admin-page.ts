@@ -1,17 +1,14 @@
 import type { Request, Response } from 'express';
 import type { Handler } from '../../http/route.ts';
-import type { PageRoute } from '../../pages/page-route.ts';
-import { requireAdminToken } from '../../runs/pipeline-access.ts';
-import { pipelineStates } from '../../runs/pipelines-route.ts';
-import { goTo } from '../go-to.ts';
-import { withFlash } from '../flash.ts';
-import { paths } from '../paths.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
+import { pipelineStates } from '../../pipelines/pipelines-route.ts';
+import { goTo, show } from '../show.ts';
+import { withFlash, paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
-import { action, page, type Visit } from '../visit.ts';
-import { seenBy } from '../visitor.ts';
-import { ageText, momentOf, triesText, type Mark } from '../words.ts';
+import { action, page, type Visit, seenBy } from '../visit.ts';
+import { ageText, momentOf, triesText, type Mark } from '../record-text.ts';
 
 const mostEvents = 50;
 

@@ -1,12 +1,11 @@
 import { queryParameters } from '../../http/query-parameters.ts';
-import { streamRuns, type Followed } from '../../live/run-stream.ts';
-import type { PageRoute } from '../../pages/page-route.ts';
-import { pipelinesParameter } from '../../runs/run-pages.ts';
+import { streamRuns, type Followed } from '../../runs/run-stream.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { pipelinesParameter } from '../../runs/list-runs.ts';
 import { freeText } from '../../../core/lib/parameters.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { requireVisitor } from '../visit.ts';
-import { permit, seenBy } from '../visitor.ts';
+import { requireVisitor, permit, seenBy } from '../visit.ts';
 import type { Request, Response } from 'express';
 import type { Handler } from '../../http/route.ts';
 

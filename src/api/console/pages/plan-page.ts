@@ -1,17 +1,14 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
 import { requestContext } from '../../http/request/request-context.ts';
-import { untilLeft } from '../../http/request/until-left.ts';
-import type { PageRoute } from '../../pages/page-route.ts';
-import { goTo } from '../go-to.ts';
-import { withFlash } from '../flash.ts';
-import { paths } from '../paths.ts';
+import { untilLeft } from '../../http/request/client-connection.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { goTo, show } from '../show.ts';
+import { withFlash, paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { show } from '../show.ts';
-import { channelOf, startFrom, type PipelineParams } from '../start-from.ts';
+import { channelOf, startFrom, type PipelineParams } from './pipeline-pages.ts';
 import { planView } from '../views/plan-view.ts';
-import { action, page, type Visit } from '../visit.ts';
-import { may, permit } from '../visitor.ts';
+import { action, page, type Visit, may, permit } from '../visit.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 

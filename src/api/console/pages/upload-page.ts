@@ -1,26 +1,30 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
-import { sendAccepted } from '../../runs/accepted-response.ts';
+import { sendAccepted } from '../../runs/accept-run.ts';
 import { prefersPage } from '../../http/answer/negotiate.ts';
 import type { Token } from '../../http/auth.ts';
-import { problemOf } from '../../http/problem.ts';
-import { keepAuthorized } from '../../http/request/authority.ts';
-import { requestContext } from '../../http/request/request-context.ts';
+import { problemOf } from '../../http/answer/problem.ts';
+import { keepAuthorized, requestContext } from '../../http/request/request-context.ts';
 import type { Handler } from '../../http/route.ts';
-import type { PageRoute } from '../../pages/page-route.ts';
-import { formArchive } from '../../upload/form-archive.ts';
-import { sendPlan } from '../../upload/plan-upload.ts';
-import type { UploadPipeline } from '../../upload/ports.ts';
-import { takeUpload } from '../../upload/take-upload.ts';
-import { withFlash } from '../flash.ts';
-import { requireCsrf, requireOwnSite } from '../form.ts';
-import { paths } from '../paths.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { formArchive } from '../../uploads/form-archive.ts';
+import { sendPlan } from '../../uploads/staged-upload.ts';
+import type { UploadPipeline } from '../../uploads/ports.ts';
+import { takeUpload } from '../../uploads/take-upload.ts';
+import { withFlash, paths } from '../paths.ts';
+import {
+  requireCsrf,
+  requireOwnSite,
+  page,
+  requireCurrent,
+  requireVisitor,
+  type Visit,
+  permit,
+} from '../visit.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { page, requireCurrent, requireVisitor, type Visit } from '../visit.ts';
-import { permit } from '../visitor.ts';
-import { plural, sizeText } from '../words.ts';
+import { plural, sizeText } from '../record-text.ts';
 
 interface PipelineParams {
   pipelineId: string;

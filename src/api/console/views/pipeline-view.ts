@@ -1,12 +1,26 @@
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import type { PipelineState } from '../../runs/pipelines-route.ts';
-import { runBars, type RunBars } from '../plots/run-bars.ts';
-import { overviewView, standingOf, type PipelineCard, type Standing } from './overview-view.ts';
-import { runGrid, type RunGrid } from './run-grid.ts';
-import { runLines, type RunLine } from './run-line-view.ts';
-import { actionMark, momentOf, type Mark, type Moment } from '../words.ts';
+import type { PipelineState } from '../../pipelines/pipelines-route.ts';
+import {
+  runBars,
+  type RunBars,
+  overviewView,
+  standingOf,
+  type PipelineCard,
+  type Standing,
+  failureOf,
+} from './overview-view.ts';
+import {
+  actionMark,
+  momentOf,
+  type Mark,
+  type Moment,
+  durationOf,
+  durationText,
+  statusMark,
+  ageText,
+} from '../record-text.ts';
 
-export interface PipelineView extends PipelineCard {
+interface PipelineView extends PipelineCard {
   standing: Standing;
   schedule: string | null;
   watch: boolean;
@@ -17,7 +31,7 @@ export interface PipelineView extends PipelineCard {
   runs: RunLine[];
 }
 
-export interface DestinationCard {
+interface DestinationCard {
   id: string;
   backend: string;
   how: string;
@@ -68,4 +82,75 @@ function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last']
       };
   }
   return null;
+}
+
+/** Runs beside each other, the newest first: a column for each, and a row for each destination. */
+interface RunGrid {
+  columns: { runId: string; status: Mark; title: string }[];
+  rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
+}
+
+const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
+const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
+
+/** Destinations that a run knew and the configuration does not come last. Pure. */
+function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
+  const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
+  const ids = [...new Set([...destinationIds, ...known])];
+  return {
+    columns: runs.map((run) => ({
+      runId: run.run_id,
+      status: statusMark(run),
+      title: `${momentOf(run.accepted_at).text}: ${statusMark(run).label}${took(run, now)}`,
+    })),
+    rows: ids.map((destinationId) => ({
+      destinationId,
+      cells: runs.map((run) => {
+        const mark = markOf(run, destinationId);
+        return { ...mark, runId: run.run_id, title: `${destinationId}: ${mark.label}` };
+      }),
+    })),
+  };
+}
+
+/** The worst of what a run did there, since it may have published several bundles. */
+function markOf(run: RunRecord, destinationId: string): Mark {
+  const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(actionMark);
+  const worst =
+    marks.find(({ tone }) => tone === 'failure') ?? marks.find(({ tone }) => tone !== 'neutral') ?? marks[0];
+  return worst ?? (run.finished_at === null ? moving : nothing);
+}
+
+function took(run: RunRecord, now: Date): string {
+  const ms = durationOf(run, now);
+  return ms === null ? '' : `, ${durationText(ms)}`;
+}
+
+/** One run in a list. */
+interface RunLine {
+  id: string;
+  pipelineId: string;
+  status: Mark;
+  trigger: string;
+  channel: string | null;
+  accepted: Moment & { age: string };
+  duration: string | null;
+  error: { code: string; message: string } | null;
+}
+
+/** Runs of a page, as they come. Pure. */
+export function runLines(runs: readonly RunRecord[], now: Date): RunLine[] {
+  return runs.map((run) => {
+    const duration = durationOf(run, now);
+    return {
+      id: run.run_id,
+      pipelineId: run.pipeline_id,
+      status: statusMark(run),
+      trigger: run.triggered_by.kind,
+      channel: run.channel,
+      accepted: { ...momentOf(run.accepted_at), age: ageText(run.accepted_at, now) },
+      duration: duration === null ? null : durationText(duration),
+      error: failureOf(run),
+    };
+  });
 }

@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 import { metaSchema } from './meta-schema.ts';
 import { geometry, listOf } from './fields.ts';
 

@@ -19,7 +19,7 @@ import type { FamilyName } from '../../families.ts';
 import { unknownReasons } from '../../known.ts';
 import { hazards } from '../../outlook-hazards.ts';
 import type { ForecastUnits } from '../../quantity-units.ts';
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 import {
   count,
   degreesEast,

@@ -1,4 +1,4 @@
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 
 /** JSON Schemas of weather records, held to the types of the records by the compiler. */
 

@@ -1,6 +1,6 @@
 import type { ResolvedPlace } from '../../family.ts';
 import { unknownReasons, type UnknownPart } from '../../known.ts';
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 import { count, instantOf, listOf, oneOf, record, text, textOrNull } from './fields.ts';
 
 /** What an answer says beside its data. */

@@ -9,7 +9,7 @@ import type {
 } from '../../observation-record.ts';
 import type { CloudData, PresentWeatherData } from '../../observation-row.ts';
 import type { ObservationUnits } from '../../quantity-units.ts';
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 import {
   degreesEast,
   degreesNorth,

@@ -5,7 +5,7 @@ import type {
   StationsData,
 } from '../../records/places.ts';
 import type { PlaceUnits } from '../../quantity-units.ts';
-import type { JsonSchema } from '../../../api/http/openapi-types.ts';
+import type { JsonSchema } from '../../../api/http/route.ts';
 import {
   count,
   degreesEast,

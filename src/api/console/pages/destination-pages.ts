@@ -1,0 +1,256 @@
+import { freeText, bundlePath } from '../../../core/lib/parameters.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { type PlaceParams, askReleases, disclosed } from '../../pipelines/releases-routes.ts';
+import { paths, withFlash } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { show, goTo, type ConsolePage } from '../show.ts';
+import { catalogView, openable, releaseRows, type ReleaseRow } from '../views/destination-view.ts';
+import { action, page, type Visit, may, type Form, permit, type Deed } from '../visit.ts';
+import { plural, sizeText } from '../record-text.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
+import type { LookAnswer, LookRequest } from '../../../workers/threads/look-request.ts';
+import { requestContext } from '../../http/request/request-context.ts';
+import { untilLeft } from '../../http/request/client-connection.ts';
+
+/** The bundle path in a query. */
+const pathParameter = bundlePath({
+  description: 'The bundle path; `.` for the root.',
+  example: '.',
+});
+
+const outputsPerPage = 100;
+const longestPath = 1024;
+const catalogQuery = queryParameters({
+  path: pathParameter,
+  prefix: freeText(longestPath, { description: 'Only outputs whose paths begin so.' }),
+  after: freeText(longestPath, { description: 'Only outputs after this path.' }),
+  done: freeText(40, { description: 'What was done.' }),
+});
+
+/** What is published at a destination, read from it now. */
+export const destinationPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
+  handle: (parts) => page<PlaceParams>(parts, showDestination),
+};
+
+async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
+  const { pipelineId, destination } = placeOf(visit, 'read');
+  const asked = catalogQuery.read(queryOf(visit));
+  const prefix = asked.prefix ?? '';
+  const answer = await look(visit, {
+    kind: 'catalog',
+    path: asked.path,
+    prefix,
+    after: asked.after,
+    limit: outputsPerPage,
+  });
+  if (answer.kind !== 'catalog') return;
+  const id = destination.destination_id;
+  const here = paths.destination(pipelineId, id);
+  show(visit, {
+    title: `${id} of ${pipelineId}`,
+    template: 'destination',
+    crumbs: crumbsTo(pipelineId, id, null),
+    view: {
+      ...catalogView(answer, prefix, visit.parts.clock.now()),
+      ...{ id, destination, here, prefix },
+      at: (path: string, more: Record<string, string> = {}) =>
+        `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
+      releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,
+      mayVerify: may(visit.visitor, 'verify', pipelineId),
+    },
+  });
+}
+
+/**
+ * Leads to what readers find at a bundle path: the page of its scene map, else its index. Where nobody knows
+ * their address, to the catalog.
+ */
+export const openPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/open',
+  handle: (parts) =>
+    page<PlaceParams>(parts, async (visit) => {
+      const { pipelineId, destination } = placeOf(visit, 'read');
+      const { path } = catalogQuery.read(visit.req.url);
+      const answer = await look(visit, { kind: 'catalog', path, prefix: '', after: null, limit: 1 });
+      if (answer.kind !== 'catalog') return;
+      const [first] = openable(answer.catalog?.pages ?? []);
+      const here = paths.destination(pipelineId, destination.destination_id);
+      const search = path === null ? '' : `?${new URLSearchParams({ path }).toString()}`;
+      visit.res.redirect(303, first?.url ?? `${parts.http.basePath}${here}${search}`);
+    }),
+};
+
+/** Reads every published byte again. It changes nothing, so that the answer is the page itself. */
+export const verifyAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
+  handle: (parts) =>
+    action<PlaceParams>(
+      parts,
+      async (visit, form) => {
+        const { pipelineId, destination } = placeOf(visit, 'verify');
+        const path = pathOf(form);
+        const answer = await look(visit, { kind: 'verify', path });
+        if (answer.kind !== 'verify') return;
+        const id = destination.destination_id;
+        show(visit, {
+          title: `Verification of ${id}`,
+          template: 'verify',
+          crumbs: crumbsTo(pipelineId, id, 'Verification'),
+          view: {
+            reports: answer.reports.map((one) => ({
+              ...one,
+              outputsText: plural(one.verified, 'output'),
+              sizeText: sizeText(one.bytes),
+              at: path ?? '.',
+            })),
+          },
+        });
+      },
+      showDestination,
+    ),
+};
+
+const listQuery = queryParameters({
+  path: pathParameter,
+  from: freeText(200, { description: 'The release that is compared.' }),
+  to: freeText(200, { description: 'What it is compared with.' }),
+  done: freeText(40, { description: 'What was done.' }),
+  undo: freeText(200, { description: 'The release that was current before.' }),
+});
+
+/** The releases of a destination, which of them readers have, and what differs between two. */
+export const releasesPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
+  handle: (parts) => page<PlaceParams>(parts, showReleases),
+};
+
+async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
+  const { pipelineId, destination } = placeOf(visit, 'read');
+  const { path, from, to, done, undo } = listQuery.read(queryOf(visit));
+  const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
+  if (answer.kind !== 'list') return;
+  const compared =
+    from === null || to === null ? null : await look(visit, { kind: 'compare', path, from, to });
+  const places = answer.paths.map((one) => ({
+    path: one.destinationPath,
+    rows: releaseRows(one),
+    current: one.releases.find(({ isCurrent }) => isCurrent)?.id ?? null,
+  }));
+  const id = destination.destination_id;
+  const here = paths.releases(pipelineId, id);
+  show(visit, {
+    title: `Releases of ${id}`,
+    template: 'releases',
+    crumbs: crumbsTo(pipelineId, id, 'Releases'),
+    view: {
+      places,
+      undo: undoOf(places, undo, done),
+      compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
+      here,
+      comparePath: (at: string, before: string, after: string) =>
+        `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
+      mayActivate: may(visit.visitor, 'releases', pipelineId),
+    },
+  });
+}
+
+/** What takes back the last action: the release that was current before it, if it still can be. */
+function undoOf(
+  places: readonly { path: string; rows: readonly ReleaseRow[] }[],
+  id: string | null,
+  done: string | null,
+): { id: string; path: string; verb: 'promote' | 'rollback' } | null {
+  const place = places.find(({ rows }) => rows.some((row) => row.id === id && row.verb !== null));
+  if (id === null || place === undefined) return null;
+  return { id, path: place.path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
+}
+
+/** Gives readers a release: one step, and no byte is moved. */
+export const activateAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
+  handle: (parts) =>
+    action<PlaceParams & { releaseId: string }>(
+      parts,
+      async (visit, form) => {
+        const { req, res } = visit;
+        const { pipelineId, destination } = placeOf(visit, 'releases');
+        const verb = form.get('verb');
+        if (verb !== 'promote' && verb !== 'rollback')
+          throw new WaybillError(
+            'invalid_request',
+            'the form does not say whether to promote or to roll back',
+          );
+        const path = pathOf(form);
+        const asked = { kind: 'activate', path, release: req.params.releaseId, verb, dryRun: false } as const;
+        const answer = await askReleases(req, res, parts, asked);
+        if (answer.kind === 'activate' && answer.from !== answer.to)
+          parts.log.info(
+            { pipeline_id: pipelineId, destination_id: destination.destination_id, to: answer.to },
+            verb === 'promote' ? 'release promoted' : 'release rolled back to',
+          );
+        const here = paths.releases(pipelineId, destination.destination_id);
+        const undo = answer.kind === 'activate' && answer.from !== answer.to ? answer.from : null;
+        const next = undo === null ? here : `${here}?${new URLSearchParams({ undo }).toString()}`;
+        goTo(visit, withFlash(next, verb === 'promote' ? 'promoted' : 'rolled_back'));
+      },
+      showReleases,
+    ),
+};
+
+const formQuery = queryParameters({ path: pathParameter });
+
+/** The bundle path that a form is about. Throws `invalid_parameter` for one that leads out. */
+function pathOf(form: Form): string | null {
+  const sent = new URLSearchParams({ path: form.get('path') ?? '.' });
+  return formQuery.read(`?${sent.toString()}`).path;
+}
+
+/** The query to show a page with: that of a form which was refused belongs to the form. */
+function queryOf({ req, refusal }: Visit<PlaceParams>): string {
+  return refusal === undefined ? req.url : '?';
+}
+
+/** From the pipeline by the destination to a page of it that is called so; null: to its own page. */
+function crumbsTo(pipelineId: string, id: string, label: string | null): ConsolePage['crumbs'] & object {
+  const pipeline = { label: pipelineId, path: paths.pipeline(pipelineId) };
+  if (label === null) return [pipeline, { label: id }];
+  return [pipeline, { label: id, path: paths.destination(pipelineId, id) }, { label }];
+}
+
+/** Throws `destination_not_found`, and as `permit`. */
+function placeOf(
+  { req, res, visitor, access }: Visit<PlaceParams>,
+  deed: Deed,
+): { pipelineId: string; destination: DestinationSummary } {
+  const pipeline = permit(res, visitor, deed, req.params.pipelineId, access);
+  const destination = pipeline.destinations.find((one) => one.destination_id === req.params.destinationId);
+  if (destination !== undefined) return { pipelineId: pipeline.pipeline_id, destination };
+  throw new WaybillError('destination_not_found', 'the pipeline has no such destination', {
+    hint: 'the page of the pipeline lists them',
+  });
+}
+
+type Asked = LookRequest extends infer R
+  ? R extends unknown
+    ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
+    : never
+  : never;
+
+/** Reads at the destination of the path, for somebody who may. Throws as `Coordinator.look`. */
+async function look(visit: Visit<PlaceParams>, asked: Asked): Promise<LookAnswer> {
+  const { req, res, parts } = visit;
+  const { pipelineId, destinationId } = req.params;
+  const runId = `look.${requestContext(req).id}`;
+  const request = { ...asked, pipelineId, destinationId, runId };
+  return untilLeft(res, parts.stopping, (signal) => parts.look(request, signal)).catch((thrown: unknown) => {
+    throw disclosed(thrown);
+  });
+}

@@ -1,0 +1,214 @@
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { pipelineStates, type PipelineState } from '../../pipelines/pipelines-route.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { paths, withFlash } from '../paths.ts';
+import { show, goTo } from '../show.ts';
+import { overviewView } from '../views/overview-view.ts';
+import { page, type Visit, may, seenBy, permit, type Form, action } from '../visit.ts';
+import { gridRuns, pipelineView } from '../views/pipeline-view.ts';
+import { trendsOf } from '../views/trends.ts';
+import { plural } from '../record-text.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
+import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
+import { startRun } from '../../../workers/queue/start-run.ts';
+import { requestContext } from '../../http/request/request-context.ts';
+import { requireChannel } from '../../runs/accept-run.ts';
+
+/** As many as the picture of a pipeline has bars for. */
+const recentRuns = 30;
+
+/** Every pipeline of the visitor, and how it stands. */
+export const overviewPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.overview()}`,
+  handle: (parts) =>
+    page(parts, async (visit) => {
+      const { visitor, access } = visit;
+      const { queue, clock } = parts;
+      const states = await pipelineStates(seenBy(visitor, access), parts);
+      const pipelines = await Promise.all(
+        states.map(async (state) => ({
+          state,
+          runs: (await queue.list([state.pipeline_id], { limit: recentRuns })).runs,
+        })),
+      );
+      const cards = overviewView(pipelines, clock.now()).map((card) => ({
+        ...card,
+        href: paths.pipeline(card.id),
+        mayUpload: may(visitor, 'upload', card.id) && access.uploadPipelines.has(card.id),
+      }));
+      show(visit, {
+        title: 'Overview',
+        template: 'overview',
+        view: {
+          cards,
+          depth: await depthFor(visit, states),
+          runsPath: paths.runs(),
+          adminPath: paths.admin(),
+        },
+        follows: {},
+        isMoving: states.some(({ running, waiting }) => running !== null || waiting > 0),
+      });
+    }),
+};
+
+/** How much is under way: for the admin on the whole daemon, for others of the pipelines that they see. */
+async function depthFor(
+  { visitor, parts }: Visit<unknown>,
+  states: readonly PipelineState[],
+): Promise<{ running: number; queued: number; reserved: number | null }> {
+  if (visitor.isAdmin) return parts.queue.depth();
+  return {
+    running: states.filter(({ running }) => running !== null).length,
+    queued: states.reduce((sum, { waiting }) => sum + waiting, 0),
+    reserved: null,
+  };
+}
+
+/** One pipeline: its destinations, its runs beside each other, and what can be done with it. */
+export const pipelinePage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}',
+  handle: (parts) => page<PipelineParams>(parts, showPipeline),
+};
+
+async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
+  const { req, res, visitor, access, parts } = visit;
+  const summary = permit(res, visitor, 'read', req.params.pipelineId, access);
+  const id = summary.pipeline_id;
+  const [state] = (await pipelineStates([summary], parts)) as [PipelineState];
+  const { runs } = await parts.queue.list([id], { limit: gridRuns });
+  const view = pipelineView(state, runs, parts.clock.now());
+  show(visit, {
+    title: id,
+    template: 'pipeline',
+    crumbs: [{ label: id }],
+    view: {
+      ...view,
+      runPath: paths.run,
+      destinationPath: (destination: string) => paths.destination(id, destination),
+      path: paths.pipeline(id),
+      trendsPath: paths.trends(id),
+      runsPath: `${paths.runs()}?${new URLSearchParams({ pipeline: id }).toString()}`,
+      uploadPath: access.uploadPipelines.has(id) && may(visitor, 'upload', id) ? paths.upload(id) : null,
+      planPath: access.sourcePipelines.has(id) && may(visitor, 'plan', id) ? paths.plan(id) : null,
+      mayStart: access.sourcePipelines.has(id) && may(visitor, 'start', id),
+      channels: access.sourcePipelines.get(id) ?? [],
+      isPaused: state.paused !== null,
+    },
+    follows: { pipeline: id },
+    isMoving: state.running !== null || state.waiting > 0,
+  });
+}
+
+/** Runs that the plots are made of: more cost the daemon more than they tell. */
+const mostRuns = 2_000;
+
+/** How the retained runs of a pipeline went, over time. */
+export const trendsPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: '/console/pipelines/{pipeline_id}/trends',
+  handle: (parts) =>
+    page<{ pipelineId: string }>(parts, async (visit) => {
+      const { req, res, visitor, access } = visit;
+      const { pipeline_id: id } = permit(res, visitor, 'read', req.params.pipelineId, access);
+      const { runs, next } = await parts.queue.list([id], { limit: mostRuns });
+      show(visit, {
+        title: `Trends of ${id}`,
+        template: 'trends',
+        crumbs: [{ label: id, path: paths.pipeline(id) }, { label: 'Trends' }],
+        view: { plots: trendsOf(runs), runs: plural(runs.length, 'retained run'), isAll: next === null },
+        follows: { pipeline: id },
+      });
+    }),
+};
+
+export const startAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/start',
+  handle: (parts) =>
+    action<PipelineParams>(
+      parts,
+      async (visit, form) => {
+        goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
+      },
+      showPipeline,
+    ),
+};
+
+export const pauseAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/pause',
+  handle: (parts) =>
+    action<PipelineParams>(
+      parts,
+      async (visit, form) => {
+        const id = permitSteering(visit);
+        await pausePipeline(id, reasonOf(form), parts);
+        goTo(visit, withFlash(paths.pipeline(id), 'paused'));
+      },
+      showPipeline,
+    ),
+};
+
+export const resumeAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: '/console/pipelines/{pipeline_id}/resume',
+  handle: (parts) =>
+    action<PipelineParams>(
+      parts,
+      async (visit) => {
+        const id = permitSteering(visit);
+        await resumePipeline(id, parts);
+        goTo(visit, withFlash(paths.pipeline(id), 'resumed'));
+      },
+      showPipeline,
+    ),
+};
+
+function permitSteering({ req, res, visitor, access }: Visit<PipelineParams>): string {
+  requireAdminToken(visitor.token, access);
+  return permit(res, visitor, 'read', req.params.pipelineId, access).pipeline_id;
+}
+
+/** Throws `invalid_request`. */
+function reasonOf(form: Form): string | null {
+  const reason = form.get('reason')?.trim() ?? '';
+  const { mostChars, pattern } = pauseReason;
+  if (reason.length > mostChars || !new RegExp(pattern, 'u').test(reason))
+    throw new WaybillError(
+      'invalid_request',
+      `the reason is not one line of at most ${mostChars} characters`,
+    );
+  return reason === '' ? null : reason;
+}
+
+export interface PipelineParams {
+  pipelineId: string;
+}
+
+/** Starts a run of what the source holds, and resolves with its id. Throws as `permit` and `startRun`. */
+export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promise<string> {
+  const { req, res, visitor, access, parts } = visit;
+  const { pipeline_id: pipelineId } = permit(res, visitor, 'start', req.params.pipelineId, access);
+  const channels = access.sourcePipelines.get(pipelineId);
+  if (channels === undefined)
+    throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
+      hint: 'upload a bundle to it',
+    });
+  const channel = channelOf(visit, form);
+  const { fields, trace } = requestContext(req);
+  const { record } = await startRun(parts, { pipelineId, channel }, trace);
+  Object.assign(fields, { run_id: record.run_id, pipeline_id: pipelineId });
+  return record.run_id;
+}
+
+/** That the form asks for; null for what is current. Throws `channel_not_found`. */
+export function channelOf({ req, access }: Visit<PipelineParams>, form: Form): string | null {
+  const { pipelineId: id } = req.params;
+  const asked = form.get('channel') ?? '';
+  if (asked === '') return null;
+  requireChannel({ id, channels: access.sourcePipelines.get(id) ?? [] }, asked);
+  return asked;
+}

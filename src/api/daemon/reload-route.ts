@@ -1,0 +1,67 @@
+import type { RequestHandler } from 'express';
+import type { ReloadReport } from '../../core/config/reload.ts';
+import type { Current } from '../../core/lib/current.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
+import type { HttpPorts } from '../http/app.ts';
+import { jsonContent, schemaRef, type JsonSchema, type Route } from '../http/route.ts';
+import { keepAuthorized } from '../http/request/request-context.ts';
+import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.ts';
+
+export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
+  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken'>>;
+  /** Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
+  reload: () => Promise<ReloadReport>;
+}
+
+const names = (description: string): JsonSchema => ({
+  description,
+  type: 'array',
+  items: { type: 'string' },
+});
+
+/** Reads the configuration file again. */
+export const reloadRoute: Route<ReloadPorts> = {
+  method: 'post',
+  path: '/v1/reload',
+  operationId: 'reload',
+  tag: 'daemon',
+  summary: 'Read the configuration file again',
+  description:
+    'Needs the token of `server.admin_token_env`. The file and the secrets are read and checked as at the start. If anything is wrong, everything stays as it was, and the answer has all of it; otherwise tokens, pipelines, notifiers, `log` and the secrets directory hold from now on, and `restart_needed` names what does not. Runs that have begun go on with the settings that they began with. With `driver: bullmq` each process reads its own file.',
+  access: 'token',
+  body: emptyRequest,
+  responses: {
+    200: {
+      description: 'The configuration of the file is in force.',
+      content: jsonContent({
+        type: 'object',
+        additionalProperties: false,
+        required: ['added', 'changed', 'removed', 'restart_needed', 'warnings'],
+        properties: {
+          added: names('Settings that are new, such as `pipelines.maps`.'),
+          changed: names('Settings that have another value.'),
+          removed: names('Settings that are there no more.'),
+          restart_needed: names('Settings whose value in the file holds only after a restart.'),
+          warnings: {
+            description: 'What is worth knowing about the file and the secrets.',
+            type: 'array',
+            items: schemaRef('Finding'),
+          },
+        },
+      }),
+    },
+  },
+  problems: ['forbidden', 'invalid_request', 'unsupported_media_type', 'reload_refused', 'queue_unavailable'],
+  handle: (ports) => reload(ports),
+};
+
+function reload(ports: ReloadPorts): RequestHandler {
+  return async (req, res) => {
+    keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
+    await requireEmptyRequest(req, res, ports);
+    const { added, changed, removed, restartNeeded, warnings } = await ports.reload();
+    res.json({ added, changed, removed, restart_needed: restartNeeded, warnings });
+  };
+}

@@ -1,0 +1,196 @@
+import { type ErrorCode, errorTable } from '../../../core/lib/error-codes.ts';
+import {
+  describeFinding,
+  type Finding,
+  asWaybillError,
+  type WaybillError,
+  withoutPaths,
+} from '../../../core/lib/errors.ts';
+import { xmlText, writeXml, type XmlNode } from '../../../core/lib/xml.ts';
+import { type ProblemForm, requestContext } from '../request/request-context.ts';
+import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { isConcealed, retryAfterSeconds, statusOf } from './error-status.ts';
+import { prefersPage } from './negotiate.ts';
+import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
+
+/**
+ * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies
+ * the error.
+ */
+export interface Problem {
+  type: 'about:blank';
+  title: string;
+  status: number;
+  /** What is wrong, and after a semicolon the hint, for whoever shows nothing else. */
+  detail: string;
+  /** What to do about it; left out where there is nothing to say. */
+  hint?: string;
+  /** The request's id, as in the log. */
+  instance: string;
+  code: ErrorCode;
+  retryable: boolean;
+  /** Everything that is wrong with the upload, for errors that can have several causes. */
+  findings?: readonly Finding[];
+}
+
+/** The Content-Type of each form. */
+const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
+  json: 'application/problem+json',
+  xml: 'application/problem+xml; charset=utf-8',
+  text: 'text/plain; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+};
+
+/** The forms that hold a problem alone; a page also has what all pages have, and is made by them. */
+type DocumentForm = Exclude<ProblemForm, 'html'>;
+
+const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
+  json: (problem) => JSON.stringify(problem),
+  xml: xmlOf,
+  text: textOf,
+};
+
+/** The bytes of a problem document in one of its forms. Pure. */
+function problemBody(problem: Problem, form: DocumentForm): Buffer {
+  return Buffer.from(writers[form](problem));
+}
+
+/** As in appendix B of RFC 9457, where an item of a list is an element `i`; what is null is left out. */
+function xmlOf(problem: Problem): string {
+  return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
+}
+
+function membersOf(members: object): Record<string, XmlNode> {
+  return Object.fromEntries(
+    Object.entries(members)
+      .filter(([, value]) => value !== null && value !== undefined)
+      .map(([name, value]: [string, unknown]) => [name, nodeOf(value)]),
+  );
+}
+
+function nodeOf(value: unknown): XmlNode {
+  if (Array.isArray(value)) return { i: value.map(nodeOf) };
+  if (typeof value === 'object' && value !== null) return membersOf(value);
+  return xmlText(String(value));
+}
+
+function textOf({ status, title, code, detail, findings = [], retryable, instance }: Problem): string {
+  const lines = [
+    `${status} ${title}: ${code}`,
+    '',
+    detail,
+    ...(findings.length === 0 ? [] : ['', ...findings.map((one) => `- ${describeFinding(one)}`)]),
+    ...(retryable ? ['', 'Sending the same again can help.'] : []),
+    '',
+    `Request ${instance}`,
+  ];
+  return `${lines.map(printable).join('\n')}\n`;
+}
+
+/** Names of parameters are repeated as they came. */
+function printable(line: string): string {
+  return line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
+}
+
+/**
+ * The problem document of an error: its message and hint, or only `internal_error` if concealed. A hint that
+ * names a place on this machine is for its operator, and does so only where an operator asks. Pure.
+ */
+export function problemOf(error: WaybillError, requestId: string): Problem {
+  const status = statusOf[error.code];
+  const code: ErrorCode = isConcealed(error.code) ? 'internal_error' : error.code;
+  const hint =
+    isConcealed(error.code) || error.hint === undefined ? undefined : hintFor(error.code, error.hint);
+  const detail = isConcealed(error.code) ? errorTable.internal_error.about : sentences(error.message, hint);
+  return {
+    type: 'about:blank',
+    title: STATUS_CODES[status] ?? 'Error',
+    status,
+    detail,
+    ...(hint === undefined ? {} : { hint }),
+    instance: `urn:uuid:${requestId}`,
+    code,
+    retryable: errorTable[code].retryable,
+    ...(!isConcealed(error.code) && error.findings.length > 0 ? { findings: error.findings } : {}),
+  };
+}
+
+/** Makes a page of a problem, and the headers that the page needs. */
+export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
+
+/** What refusals are made with. */
+export interface ProblemPorts {
+  clock: Clock;
+  /** Without it people get JSON, too. */
+  problemPage?: ProblemPage;
+}
+
+/**
+ * Answers a request with a problem document, in the form that its route has chosen; without one it is a page
+ * for whoever takes HTML rather than JSON, and JSON for everybody else. If the client is still
+ * sending, the answer goes out at once and the connection closes after a bounded drain of the body: closing
+ * it with unread bytes would make the client's system discard the answer.
+ */
+export async function sendProblem(
+  req: IncomingMessage,
+  res: ServerResponse,
+  thrown: unknown,
+  { clock, problemPage }: ProblemPorts,
+): Promise<void> {
+  const context = requestContext(req);
+  const error = asWaybillError(thrown);
+  // What was answered first counts: its connection may break after that.
+  context.fields['code'] ??= error.code;
+  if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
+  if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
+  if (res.headersSent || res.destroyed) {
+    res.destroy();
+    return;
+  }
+  const problem = { ...problemOf(error, context.id), ...context.problemMembers };
+  const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[problem.code];
+  if (retryAfter !== undefined) res.setHeader('Retry-After', retryAfter);
+  const form = context.problemForm ?? (prefersPage(req.headers.accept) ? 'html' : 'json');
+  if (context.problemForm !== undefined || problemPage !== undefined) res.appendHeader('Vary', 'Accept');
+  const body = putOn(res, problem, form, problemPage);
+  res.statusCode = problem.status;
+  if (hasPendingBody(req)) await endAfterDrain(req, res, body, clock);
+  else res.end(body);
+}
+
+/** Sets the headers that belong to the body; returns that. */
+function putOn(
+  res: ServerResponse,
+  problem: Problem,
+  form: ProblemForm,
+  problemPage: ProblemPage | undefined,
+): Buffer {
+  const isPage = form === 'html' && problemPage !== undefined;
+  const made = isPage ? problemPage(problem) : null;
+  const written = form === 'html' ? 'json' : form;
+  const body = made === null ? problemBody(problem, written) : Buffer.from(made.html);
+  res.setHeader('Content-Type', problemMediaTypes[isPage ? 'html' : written]);
+  res.setHeader('Content-Length', body.length);
+  for (const [name, value] of Object.entries(made?.headers ?? {})) res.setHeader(name, value);
+  return body;
+}
+
+/** Refusals whose cause is the operator's business and is not told to the client. */
+const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
+
+/** What went wrong and why, for the log: it may name what no client is told. Pure. */
+export function reasonOf(error: Error): string {
+  return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
+}
+
+/** Whose clients have the admin token, and need the names of the files that they are to mend. */
+const operatorsCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['reload_refused']);
+
+function hintFor(code: ErrorCode, hint: string): string {
+  return operatorsCodes.has(code) ? hint : withoutPaths(hint);
+}
+
+function sentences(message: string, hint: string | undefined): string {
+  return hint === undefined ? message : `${message}; ${hint}`;
+}

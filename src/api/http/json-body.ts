@@ -1,0 +1,91 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { readBody, smallBodyBytes, type MemoryBodyPorts } from './request/request-body.ts';
+import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { queryParameters } from './query-parameters.ts';
+import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
+
+const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
+
+/**
+ * The JSON body of a request that hardly needs one; undefined if it is empty. Throws
+ * `unsupported_media_type` for a body of another type, `invalid_request` for one that is not JSON or has more
+ * than 16 KiB, and what `readBody` throws.
+ */
+export async function readSmallJson(
+  req: IncomingMessage,
+  res: ServerResponse,
+  ports: MemoryBodyPorts,
+): Promise<unknown> {
+  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (type !== '' && !jsonType.test(type)) throw wrongType(res, `"${type}" is not JSON`);
+  const encoding = req.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity')
+    throw wrongType(res, 'a Content-Encoding is not taken');
+  const bytes = await readBody(req, res, ports, { mostBytes: smallBodyBytes, tooLong });
+  if (bytes.length === 0) return undefined;
+  if (type === '') throw wrongType(res, 'the body has no Content-Type');
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as unknown;
+  } catch (cause) {
+    throw new WaybillError('invalid_request', 'the body is not JSON', { cause, hint: 'send {} or nothing' });
+  }
+}
+
+function tooLong(): WaybillError {
+  return new WaybillError('invalid_request', `the body has more than ${smallBodyBytes} bytes`, {
+    hint: 'this route takes a small JSON object',
+  });
+}
+
+function wrongType(res: ServerResponse, message: string): WaybillError {
+  res.setHeader('Accept-Post', 'application/json');
+  return new WaybillError('unsupported_media_type', message, {
+    hint: 'send application/json as it is, or no body',
+  });
+}
+
+/**
+ * Holds parsed bodies to a schema, which is compiled for the first of them: the daemon need not wait for that
+ * to start. Throws `invalid_request` with the first thing that is wrong.
+ */
+export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
+  let isValid: ValidateFunction | undefined;
+  return (body) => {
+    // Our schemas need not be held to the schema of schemas, which takes longer to compile than any of them.
+    isValid ??= new Ajv2020({ meta: false, validateSchema: false }).compile(schema);
+    if (!isValid(body)) throw refusal(isValid.errors?.[0], hint);
+  };
+}
+
+function refusal(error: ErrorObject | undefined, hint: string): WaybillError {
+  const { keyword, instancePath = '', message = 'is wrong', params } = error ?? {};
+  const name = instancePath.slice(1).replaceAll('/', '.');
+  const place = name === '' ? 'the body' : `the property "${name}"`;
+  const unknown = (params as Record<string, unknown> | undefined)?.['additionalProperty'];
+  const sentence =
+    keyword === 'additionalProperties' ? `there is no property "${String(unknown)}"` : `${place} ${message}`;
+  return new WaybillError('invalid_request', sentence, { hint });
+}
+
+const noProperties: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
+const checkNoProperties = bodyCheck(noProperties, 'send no body or {}');
+const noQuery = queryParameters({});
+
+/** The body of a route that needs none, for the document. */
+export const emptyRequest: RequestBody = {
+  description: 'Nothing, or an empty object.',
+  required: false,
+  content: jsonContent(noProperties, {}),
+};
+
+/** Throws `invalid_request` if the request has a query or a body, and as `readSmallJson`. */
+export async function requireEmptyRequest(
+  req: IncomingMessage,
+  res: ServerResponse,
+  ports: MemoryBodyPorts,
+): Promise<void> {
+  noQuery.read(req.url ?? '');
+  const body = await readSmallJson(req, res, ports);
+  if (body !== undefined) checkNoProperties(body);
+}

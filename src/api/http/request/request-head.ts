@@ -1,0 +1,67 @@
+import type { IncomingMessage } from 'node:http';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { isIP } from 'node:net';
+
+/**
+ * What HTTP itself asks of the head of a request, whatever its route: one Host (RFC 9112, 3.2), no transfer
+ * coding but `chunked` (6.1), no expectation but `100-continue` (RFC 9110, 10.1.1). Node.js would answer some
+ * of it without a body and let the rest pass. Also refuses a host that is not in `allowedHosts`, if there is
+ * such a list. null if the head is all right. Pure.
+ */
+export function refusedHead(
+  req: Pick<IncomingMessage, HeadParts>,
+  allowedHosts: readonly string[] | null,
+): WaybillError | null {
+  const hosts = countHosts(req.rawHeaders);
+  if (hosts > 1 || (hosts === 0 && req.httpVersion !== '1.0'))
+    return malformed(
+      hosts === 0 ? 'the request has no Host header' : `the request has ${hosts} Host headers`,
+    );
+  const { 'transfer-encoding': coding, expect, host } = req.headers;
+  if (allowedHosts !== null && host !== undefined && !isAllowedHost(host, allowedHosts))
+    return new WaybillError('host_not_allowed', 'this daemon does not answer for the host of the request', {
+      hint: 'add the name to server.http.allowed_hosts',
+    });
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') return unsupportedCoding();
+  if (expect !== undefined && req.httpVersion !== '1.0' && expect.trim().toLowerCase() !== '100-continue')
+    return new WaybillError('expectation_failed', 'this Expect header cannot be met', {
+      hint: 'send `Expect: 100-continue`, or none',
+    });
+  return null;
+}
+
+type HeadParts = 'rawHeaders' | 'headers' | 'httpVersion';
+
+/** A request that is no HTTP. */
+export function malformed(what: string): WaybillError {
+  return new WaybillError('malformed_request', what, { hint: 'send one request as RFC 9112 says' });
+}
+
+export function unsupportedCoding(): WaybillError {
+  return new WaybillError(
+    'unsupported_transfer_coding',
+    'the only transfer coding that is taken is chunked',
+    {
+      hint: 'send the body as it is, with its Content-Length or with `Transfer-Encoding: chunked`',
+    },
+  );
+}
+
+/** Not from `headers`, where the second is dropped. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.length === 4 && rawHeaders[at]?.toLowerCase() === 'host') hosts += 1;
+  return hosts;
+}
+
+/**
+ * Whether a `Host` header names a host of the list. Addresses and names of the loopback interface always
+ * pass: a page that rebinds a name of its own to the address of the daemon can send neither. Pure.
+ */
+export function isAllowedHost(header: string, allowed: readonly string[]): boolean {
+  const [, bracketed, plain] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header.trim()) ?? [];
+  const host = (bracketed ?? plain ?? '').toLowerCase().replace(/\.$/, '');
+  if (isIP(host) !== 0 || host === 'localhost' || host.endsWith('.localhost')) return true;
+  return allowed.some((name) => name.toLowerCase() === host);
+}

@@ -1,0 +1,261 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { JobQueue, KeptBundles } from '../../workers/queue/job-queue.ts';
+import type { ThreadStats } from '../../workers/threads/pool.ts';
+import type { Readiness, ReadinessFound } from '../daemon/readiness.ts';
+import type { ConnectionStats } from '../http/listen.ts';
+import type { StreamStats } from '../runs/event-stream.ts';
+
+/*
+ * Metrics whose values are read from the daemon whenever Prometheus requests them. A value that cannot be
+ * read has no series; all other metrics are still reported.
+ */
+
+export interface ObservedReadiness {
+  readiness: Readiness;
+  /** Free bytes on the disk that receives uploads. */
+  freeBytes: () => Promise<number>;
+}
+
+export interface ObservedDaemon extends ObservedReadiness {
+  queue: Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
+  /** Ids of the pipelines that are configured now. */
+  pipelines: () => Iterable<string>;
+  /** The driver of the queue, as configured. */
+  driver: string;
+  threads: () => ThreadStats;
+  connections: () => ConnectionStats;
+  streams: () => StreamStats;
+  partialUploads: () => { uploads: number; bytes: number };
+  content: () => { files: number; bytes: number };
+  /** null if no weather database is configured. */
+  weather: { isUp(): boolean } | null;
+  /** Ids of the notifiers that are configured now. */
+  notifiers: () => Iterable<string>;
+  /** The number of undelivered events of each notifier that has any. */
+  undelivered: () => Promise<ReadonlyMap<string, number>>;
+}
+
+export function observeDaemon(registry: Registry, daemon: ObservedDaemon): void {
+  const { weather, connections, streams, undelivered, notifiers } = daemon;
+  const { gauge, gauges, total, totals } = observers(registry);
+  if (weather !== null)
+    gauge(
+      'waybill_weather_database_up',
+      '1 if the weather database answered when it was last asked, else 0.',
+      () => (weather.isUp() ? 1 : 0),
+    );
+  gauge('waybill_connections', 'Connections that are open.', () => connections().open);
+  total(
+    'waybill_connections_refused_total',
+    'Connections that were closed at once because there were too many.',
+    () => connections().refused,
+  );
+  observeQueue(registry, daemon);
+  observeReadiness(registry, daemon);
+  gauge('waybill_event_streams', 'Streams of events that are open.', () => streams().open);
+  totals('waybill_event_streams_ended_total', 'Streams of events that have ended, by why.', 'end', () =>
+    Object.entries(streams().ended),
+  );
+  observeKeptBytes(registry, daemon);
+  observeThreads(registry, daemon.threads);
+  gauges(
+    'waybill_undelivered_events',
+    'Events that were given up and can be sent again.',
+    'notifier',
+    async () => {
+      const counts = await undelivered().catch(() => null);
+      if (counts === null) return [];
+      return [...[...notifiers()].map((id): [string, number] => [id, 0]), ...counts];
+    },
+  );
+}
+
+function observeKeptBytes(
+  registry: Registry,
+  { partialUploads, content }: Pick<ObservedDaemon, 'partialUploads' | 'content'>,
+): void {
+  const { gauge } = observers(registry);
+  gauge(
+    'waybill_partial_uploads',
+    'Resumable uploads that are not whole, or not accepted.',
+    () => partialUploads().uploads,
+  );
+  gauge(
+    'waybill_partial_uploads_bytes',
+    'Bytes that have come of resumable uploads that are not whole, or not accepted.',
+    () => partialUploads().bytes,
+  );
+  gauge(
+    'waybill_kept_files',
+    'Files of uploads that are kept by digest, so that producers send only what changed.',
+    () => content().files,
+  );
+  gauge(
+    'waybill_kept_files_bytes',
+    'Room that the kept files take of what server.staging.keep.size allows each pipeline.',
+    () => content().bytes,
+  );
+}
+
+function observeQueue(
+  registry: Registry,
+  { queue, pipelines, driver }: Pick<ObservedDaemon, 'queue' | 'pipelines' | 'driver'>,
+): void {
+  const { gauge, gauges } = observers(registry);
+  gauges(
+    'waybill_queue_info',
+    '1, with the driver of the queue: memory, embedded or bullmq.',
+    'driver',
+    () => [[driver, 1]],
+  );
+  gauges(
+    'waybill_queue_depth',
+    'Uploads being received (reserved), runs that wait (queued) and runs that run (running).',
+    'state',
+    async () => Object.entries({ ...(await queue.depth().catch(() => null)) }),
+  );
+  gauges(
+    'waybill_queue_oldest_seconds',
+    'How long the run waits that waits longest; 0 if none of the pipeline waits.',
+    'pipeline',
+    async () => {
+      const ids = [...pipelines()];
+      const waiting = await queue.waitingSince(ids).catch(() => []);
+      const now = Date.now();
+      return ids.flatMap((id, index): [string, number][] => {
+        const since = waiting[index];
+        if (since === undefined) return [];
+        return [[id, since === null ? 0 : Math.max((now - Date.parse(since)) / 1000, 0)]];
+      });
+    },
+  );
+  gauges(
+    'waybill_runs_retrying',
+    'Runs that failed for a passing cause and wait for their next try.',
+    'pipeline',
+    async () => {
+      const ids = [...pipelines()];
+      const overviews = await queue.overview(ids).catch(() => []);
+      return overviews.flatMap(({ retrying, isAway }, index): [string, number][] =>
+        isAway === true ? [] : [[ids[index] ?? '', retrying]],
+      );
+    },
+  );
+  gauges(
+    'waybill_pipeline_paused',
+    '1 if no run of the pipeline begins, because it is paused, else 0.',
+    'pipeline',
+    async () => {
+      const pauses = await queue.pauses().catch(() => null);
+      if (pauses === null) return [];
+      return [...pipelines()].map((id): [string, number] => [id, pauses.has(id) ? 1 : 0]);
+    },
+  );
+  const kept = (): Promise<KeptBundles | null> => queue.kept().catch(() => null);
+  gauge(
+    'waybill_kept_bundles',
+    'Bundles of ended runs that are staged to be run again.',
+    async () => (await kept())?.bundles ?? null,
+  );
+  gauge(
+    'waybill_kept_bundles_bytes',
+    'Bytes of the bundles of ended runs that are staged.',
+    async () => (await kept())?.bytes ?? null,
+  );
+}
+
+export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
+  const { gauge, gauges } = observers(registry);
+  let looking: Promise<ReadinessFound | null> | undefined;
+  // All gauges of one request share one look. Readiness reports its own defects.
+  const look = (): Promise<ReadinessFound | null> =>
+    (looking ??= readiness
+      .look()
+      .catch(() => null)
+      .finally(() => (looking = undefined)));
+  gauge('waybill_ready', '1 if uploads are taken, as /readyz says, else 0.', async () =>
+    (await look())?.failure === null ? 1 : 0,
+  );
+  gauge('waybill_staging_free_bytes', 'Room on the disk into which uploads are received.', async () => {
+    // A disk that hangs would block a thread of the pool for each scrape.
+    const checks = (await look())?.checks ?? [];
+    const isUsable = checks.some(({ name, state }) => name === 'staging' && state === 'ok');
+    return isUsable ? freeBytes().catch(() => null) : null;
+  });
+  gauges('waybill_check_up', '1 if what the process depends on can be used, else 0.', 'check', async () =>
+    ((await look())?.checks ?? []).map(({ name, state }): [string, number] => [name, state === 'ok' ? 1 : 0]),
+  );
+}
+
+export function observeThreads(registry: Registry, threads: () => ThreadStats): void {
+  const { gauge, total } = observers(registry);
+  gauge('waybill_worker_threads', 'Worker threads that are there.', () => threads().threads);
+  gauge('waybill_worker_threads_busy', 'Worker threads that publish.', () => threads().busy);
+  total(
+    'waybill_worker_threads_replaced_total',
+    'Worker threads that broke or had to be ended.',
+    () => threads().replaced,
+  );
+}
+
+type Value = number | null;
+/** Values by their label. */
+type Values = Iterable<readonly [string, number]>;
+
+interface Observers {
+  gauge: (name: string, help: string, read: () => Value | Promise<Value>) => void;
+  gauges: (name: string, help: string, label: string, read: () => Values | Promise<Values>) => void;
+  total: (name: string, help: string, read: () => number) => void;
+  totals: (name: string, help: string, label: string, read: () => Values) => void;
+}
+
+/** Adds metrics to a registry: one value, or one value for each value of a label. */
+function observers(registry: Registry): Observers {
+  const registers = [registry];
+  return {
+    gauge: (name, help, read) =>
+      void new Gauge({
+        name,
+        help,
+        registers,
+        async collect() {
+          const value = await read();
+          if (value === null) this.remove();
+          else this.set(value);
+        },
+      }),
+    gauges: (name, help, label, read) =>
+      void new Gauge({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        async collect() {
+          const values = await read();
+          this.reset();
+          for (const [key, value] of values) this.set({ [label]: key }, value);
+        },
+      }),
+    total: (name, help, read) =>
+      void new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read());
+        },
+      }),
+    totals: (name, help, label, read) =>
+      void new Counter({
+        name,
+        help,
+        labelNames: [label],
+        registers,
+        collect() {
+          this.reset();
+          for (const [key, value] of read()) this.inc({ [label]: key }, value);
+        },
+      }),
+  };
+}

@@ -1,0 +1,65 @@
+import { jsonContent, type Route } from '../http/route.ts';
+import type { HttpPorts } from '../http/app.ts';
+import { openApiDocument } from './document.ts';
+import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
+import { publicPage, sendPublic } from '../pages/send-page.ts';
+import { siteOf } from '../pages/site.ts';
+import { apiPage } from './api-page.ts';
+
+/** The document that is made of the routes themselves. */
+export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
+  method: 'get',
+  path: '/openapi.json',
+  operationId: 'getOpenApi',
+  tag: 'daemon',
+  summary: 'This document',
+  description: 'OpenAPI 3.1 with the base path under which this daemon answers. Needs no token.',
+  access: 'open',
+  responses: {
+    200: {
+      description: 'The document.',
+      headers: { ETag: { description: 'Of the document.', required: true, schema: { type: 'string' } } },
+      content: jsonContent({ type: 'object', required: ['openapi', 'info', 'paths'] }),
+    },
+    304: { description: 'The document is as it was.' },
+  },
+  problems: [],
+  handle: ({ http }, served) => {
+    let answer: TaggedAnswer | undefined;
+    return (req, res) => {
+      const text = (): string => JSON.stringify(openApiDocument(served, http.basePath));
+      answer ??= taggedAnswer('application/json; charset=utf-8', text(), {
+        headers: { 'Cache-Control': 'no-cache' },
+      });
+      sendWithEtag(req, res, answer);
+    };
+  },
+};
+
+/** The OpenAPI document for people. */
+export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
+  method: 'get',
+  path: '/docs',
+  operationId: 'getApiPage',
+  tag: 'daemon',
+  summary: 'This document as a page',
+  description: 'HTML with nothing from outside, of use without script. Needs no token.',
+  access: 'open',
+  responses: {
+    200: {
+      description: 'The page.',
+      headers: { ETag: { description: 'Of the page.', required: true, schema: { type: 'string' } } },
+      content: { 'text/html': { schema: { type: 'string' } } },
+    },
+    304: { description: 'The page is as it was.' },
+  },
+  problems: [],
+  handle: (ports, served) => {
+    let answer: TaggedAnswer | undefined;
+    return (req, res) => {
+      const page = (): TaggedAnswer =>
+        publicPage(siteOf(ports), apiPage(openApiDocument(served, ports.http.basePath)));
+      return sendPublic(req, res, (answer ??= page()));
+    };
+  },
+};

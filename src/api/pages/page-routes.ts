@@ -1,0 +1,82 @@
+import { Router, type RequestHandler } from 'express';
+import type { HttpPorts } from '../http/app.ts';
+import type { Handler, Route } from '../http/route.ts';
+import { createRouter } from '../http/router.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
+import { assetOfFile, type Asset } from './assets.ts';
+import { sendPublic, publicPage } from './send-page.ts';
+import { prefersPage } from '../http/answer/negotiate.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { Site } from './site.ts';
+
+/**
+ * One address of pages: a route that is for people, and so is not in the OpenAPI document. Refusals that its
+ * handlers throw are problem pages for whoever takes HTML.
+ */
+export interface PageRoute<Ports> extends Pick<Route<Ports>, 'method' | 'path' | 'isPresent' | 'isProbe'> {
+  /** Makes the handlers, once. */
+  handle: (ports: Ports) => Handler | readonly Handler[];
+}
+
+/** Serves them below the base path; a method that an address does not have is answered with 405. */
+export function servePages<Ports extends HttpPorts>(
+  pages: readonly PageRoute<Ports>[],
+  ports: Ports,
+): RequestHandler {
+  return Router().use(ports.http.basePath, createRouter(pages, ports));
+}
+
+const answers = new WeakMap<Asset, TaggedAnswer>();
+
+/** Stylesheets and scripts, by names that change with their bytes. */
+export const assetsPage: PageRoute<HttpPorts> = {
+  method: 'get',
+  path: '/assets/{asset}',
+  isProbe: true,
+  handle: () => (req: Parameters<typeof sendPublic>[0] & { params: { asset: string } }, res) => {
+    const asset = assetOfFile(req.params.asset);
+    if (asset === undefined)
+      throw new WaybillError('not_found', 'there is no such stylesheet or script', {
+        hint: 'load the page again: it may be of another version of waybill',
+      });
+    return sendPublic(req, res, answerOf(asset));
+  },
+};
+
+function answerOf(asset: Asset): TaggedAnswer {
+  let answer = answers.get(asset);
+  if (answer === undefined) {
+    answer = taggedAnswer(asset.mediaType, asset.body.toString(), {
+      headers: { 'Cache-Control': 'public, max-age=31536000, immutable' },
+      vary: 'Accept-Encoding',
+    });
+    answers.set(asset, answer);
+  }
+  return answer;
+}
+
+/**
+ * At the base path, for whoever takes HTML; for everybody else there is nothing there. It says what this is
+ * and where to go, and nothing about this daemon that needs a token.
+ */
+export function landingPage(site: Site): RequestHandler {
+  let answer: TaggedAnswer | undefined;
+  return (req, res, next) => {
+    const isRead = req.method === 'GET' || req.method === 'HEAD';
+    if (!isRead || req.path !== site.basePath || !prefersPage(req.headers.accept)) {
+      next();
+      return;
+    }
+    Object.assign(requestContext(req), { route: '/' });
+    answer ??= publicPage(site, {
+      title: 'Start',
+      template: 'pages/landing',
+      styles: ['landing'],
+      view: {
+        parts: site.nav.map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),
+      },
+    });
+    sendPublic(req, res, answer).catch(next);
+  };
+}

@@ -1,0 +1,196 @@
+import type { Current } from '../../core/lib/current.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
+import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
+import { requestContext } from '../http/request/request-context.ts';
+
+/** The tokens and the pipelines that they may act on. A reload replaces it. */
+export interface RunAccess {
+  tokens: readonly Token[];
+  /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
+  pipelineIds: ReadonlySet<string>;
+  /** The pipelines that have a source of their own, with their channels; operators may start their runs. */
+  sourcePipelines: ReadonlyMap<string, readonly string[]>;
+  /** Null if none is configured. */
+  adminToken: Token | null;
+}
+
+/**
+ * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`
+ * returns what the route knows about the pipeline, or undefined if the route does not serve it; `unknown` is
+ * then the message. `adminToken`, if it is given, may act on every pipeline. Throws `unauthorized`,
+ * `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this order.
+ */
+export function authorizePipeline<P>(
+  req: IncomingMessage,
+  res: ServerResponse,
+  {
+    tokens,
+    clock,
+    adminToken = null,
+    id,
+    scope,
+    find,
+    unknown = 'there is no such pipeline',
+  }: {
+    tokens: readonly Token[];
+    clock: Pick<Clock, 'now'>;
+    adminToken?: Token | null;
+    id: string;
+    /** What the request does. */
+    scope: Scope;
+    find: (id: string) => P | undefined;
+    unknown?: string;
+  },
+): { token: Token; pipeline: P } {
+  const { fields } = requestContext(req);
+  const known = adminToken === null ? tokens : [...tokens, adminToken];
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, known, clock));
+  fields['token_id'] = token.id;
+  const pipeline = permitPipeline(res, token, { adminToken, id, scope, find, unknown });
+  fields['pipeline_id'] = id;
+  return { token, pipeline };
+}
+
+/**
+ * Checks a request about a configured pipeline, with the admin token or a token of the pipeline. Throws as
+ * `authorizePipeline`.
+ */
+export function authorizeConfigured(
+  req: IncomingMessage,
+  res: ServerResponse,
+  {
+    configured,
+    clock,
+  }: {
+    configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+    clock: Pick<Clock, 'now'>;
+  },
+  { id, scope, admitsAdmin = true }: { id: string; scope: Scope; admitsAdmin?: boolean },
+): Token {
+  const { tokens, adminToken, pipelineIds } = configured.get();
+  const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
+  const admin = admitsAdmin ? adminToken : null;
+  return authorizePipeline(req, res, { tokens, clock, adminToken: admin, id, scope, find }).token;
+}
+
+/** The same for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
+export function permitPipeline<P>(
+  res: ServerResponse,
+  token: Token,
+  {
+    adminToken,
+    id,
+    scope,
+    find,
+    unknown = 'there is no such pipeline',
+  }: {
+    adminToken: Token | null;
+    id: string;
+    scope: Scope;
+    find: (id: string) => P | undefined;
+    unknown?: string;
+  },
+): P {
+  const pipeline = find(id);
+  if (pipeline === undefined)
+    throw new WaybillError('pipeline_not_found', unknown, { hint: 'check the pipeline id in the path' });
+  if (token !== adminToken && !token.pipelines.has(id)) {
+    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${id}"`, {
+      hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
+    });
+  }
+  requireScope(token, scope, res);
+  return pipeline;
+}
+
+/** The tokens that a request about the daemon as a whole is compared with. */
+export interface OperatorAccess {
+  tokens: readonly Token[];
+  adminToken: Token | null;
+}
+
+/**
+ * Checks that a request has the admin token, and adds the token to its log line. Throws `unauthorized` or
+ * `forbidden`.
+ */
+export function authorizeOperator(req: IncomingMessage, res: ServerResponse, access: OperatorAccess): void {
+  requireAdminToken(callerOf(req, res, access), access);
+}
+
+/**
+ * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
+ * line. Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order: the token of a
+ * producer does not learn which pipelines exist.
+ */
+export function authorizeAdmin(
+  req: IncomingMessage,
+  res: ServerResponse,
+  access: OperatorAccess & { pipelineIds: ReadonlySet<string>; id: string },
+): void {
+  requireAdminToken(callerOf(req, res, access), access);
+  if (!access.pipelineIds.has(access.id))
+    throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {
+      hint: 'check the pipeline id in the path',
+    });
+  requestContext(req).fields['pipeline_id'] = access.id;
+}
+
+function callerOf(req: IncomingMessage, res: ServerResponse, { tokens, adminToken }: OperatorAccess): Token {
+  const known = adminToken === null ? tokens : [...tokens, adminToken];
+  const token = challenge(req, res, () => findToken(req.headers.authorization, known));
+  requestContext(req).fields['token_id'] = token.id;
+  return token;
+}
+
+/** Throws `forbidden` for any token but the admin token. */
+export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAccess, 'adminToken'>): void {
+  if (token === adminToken) return;
+  throw new WaybillError('forbidden', 'this needs the admin token', {
+    hint:
+      adminToken === null
+        ? 'name the variable that holds it in server.admin_token_env'
+        : 'use the token of server.admin_token_env',
+  });
+}
+
+/**
+ * The token of a request that reads about several pipelines. Throws `unauthorized`, `token_expired` and
+ * `insufficient_scope`.
+ */
+export function tokenOfCaller(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { configured, clock }: { configured: Current<Pick<RunAccess, 'tokens'>>; clock: Pick<Clock, 'now'> },
+): Token {
+  const { tokens } = configured.get();
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
+  requestContext(req).fields['token_id'] = token.id;
+  requireScope(token, 'read', res);
+  return token;
+}
+
+/**
+ * The pipelines that a request is about: those that it names, or all of its token that there are. Throws
+ * `pipeline_not_found`, and `forbidden` if the token is not for one of them.
+ */
+export function pipelinesOf(
+  { id, pipelines }: Token,
+  named: readonly string[],
+  { configured }: { configured: Current<Pick<RunAccess, 'pipelineIds'>> },
+): string[] {
+  const { pipelineIds } = configured.get();
+  for (const pipelineId of named) {
+    if (!pipelineIds.has(pipelineId))
+      throw new WaybillError('pipeline_not_found', `there is no pipeline "${pipelineId}"`, {
+        hint: 'check the ids in the query',
+      });
+    if (!pipelines.has(pipelineId))
+      throw new WaybillError('forbidden', `the token "${id}" is not for the pipeline "${pipelineId}"`, {
+        hint: 'leave it out, or have the pipeline added to upload_tokens',
+      });
+  }
+  return named.length > 0 ? [...named] : [...pipelines].filter((pipelineId) => pipelineIds.has(pipelineId));
+}

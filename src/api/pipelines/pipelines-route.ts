@@ -1,0 +1,220 @@
+import type { RequestHandler } from 'express';
+import type { Config, DestinationConfig } from '../../core/config/config.ts';
+import type { ScheduleConfig } from '../../core/config/timetable.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { Layout } from '../../core/releases/release.ts';
+import type { LastSuccess, Pause, JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
+import { jsonContent, schemaRef, type JsonSchema, type Route } from '../http/route.ts';
+import { type RunAccess, pipelinesOf, tokenOfCaller } from './pipeline-access.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+
+/** What the list of pipelines shows of one, as configured; no path or host of the places themselves. */
+export interface PipelineSummary {
+  pipeline_id: string;
+  source: { backend: string };
+  destinations: DestinationSummary[];
+  /** Null: no run starts by the clock. */
+  schedule: ScheduleSummary | null;
+  /** Whether a change of the source starts a run. */
+  watch: boolean;
+}
+
+export interface ScheduleSummary {
+  cron: string;
+  timezone: string;
+  catch_up: 'none' | 'once';
+}
+
+export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 'workflow'> {
+  destination_id: string;
+  backend: string;
+  layout: Layout;
+  public_base_url: string | null;
+}
+
+export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineSummary[] {
+  return pipelines.map(({ id, source, destinations, schedule, watch }) => ({
+    pipeline_id: id,
+    source: { backend: source.backend },
+    destinations: destinations.map(
+      ({ id: destinationId, location, mapping, workflow, releases, publicBaseUrl }) => ({
+        destination_id: destinationId,
+        backend: location.backend,
+        mapping,
+        workflow,
+        layout: releases === null ? 'in_place' : 'releases',
+        public_base_url: publicBaseUrl,
+      }),
+    ),
+    schedule: schedule === null ? null : scheduleSummary(schedule),
+    watch: watch !== null,
+  }));
+}
+
+function scheduleSummary({ cron, timezone, catchUp }: ScheduleConfig): ScheduleSummary {
+  return { cron, timezone, catch_up: catchUp };
+}
+
+/** Also replaced by a reload. */
+export interface PipelineAccess extends RunAccess {
+  /** All pipelines, in the order of the configuration. */
+  pipelines: readonly PipelineSummary[];
+}
+
+export interface PipelinePorts {
+  clock: Clock;
+  queue: Pick<JobQueue, 'overview' | 'pauses'>;
+  configured: Current<PipelineAccess>;
+  /** When the next run of the pipeline's schedule is due; null if it has none. */
+  nextRunOf: (pipelineId: string) => Date | null;
+}
+
+const pipelineList: JsonSchema = {
+  description: 'Pipelines of a token, and how they stand.',
+  type: 'object',
+  additionalProperties: false,
+  required: ['pipelines'],
+  properties: {
+    pipelines: {
+      type: 'array',
+      items: {
+        type: 'object',
+        additionalProperties: false,
+        required: [
+          'pipeline_id',
+          'source',
+          'destinations',
+          'schedule',
+          'watch',
+          'next_run',
+          'waiting',
+          'paused',
+          'running',
+          'last_run',
+          'last_success',
+        ],
+        properties: {
+          pipeline_id: { type: 'string' },
+          source: {
+            type: 'object',
+            additionalProperties: false,
+            required: ['backend'],
+            properties: { backend: { type: 'string' } },
+          },
+          destinations: {
+            type: 'array',
+            items: {
+              type: 'object',
+              additionalProperties: false,
+              required: ['destination_id', 'backend', 'mapping', 'workflow', 'layout', 'public_base_url'],
+              properties: {
+                destination_id: { type: 'string' },
+                backend: { type: 'string' },
+                mapping: { enum: ['preserve_relative', 'fixed'] },
+                workflow: { enum: ['additive', 'replacement'] },
+                layout: { enum: ['in_place', 'releases'] },
+                public_base_url: { type: ['string', 'null'] },
+              },
+            },
+          },
+          schedule: {
+            description: 'Null where no run starts by the clock.',
+            type: ['object', 'null'],
+            additionalProperties: false,
+            required: ['cron', 'timezone', 'catch_up'],
+            properties: {
+              cron: { description: 'Five fields of cron, or a nickname.', type: 'string' },
+              timezone: { description: 'IANA name.', type: 'string' },
+              catch_up: { enum: ['none', 'once'] },
+            },
+          },
+          watch: { description: 'Whether a change of the source starts a run.', type: 'boolean' },
+          next_run: {
+            description:
+              'When the next run of the schedule is due, jitter included. It is missed if the pipeline is paused then.',
+            type: ['string', 'null'],
+            format: 'date-time',
+          },
+          waiting: { description: 'Runs that wait for their turn.', type: 'integer', minimum: 0 },
+          paused: schemaRef('Pause'),
+          running: { description: 'Id of the run that runs.', type: ['string', 'null'] },
+          last_run: {
+            description: 'Record of the run that was accepted last, if it is retained.',
+            anyOf: [schemaRef('RunRecord'), { type: 'null' }],
+          },
+          away: {
+            description:
+              'Of several Redis, that of this pipeline does not answer: its runs wait, and what is told of them may be otherwise.',
+            const: true,
+          },
+          last_success: {
+            description: 'The run that succeeded last.',
+            type: ['object', 'null'],
+            additionalProperties: false,
+            required: ['run_id', 'finished_at'],
+            properties: {
+              run_id: { type: 'string' },
+              finished_at: { type: 'string', format: 'date-time' },
+            },
+          },
+        },
+      },
+    },
+  },
+};
+
+/** Every pipeline of a token, and how it stands. */
+export const listPipelinesRoute: Route<PipelinePorts> = {
+  method: 'get',
+  path: '/v1/pipelines',
+  operationId: 'listPipelines',
+  tag: 'runs',
+  summary: 'The pipelines of the token, and how they stand',
+  description:
+    'In the order of the configuration. `last_success` stays after the record of that run has expired, until a restart clears it with the queue in memory.',
+  access: 'token',
+  responses: { 200: { description: 'All of them.', content: jsonContent(pipelineList) } },
+  problems: ['token_expired', 'insufficient_scope', 'queue_unavailable'],
+  handle: (ports) => listPipelines(ports),
+};
+
+function listPipelines(ports: PipelinePorts): RequestHandler {
+  return async (req, res) => {
+    const allowed = new Set(pipelinesOf(tokenOfCaller(req, res, ports), [], ports));
+    const shown = ports.configured.get().pipelines.filter(({ pipeline_id }) => allowed.has(pipeline_id));
+    res.json({ pipelines: await pipelineStates(shown, ports) });
+  };
+}
+
+/** A pipeline, and how it stands: one of `GET /v1/pipelines`. */
+export interface PipelineState extends PipelineSummary {
+  /** RFC 3339 in UTC. */
+  next_run: string | null;
+  waiting: number;
+  paused: Pause | null;
+  running: string | null;
+  last_run: RunRecord | null;
+  last_success: LastSuccess | null;
+  /** Of several Redis, that of the pipeline does not answer. */
+  away?: true;
+}
+
+/** How these pipelines stand, in their order. Throws `queue_unavailable`. */
+export async function pipelineStates(
+  pipelines: readonly PipelineSummary[],
+  { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,
+): Promise<PipelineState[]> {
+  const ids = pipelines.map(({ pipeline_id }) => pipeline_id);
+  const [overviews, pauses] = await Promise.all([queue.overview(ids), queue.pauses()]);
+  return pipelines.map((summary, index) => ({
+    ...summary,
+    next_run: nextRunOf(summary.pipeline_id)?.toISOString() ?? null,
+    waiting: overviews[index]?.waiting ?? 0,
+    paused: pauses.get(summary.pipeline_id) ?? null,
+    running: overviews[index]?.running ?? null,
+    last_run: overviews[index]?.lastRun ?? null,
+    last_success: overviews[index]?.lastSuccess ?? null,
+    ...(overviews[index]?.isAway === true ? { away: true as const } : {}),
+  }));
+}

@@ -1,0 +1,220 @@
+import type { Request, RequestHandler, Response } from 'express';
+import { jsonDocument } from '../../core/lib/json-document.ts';
+import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { bundlePath, flag } from '../../core/lib/parameters.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
+import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import {
+  jsonContent,
+  pipelineIdParameter,
+  type JsonSchema,
+  type Parameter,
+  type Route,
+} from '../http/route.ts';
+import { isConcealed } from '../http/answer/error-status.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { untilLeft } from '../http/request/client-connection.ts';
+import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
+import type { Current } from '../../core/lib/current.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { HttpPorts } from '../http/app.ts';
+import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+
+/*
+ * The releases of a destination: what is there, and which of them readers are given. This machine asks the
+ * destination itself, whatever the queue is; no run takes part.
+ */
+
+export interface PlaceParams {
+  pipelineId: string;
+  destinationId: string;
+}
+
+const destinationIdParameter: Parameter = {
+  name: 'destination_id',
+  in: 'path',
+  required: true,
+  description: 'Id of a destination of the pipeline, one with `layout: releases`.',
+  schema: { type: 'string' },
+  example: 'site',
+};
+const releaseIdParameter: Parameter = {
+  name: 'release_id',
+  in: 'path',
+  required: true,
+  description: 'Id of a release, as the list has it.',
+  schema: { type: 'string' },
+  example: '20261121T101500Z-9f2c41aa',
+};
+
+const listQuery = queryParameters({
+  path: bundlePath({ description: 'Only the releases of this bundle path; `.` for the root.', example: '.' }),
+});
+const activateQuery = queryParameters({
+  path: bundlePath({
+    description: 'The bundle path at the destination, needed where there are releases of several.',
+    example: 'session-42',
+  }),
+  dry_run: flag(false, { description: 'Tells what would change, and changes nothing.' }),
+});
+
+const activation: JsonSchema = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    rollback: {
+      description:
+        'Keeps what was current, and what was rolled back before, from becoming current again by itself: what `waybill releases rollback --to` does. Without it, the release is promoted, and whatever was rolled back may come back.',
+      type: 'boolean',
+      default: false,
+    },
+  },
+};
+const checkActivation = bodyCheck(activation, 'send no body, {} or {"rollback": true}');
+
+const problems = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+  'invalid_request',
+  'destination_not_found',
+  'no_releases',
+  'state_conflict',
+  'destination_unavailable',
+  'server_busy',
+  'shutting_down',
+] as const satisfies readonly ErrorCode[];
+
+export const listReleasesRoute: Route<ReleasesPorts> = {
+  method: 'get',
+  path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
+  operationId: 'listReleases',
+  tag: 'pipelines',
+  summary: 'The releases of a destination, and which of them readers have',
+  description:
+    'For destinations with `layout: releases`: the document that `waybill releases list --format json` prints, read from the destination now. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+  access: 'token',
+  parameters: [pipelineIdParameter, destinationIdParameter, ...listQuery.parameters],
+  responses: { 200: { description: 'All of them, the newest first.', content: jsonContent('Releases') } },
+  problems,
+  handle: (ports) => list(ports),
+};
+
+export const activateReleaseRoute: Route<ReleasesPorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
+  operationId: 'activateRelease',
+  tag: 'pipelines',
+  summary: 'Give readers this release',
+  description:
+    'What `waybill releases promote` does or, with `rollback`, `waybill releases rollback --to`: one step, and no byte is moved. Asked again, it changes nothing. A release that is missing, damaged, unfinished or being removed is refused, and readers have what they had. Takes a token of the pipeline with the scope `releases`, or that of `server.admin_token_env`.',
+  access: 'token',
+  parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],
+  body: {
+    description: 'Nothing, or whether this is a rollback.',
+    required: false,
+    content: jsonContent(activation, { rollback: true }),
+  },
+  responses: {
+    200: { description: 'What readers had, and have now.', content: jsonContent('ReleaseSwitch') },
+  },
+  problems: [
+    ...problems,
+    'unsupported_media_type',
+    'release_not_found',
+    'release_unusable',
+    'bundle_path_needed',
+    'not_published',
+    'destination_busy',
+  ],
+  handle: (ports) => activate(ports),
+};
+
+function list(ports: ReleasesPorts): RequestHandler<PlaceParams> {
+  return async (req, res) => {
+    authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'read' });
+    const { path } = listQuery.read(req.url);
+    const answer = await askReleases(req, res, ports, { kind: 'list', path });
+    if (answer.kind === 'list') send(res, 'releases', { ...about(req), paths: answer.paths, warnings: [] });
+  };
+}
+
+function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseId: string }> {
+  return async (req, res) => {
+    keepAuthorized(req, () =>
+      authorizeConfigured(req, res, ports, { id: req.params.pipelineId, scope: 'releases' }),
+    );
+    const { path, dry_run: dryRun } = activateQuery.read(req.url);
+    const body = await readSmallJson(req, res, ports);
+    if (body !== undefined) checkActivation(body);
+    const { rollback = false } = (body ?? {}) as { rollback?: boolean };
+    const { releaseId: release } = req.params;
+    const verb = rollback ? 'rollback' : 'promote';
+    const answer = await askReleases(req, res, ports, { kind: 'activate', path, release, verb, dryRun });
+    if (answer.kind !== 'activate') return;
+    const { from, to, destinationPath } = answer;
+    const isChanged = from !== to;
+    if (isChanged && !dryRun) ports.log.info({ ...logged(req), from, to }, `release ${past[verb]}`);
+    const done = { action: verb, dryRun, ...about(req), destinationPath, from, to, isChanged };
+    send(res, 'release-switch', { ...done, error: null, warnings: [] });
+  };
+}
+
+const past = { promote: 'promoted', rollback: 'rolled back to' };
+
+function about({ params }: Request<PlaceParams>): PlaceParams {
+  return { pipelineId: params.pipelineId, destinationId: params.destinationId };
+}
+
+function logged({ params }: Request<PlaceParams>): object {
+  return { pipeline_id: params.pipelineId, destination_id: params.destinationId };
+}
+
+type Asked = ReleasesRequest extends infer R
+  ? R extends unknown
+    ? Omit<R, 'runId' | 'pipelineId' | 'destinationId'>
+    : never
+  : never;
+
+/** Asks a thread for somebody who may. Throws what it refuses with, without paths of this machine. */
+export async function askReleases(
+  req: Request<PlaceParams>,
+  res: Response,
+  { releases, stopping }: ReleasesPorts,
+  asked: Asked,
+): Promise<ReleasesAnswer> {
+  const runId = `releases.${requestContext(req).id}`;
+  const request = { ...asked, ...about(req), runId };
+  return untilLeft(res, stopping, async (signal) => releases(request, signal)).catch((thrown: unknown) => {
+    throw disclosed(thrown);
+  });
+}
+
+/** Messages of the core may name the place of a destination on this machine. */
+export function disclosed(thrown: unknown): WaybillError {
+  const error = asWaybillError(thrown);
+  const { code, message, hint, cause } = error;
+  if (isConcealed(code)) return error;
+  return new WaybillError(code, withoutPaths(message), {
+    ...(hint === undefined ? {} : { hint }),
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+function send(res: Response, kind: string, document: object): void {
+  res.type('json').send(jsonDocument(kind, document, 0));
+}
+
+/** The ports of the release routes. */
+export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
+  http: HttpPorts['http'];
+  log: Log;
+  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+  /** Looks at releases, or switches between them, off the event loop; throws as `Coordinator.releases`. */
+  releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
+  /** Aborts when the daemon stops, with what requests are then answered with. */
+  stopping: AbortSignal;
+}

@@ -1,0 +1,108 @@
+import type { IncomingMessage } from 'node:http';
+import type { Response } from 'express';
+import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts';
+import { jsonContent, type ResponseObject, type Parameter } from '../http/route.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { flag, channelName } from '../../core/lib/parameters.ts';
+import { nearest } from '../../core/lib/text.ts';
+
+/** The answer to every request that starts a run. */
+export const acceptedResponse: ResponseObject = {
+  description: 'The run is accepted.',
+  headers: {
+    Location: {
+      description: "Where the run's record is.",
+      required: true,
+      schema: { type: 'string', format: 'uri-reference' },
+    },
+    'Idempotency-Replayed': {
+      description: 'Present where the key was used before: this is the first answer once more.',
+      schema: { const: 'true' },
+    },
+  },
+  content: jsonContent('Accepted', {
+    run_id: 'maps.20261120T020434Z.k3f9q2ab7x',
+    status: 'accepted',
+    position: 1,
+  }),
+};
+
+/** Sends that answer. */
+export function sendAccepted(
+  req: IncomingMessage,
+  res: Response,
+  basePath: string,
+  { record, replayed, position }: AcceptedRun,
+): void {
+  const { run_id: runId } = record;
+  requestContext(req).fields['run_id'] = runId;
+  if (replayed) res.setHeader('Idempotency-Replayed', 'true');
+  res.status(202).location(`${basePath}runs/${encodeURIComponent(runId)}`);
+  res.json({ run_id: runId, status: 'accepted', ...(position === null ? {} : { position }) });
+}
+
+const form = /^[\x20-\x7e]{1,255}$/;
+
+export const idempotencyKeyParameter: Parameter = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'Makes repeating the request safe: the same key with the same content is answered like the first time and starts nothing. Scoped to the token and the pipeline.',
+  schema: { type: 'string', pattern: form.source },
+  example: 'session-42-build-7',
+};
+
+/** The query parameter of every request that takes a key. */
+export const rerunFailed = flag(false, {
+  description:
+    'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first answer.',
+});
+
+/** What the key of a request means to the queue; nothing if it has none. Throws `invalid_idempotency_key`. */
+export function idempotencyOf(
+  req: IncomingMessage,
+  request: Omit<Idempotency, 'key'>,
+): { idempotency?: Idempotency } {
+  const key = idempotencyKey(req);
+  return key === undefined ? {} : { idempotency: { ...request, key } };
+}
+
+/** The key of a request; undefined if it has none. Throws `invalid_idempotency_key`. */
+function idempotencyKey(req: IncomingMessage): string | undefined {
+  const values = req.headersDistinct['idempotency-key'];
+  if (values === undefined) return undefined;
+  const [key] = values;
+  if (key !== undefined && values.length === 1 && form.test(key)) return key;
+  throw new WaybillError(
+    'invalid_idempotency_key',
+    'the Idempotency-Key is not one header of 1 to 255 printable ASCII characters',
+    {
+      hint: 'a UUID serves well',
+    },
+  );
+}
+
+/** The query parameter of every request that publishes. */
+export const channelQuery = channelName({
+  description:
+    'Publishes to this channel of the destinations that have it: those who follow it see the bundle, and nobody else. Other destinations, and what is current, stay as they are.',
+  example: 'preview',
+});
+
+/** Throws `channel_not_found` if no destination of the pipeline has it. */
+export function requireChannel(
+  { id, channels }: { id: string; channels: readonly string[] },
+  name: string,
+): void {
+  if (channels.includes(name)) return;
+  const meant = nearest(name, channels);
+  const known = channels.length === 0 ? 'none is configured' : `known: ${channels.join(', ')}`;
+  throw new WaybillError(
+    'channel_not_found',
+    `no destination of the pipeline "${id}" has a channel "${name}"`,
+    {
+      hint: meant === undefined ? known : `did you mean "${meant}"? ${known}`,
+    },
+  );
+}

@@ -1,0 +1,136 @@
+import type { RequestHandler } from 'express';
+import { wholeNumber } from '../../core/lib/parameters.ts';
+import { isExpired, type Token } from '../http/auth.ts';
+import { runIdParameter, type Parameter, type ResponseObject, type Route } from '../http/route.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { findRun, tokenOfReader } from './run-route.ts';
+import type { RunPorts } from './ports.ts';
+import { nextOfAll, pipelinesParameter } from './list-runs.ts';
+import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
+import { streamRuns } from './run-stream.ts';
+import type { Streams } from './event-stream.ts';
+
+/** The ports of the routes of live events. */
+export interface LivePorts extends RunPorts {
+  streams: Streams;
+}
+
+const lastEventId: Parameter = {
+  name: 'Last-Event-ID',
+  in: 'header',
+  description:
+    'The `id` of the last event that the client has: what changed since then follows, without a snapshot. An id that is of no use any more gets a snapshot with the reason `gap`.',
+  schema: { type: 'string' },
+};
+
+const eventStream: ResponseObject = {
+  description:
+    'Server-sent events: `snapshot` with `{reason, runs, next}`, then `run` with the whole record of a run whenever it has changed, and `end` with `{reason}` before the daemon closes the stream. Every 15 s there is a comment.',
+  content: { 'text/event-stream': { schema: { type: 'string' } } },
+};
+
+/** One run, until it has finished. */
+export const followRunRoute: Route<LivePorts> = {
+  method: 'get',
+  path: '/runs/{run_id}/events',
+  operationId: 'followRun',
+  tag: 'runs',
+  summary: 'Follow a run',
+  description:
+    'Who may read the record may follow it. The stream ends when the run has finished; a client that comes again with the last id gets 204, which keeps an `EventSource` from coming again.',
+  access: 'optional',
+  parameters: [runIdParameter, lastEventId],
+  responses: {
+    200: eventStream,
+    204: { description: 'The run has finished, and the client has its last event.' },
+  },
+  problems: [
+    'token_expired',
+    'insufficient_scope',
+    'run_not_found',
+    'forbidden',
+    'quota_exceeded',
+    'too_many_streams',
+    'queue_unavailable',
+  ],
+  handle: (ports) => followRun(ports),
+};
+
+function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
+  return async (req, res) => {
+    const { runId } = req.params;
+    const token = tokenOfReader(req, res, ports);
+    const record = await findRun(token, runId, ports);
+    const isOver = record.finished_at !== null;
+    const followed = {
+      wants: ({ run_id }: { run_id: string }) => run_id === runId,
+      snapshot: async () => ({ runs: [isOver ? record : await findRun(token, runId, ports)], next: null }),
+      isLast: ({ finished_at }: { finished_at: string | null }) => finished_at !== null,
+      isOver,
+      refusal: () => refusalOf(token, [record.pipeline_id], ports),
+    };
+    await streamRuns(req, res, followed, ports);
+  };
+}
+
+const followQuery = queryParameters({
+  pipeline: pipelinesParameter,
+  limit: wholeNumber(1, 500, 100, { description: 'Runs in a snapshot: the newest.' }),
+});
+
+/** All runs of a token's pipelines. */
+export const followRunsRoute: Route<LivePorts> = {
+  method: 'get',
+  path: '/v1/events',
+  operationId: 'followRuns',
+  tag: 'runs',
+  summary: 'Follow the runs of all pipelines of the token',
+  description: 'A snapshot has the newest runs; `next` is where `GET /v1/runs` has those before them.',
+  access: 'token',
+  parameters: [...followQuery.parameters, lastEventId],
+  responses: { 200: eventStream },
+  problems: [
+    'pipeline_not_found',
+    'forbidden',
+    'token_expired',
+    'insufficient_scope',
+    'invalid_request',
+    'quota_exceeded',
+    'too_many_streams',
+    'queue_unavailable',
+  ],
+  handle: (ports) => followRuns(ports),
+};
+
+function followRuns(ports: LivePorts): RequestHandler {
+  return async (req, res) => {
+    const token = tokenOfCaller(req, res, ports);
+    const { pipeline, limit } = followQuery.read(req.url);
+    const pipelineIds = pipelinesOf(token, pipeline, ports);
+    const wanted = new Set(pipelineIds);
+    const followed = {
+      wants: ({ pipeline_id }: { pipeline_id: string }) => wanted.has(pipeline_id),
+      snapshot: async () => {
+        const { runs, next } = await ports.queue.list(pipelineIds, { limit });
+        return { runs, next: nextOfAll(ports.http.basePath, { limit, pipeline }, next) };
+      },
+      isLast: () => false,
+      isOver: false,
+      refusal: () => refusalOf(token, pipelineIds, ports),
+    };
+    await streamRuns(req, res, followed, ports);
+  };
+}
+
+/** Why the token that a stream began with may not follow these pipelines any more; null if it still may. */
+function refusalOf(
+  began: Token | null,
+  pipelineIds: readonly string[],
+  { configured, clock }: Pick<RunPorts, 'configured' | 'clock'>,
+): 'token_expired' | 'token_revoked' | null {
+  if (began === null) return null;
+  const token = configured.get().tokens.find(({ hash }) => hash.equals(began.hash));
+  const mayStill = token?.scopes.has('read') === true && pipelineIds.every((id) => token.pipelines.has(id));
+  if (!mayStill) return 'token_revoked';
+  return isExpired(token, clock) ? 'token_expired' : null;
+}

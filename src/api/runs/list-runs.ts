@@ -1,0 +1,161 @@
+import type { RequestHandler } from 'express';
+import { parseInstant, dateOf } from '../../core/lib/instant.ts';
+import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
+import { runStatuses, type RunRecord } from '../../workers/queue/run-record.ts';
+import { jsonContent, type Route, pipelineIdParameter } from '../http/route.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import type { RunPorts } from './ports.ts';
+import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
+
+const longestId = 255;
+/** A run in each of several Redis. */
+const longestPlace = 4096;
+
+/** The parameters of every list of runs. */
+export const pageParameters = {
+  limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
+  status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
+  before: freeText(longestPlace, {
+    description:
+      'Only runs that were accepted before this one. A page begun so does not shift when runs are added. The link to the next page has the place after this one, which over several Redis is more than the id of a run.',
+    example: 'maps.20261120T020434Z.k3f9q2ab7x',
+  }),
+};
+
+/** What any list of runs may refuse. */
+export const listProblems: Route<RunPorts>['problems'] = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+  'invalid_request',
+  'run_not_found',
+  'queue_unavailable',
+];
+
+/** Which pipelines a request is about, of those of its token. */
+export const pipelinesParameter = names(100, longestId, {
+  description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
+  example: 'maps',
+});
+
+const sinceParameter: Parameter<Date | null> = {
+  description: 'Only runs that were accepted at this time or later: RFC 3339, with a zone.',
+  schema: { type: 'string', format: 'date-time' },
+  example: '2026-11-20T00:00:00Z',
+  absent: null,
+  expected: 'an RFC 3339 timestamp with a zone',
+  parse: (text) => {
+    const verdict = parseInstant(text);
+    return verdict.ok ? dateOf(verdict.value) : undefined;
+  },
+};
+
+/** What the retained runs of several pipelines are searched by. */
+export const searchParameters = {
+  ...pageParameters,
+  pipeline: pipelinesParameter,
+  since: sinceParameter,
+  q: freeText(200, {
+    description:
+      'Only runs in whose record every one of these words occurs, in any case: in ids, status, actions, paths, errors and warnings.',
+    example: 'unmanaged',
+  }),
+};
+const allQuery = queryParameters(searchParameters);
+
+/** What the retained runs of all pipelines are asked by. */
+interface RunSearch {
+  limit: number;
+  pipeline?: readonly string[];
+  status?: string | null;
+  since?: Date | null;
+  q?: string | null;
+}
+
+/** The path and query of the next page of all runs; null if there is none. Pure. */
+export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
+  if (before === null) return null;
+  const { limit, pipeline = [], status, since, q } = search;
+  const query = new URLSearchParams({
+    limit: String(limit),
+    ...(pipeline.length > 0 && { pipeline: pipeline.join(',') }),
+    ...(status && { status }),
+    ...(since && { since: since.toISOString() }),
+    ...(q && { q }),
+    before,
+  });
+  return `${basePath}v1/runs?${query.toString()}`;
+}
+
+/** The retained runs of all pipelines of a token. */
+export const listAllRunsRoute: Route<RunPorts> = {
+  method: 'get',
+  path: '/v1/runs',
+  operationId: 'listAllRuns',
+  tag: 'runs',
+  summary: 'The runs of all pipelines of the token, newest first',
+  description:
+    'Every run whose record is retained. At most 2,000 runs are looked at for one page: one with `status`, `since` or `q` may therefore be shorter than its limit, even empty, and have a `next`.',
+  access: 'token',
+  parameters: allQuery.parameters,
+  responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
+  problems: listProblems,
+  handle: (ports) => listAllRuns(ports),
+};
+
+function listAllRuns(ports: RunPorts): RequestHandler {
+  return async (req, res) => {
+    const token = tokenOfCaller(req, res, ports);
+    const query = allQuery.read(req.url);
+    const { limit, before, status, since, q } = query;
+    const page = await ports.queue.list(pipelinesOf(token, query.pipeline, ports), {
+      limit,
+      before,
+      status,
+      since,
+      text: q,
+    });
+    const runs: readonly RunRecord[] = page.runs;
+    res.json({ runs, next: nextOfAll(ports.http.basePath, query, page.next) });
+  };
+}
+
+const listQuery = queryParameters(pageParameters);
+type ListQuery = ReturnType<typeof listQuery.read>;
+
+/** The retained runs of a pipeline, whether it takes uploads or has a source. */
+export const listRunsRoute: Route<RunPorts> = {
+  method: 'get',
+  path: '/v1/pipelines/{pipeline_id}/runs',
+  operationId: 'listRuns',
+  tag: 'runs',
+  summary: 'The runs of a pipeline, newest first',
+  description: 'Every run whose record is retained, of uploads as well as of operators.',
+  access: 'token',
+  parameters: [pipelineIdParameter, ...listQuery.parameters],
+  responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },
+  problems: listProblems,
+  handle: (ports) => listRuns(ports),
+};
+
+function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipelineId } = req.params;
+    authorizeConfigured(req, res, ports, { id: pipelineId, scope: 'read', admitsAdmin: false });
+    const query = listQuery.read(req.url);
+    const { runs, next } = await ports.queue.list([pipelineId], query);
+    const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;
+    res.json({
+      runs,
+      next: next === null ? null : nextPage(ports.http.basePath, pipelineId, query, next),
+      paused,
+    });
+  };
+}
+
+function nextPage(basePath: string, pipelineId: string, query: ListQuery, before: string): string {
+  const { limit, status } = query;
+  const search = new URLSearchParams({ limit: String(limit), ...(status && { status }), before });
+  return `${basePath}v1/pipelines/${encodeURIComponent(pipelineId)}/runs?${search.toString()}`;
+}

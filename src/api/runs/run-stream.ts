@@ -1,0 +1,232 @@
+import type { IncomingMessage } from 'node:http';
+import type { Response } from 'express';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { ChangePage } from '../../workers/queue/run-changes.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
+import type { RunWatch } from '../../workers/queue/run-watch.ts';
+import { recheckMs, requestContext } from '../http/request/request-context.ts';
+import { callerOf } from '../http/request/shares.ts';
+import { frameOf, openEventStream, type EventStream, type StreamEnd, type Streams } from './event-stream.ts';
+
+interface StreamPorts {
+  queue: Pick<JobQueue, 'watch'>;
+  clock: Clock;
+  streams: Streams;
+  /** Aborts when the daemon begins to stop. */
+  draining: AbortSignal;
+}
+
+/** The runs that a client follows. */
+export interface Followed {
+  wants: (record: Readonly<RunRecord>) => boolean;
+  /** The runs as they are now, for a client that cannot go on where it stopped. */
+  snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
+  /** Whether nothing can come after this record. */
+  isLast: (record: Readonly<RunRecord>) => boolean;
+  /** Whether nothing could come any more when the request came. */
+  isOver: boolean;
+  /** The reason why the client may no longer follow; null if it may. Called once a second. */
+  refusal: () => 'token_expired' | 'token_revoked' | null;
+}
+
+const changesAtOnce = 100;
+const beatMs = 15_000;
+const patienceMs = 30_000;
+/** After which a client comes again once the stream has ended, by itself or by us. */
+const retryMs = 3_000;
+
+/**
+ * Sends changes of runs as server-sent events until the client leaves, the daemon stops, or nothing more can
+ * come. What a client has to be sent is never stored for it: it has a cursor, the `id` of its last event, and
+ * reads on from there as fast as it takes the events. So one that was away, or is slow, misses records in
+ * between and never the newest one of a run.
+ *
+ * What fails before the head is sent is thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`,
+ * and what `followed.snapshot` throws. Later the stream goes on as soon as the queue is back.
+ */
+export async function streamRuns(
+  req: IncomingMessage,
+  res: Response,
+  followed: Followed,
+  ports: StreamPorts,
+): Promise<void> {
+  const close = ports.streams.open(callerOf(req).owner);
+  const bell = newBell();
+  const watch = ports.queue.watch(bell.ring);
+  let end: StreamEnd | null = null;
+  try {
+    const begun = ports.draining.aborted
+      ? { cursor: lastCursor(req), first: null }
+      : await begin(req, followed, watch);
+    if (begun === null) {
+      res.status(204).end();
+      return;
+    }
+    if (res.destroyed) return;
+    end = 'failed';
+    const stream = openEventStream(res, { clock: ports.clock, patienceMs });
+    if (req.method === 'HEAD') stream.end('');
+    else end = await new RunStream(stream, { ...ports, followed, watch, bell }).run(begun);
+    requestContext(req).sent = stream.bytes();
+    requestContext(req).fields['stream_end'] = end;
+  } finally {
+    watch.close();
+    close(end);
+  }
+}
+
+interface Beginning {
+  /** Of the last event that the client has; null if that does not matter any more. */
+  cursor: string | null;
+  /** To be sent first. */
+  first: string | null;
+  /** Whether nothing can follow what is sent first. */
+  isOver?: boolean;
+}
+
+/** null if there is nothing to send, now or later. */
+async function begin(req: IncomingMessage, followed: Followed, watch: RunWatch): Promise<Beginning | null> {
+  const last = lastCursor(req);
+  if (last === null) return anew(followed, watch, 'start');
+  const page = await watch.after(last, { most: 1, wants: followed.wants });
+  if (page === null) return anew(followed, watch, 'gap');
+  const isSeen = page.changes.length === 0 && !page.more;
+  return isSeen && followed.isOver ? null : { cursor: last, first: null };
+}
+
+/** What the client sends as `Last-Event-ID`; null if it has no event yet. */
+function lastCursor(req: IncomingMessage): string | null {
+  const last = req.headers['last-event-id'];
+  return typeof last === 'string' && last !== '' ? last : null;
+}
+
+/** The cursor comes first: a change in between is then sent once more, and not left out. */
+async function anew(
+  followed: Followed,
+  watch: RunWatch,
+  reason: 'start' | 'gap',
+): Promise<Beginning & { cursor: string }> {
+  const cursor = await watch.cursor();
+  const snapshot = await followed.snapshot();
+  const data = JSON.stringify({ reason, ...snapshot });
+  const first = frameOf({ event: 'snapshot', id: cursor, data });
+  return { cursor, first, isOver: snapshot.runs.some(followed.isLast) };
+}
+
+interface RunStreamParts extends StreamPorts {
+  followed: Followed;
+  watch: RunWatch;
+  bell: Bell;
+}
+
+class RunStream {
+  readonly #stream: EventStream;
+  readonly #parts: RunStreamParts;
+  #cursor: string | null = null;
+  #end: StreamEnd | null = null;
+
+  constructor(stream: EventStream, parts: RunStreamParts) {
+    this.#stream = stream;
+    this.#parts = parts;
+  }
+
+  /** Resolves with why the stream has ended. */
+  async run(begun: Beginning): Promise<StreamEnd> {
+    const { clock, draining, bell, followed } = this.#parts;
+    const over = this.#stream.over;
+    this.#cursor = begun.cursor;
+    const stop = (): void => this.#finish('shutting_down');
+    const beat = clock.every(beatMs, () => {
+      // An id without data: nothing happens at the client but that it remembers it.
+      this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
+      bell.ring();
+    });
+    const check = clock.every(recheckMs, () => {
+      const refusal = followed.refusal();
+      if (refusal !== null) this.#finish(refusal);
+    });
+    const release = onAbort(draining, stop);
+    try {
+      await this.#sendFirst(begun);
+      while (!over.aborted) if (!(await this.#sendPage())) await bell.wait(over);
+    } finally {
+      beat.cancel();
+      check.cancel();
+      release();
+    }
+    if (over.reason === 'too_slow') this.#finish('too_slow');
+    return this.#end ?? 'client_left';
+  }
+
+  async #sendFirst({ cursor, first, isOver = false }: Beginning): Promise<void> {
+    if (first !== null && (await this.#stream.send(first))) this.#cursor = cursor;
+    if (isOver) this.#finish('finished');
+  }
+
+  /** Resolves with whether there is more to send now. */
+  async #sendPage(): Promise<boolean> {
+    const page = await this.#nextPage();
+    for (const change of page?.changes ?? []) {
+      if (!(await this.#stream.send(this.#parts.streams.frameOf(change)))) return false;
+      this.#cursor = change.cursor;
+      if (this.#parts.followed.isLast(change.record)) this.#finish('finished');
+    }
+    this.#cursor = page?.cursor ?? this.#cursor;
+    return page?.more ?? false;
+  }
+
+  /** null while the queue is unreachable. */
+  async #nextPage(): Promise<ChangePage | null> {
+    const { watch, followed } = this.#parts;
+    try {
+      const query = { most: changesAtOnce, wants: followed.wants };
+      const page = await watch.after(this.#cursor ?? '', query);
+      if (page !== null) return page;
+      const begun = await anew(followed, watch, 'gap');
+      await this.#sendFirst(begun);
+      return { changes: [], cursor: begun.cursor, more: true };
+    } catch (error) {
+      if (hasCode(error, 'queue_unavailable')) return null;
+      throw error;
+    }
+  }
+
+  #finish(reason: StreamEnd): void {
+    this.#end ??= reason;
+    const data = JSON.stringify({ reason });
+    this.#stream.end(`retry: ${retryMs}\n${frameOf({ event: 'end', id: this.#cursor, data })}`);
+  }
+}
+
+/** A signal that is kept until a waiter has received it. */
+interface Bell {
+  ring: () => void;
+  /** Resolves when the bell was rung since the last wait began, or when `signal` aborts. */
+  wait(signal: AbortSignal): Promise<void>;
+}
+
+/** A bell for one who waits, whoever rings. */
+function newBell(): Bell {
+  let isRung = false;
+  let wake: () => void = () => undefined;
+  return {
+    ring: () => {
+      isRung = true;
+      wake();
+    },
+    wait: async (signal) => {
+      if (!isRung && !signal.aborted)
+        await new Promise<void>((resolve) => {
+          const release = onAbort(signal, () => wake());
+          wake = () => {
+            release();
+            resolve();
+          };
+        });
+      isRung = false;
+    },
+  };
+}

@@ -1,0 +1,93 @@
+import type { RequestHandler } from 'express';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { startRun } from '../../workers/queue/start-run.ts';
+import {
+  idempotencyKeyParameter,
+  idempotencyOf,
+  rerunFailed,
+  acceptedResponse,
+  sendAccepted,
+  channelQuery,
+  requireChannel,
+} from './accept-run.ts';
+import { jsonContent, pipelineIdParameter, type JsonSchema, type Route } from '../http/route.ts';
+import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
+import type { RunPorts } from './ports.ts';
+import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+
+/*
+ * `force` will never be an option: it can delete what waybill does not manage, so only someone at the machine
+ * may use it, for one invocation.
+ */
+const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
+const checkRunRequest = bodyCheck(
+  runRequest,
+  'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
+);
+
+const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
+
+/** Starts a run of a pipeline that has a source of its own; same queue and same records as for uploads. */
+export const startRunRoute: Route<RunPorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/runs',
+  operationId: 'startRun',
+  tag: 'runs',
+  summary: 'Publish what the source of a pipeline holds',
+  description:
+    'For pipelines whose source is a directory, SFTP or S3, as `waybill run --pipeline` does it. Runs of one pipeline go one after another. It cannot be forced from here.',
+  access: 'token',
+  isTraced: true,
+  parameters: [pipelineIdParameter, ...startQuery.parameters, idempotencyKeyParameter],
+  body: {
+    description: 'Nothing, or an empty object.',
+    required: false,
+    content: jsonContent(runRequest, {}),
+  },
+  responses: { 202: acceptedResponse },
+  problems: [
+    'pipeline_not_found',
+    'forbidden',
+    'token_expired',
+    'insufficient_scope',
+    'pipeline_takes_uploads',
+    'channel_not_found',
+    'invalid_idempotency_key',
+    'unsupported_media_type',
+    'invalid_request',
+    'queue_full',
+    'pipeline_full',
+    'queue_unavailable',
+    'idempotency_in_progress',
+  ],
+  handle: (ports) => handleStartRun(ports),
+};
+
+function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipelineId } = req.params;
+    const token = keepAuthorized(req, () =>
+      authorizeConfigured(req, res, ports, { id: pipelineId, scope: 'run', admitsAdmin: false }),
+    );
+    const channels = ports.configured.get().sourcePipelines.get(pipelineId);
+    if (channels === undefined) {
+      throw new WaybillError('pipeline_takes_uploads', `the pipeline "${pipelineId}" has no source to read`, {
+        hint: `upload a bundle to it: POST v1/pipelines/${pipelineId}/upload`,
+      });
+    }
+    const query = startQuery.read(req.url);
+    const { channel } = query;
+    if (channel !== null) requireChannel({ id: pipelineId, channels }, channel);
+    const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
+    const body = await readSmallJson(req, res, ports);
+    if (body !== undefined) checkRunRequest(body);
+    const accepted = await startRun(
+      ports,
+      { pipelineId, channel, ...idempotency },
+      requestContext(req).trace,
+    );
+    sendAccepted(req, res, ports.http.basePath, accepted);
+  };
+}

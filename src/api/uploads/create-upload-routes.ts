@@ -1,0 +1,234 @@
+import type { RequestHandler } from 'express';
+import type { NewPartialUpload } from '../../workers/staging/partial-upload.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
+import {
+  pipelineIdParameter,
+  type ResponseObject,
+  type Route,
+  jsonContent,
+  schemaRef,
+} from '../http/route.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import {
+  idempotencyKeyParameter,
+  idempotencyOf,
+  rerunFailed,
+  channelQuery,
+  requireChannel,
+} from '../runs/accept-run.ts';
+import { partialOf, partialParameter } from './take-upload.ts';
+import {
+  admitCaller,
+  callOf,
+  isSpoken,
+  refuseNothing,
+  requireVersion,
+  uploadDocument,
+  callerProblems,
+  expiresHeader,
+  tusResumable,
+  tusHeader,
+} from './resumable-upload.ts';
+import type { ResumablePorts } from './ports.ts';
+import { sendTus, speakTus, TusStore } from './tus-server.ts';
+import { freeText } from '../../core/lib/parameters.ts';
+
+const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
+
+const created: ResponseObject = {
+  description: 'The upload is there, and nothing of it has come.',
+  headers: {
+    'Tus-Resumable': tusHeader,
+    Location: {
+      description: 'Where to send the archive.',
+      required: true,
+      schema: { type: 'string', format: 'uri-reference' },
+    },
+    'Upload-Expires': { ...expiresHeader, required: true },
+  },
+};
+
+export const createUploadRoute: Route<ResumablePorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/uploads',
+  operationId: 'createUpload',
+  tag: 'uploads',
+  summary: 'Begin a resumable upload (tus 1.0)',
+  description:
+    'For large archives and poor lines: the archive is sent in any number of requests, and goes on where it was after a lost connection or a restart of the daemon. Everything that can be checked without the archive is checked here; a slot of the queue is taken by the last byte alone.',
+  access: 'token',
+  isTraced: true,
+  parameters: [
+    pipelineIdParameter,
+    ...createQuery.parameters,
+    idempotencyKeyParameter,
+    partialParameter,
+    tusResumable,
+    {
+      name: 'Upload-Length',
+      in: 'header',
+      description: 'Bytes of the archive.',
+      schema: { type: 'integer', minimum: 1 },
+    },
+    {
+      name: 'Upload-Defer-Length',
+      in: 'header',
+      description: 'In place of `Upload-Length` where that is not known yet; a later PATCH tells it.',
+      schema: { const: 1 },
+    },
+    {
+      name: 'Upload-Metadata',
+      in: 'header',
+      description: 'Kept with the upload and answered to HEAD; nothing is made of it.',
+      schema: { type: 'string' },
+    },
+  ],
+  responses: { 201: created },
+  problems: [
+    ...callerProblems,
+    'invalid_request',
+    'channel_not_found',
+    'invalid_idempotency_key',
+    'unsupported_tus_version',
+    'shutting_down',
+    'queue_unavailable',
+    'queue_full',
+    'pipeline_full',
+    'upload_too_large',
+    'idempotency_in_progress',
+    'quota_exceeded',
+    'partial_uploads_full',
+    'insufficient_storage',
+    'staging_unavailable',
+  ],
+  isPresent: isSpoken,
+  handle: (ports) => create(ports),
+};
+
+function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { token, pipeline } = admitCaller(req, res, ports);
+    const query = createQuery.read(req.url);
+    const { channel } = query;
+    if (channel !== null) requireChannel(pipeline, channel);
+    const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
+    requireVersion(req, res);
+    refuseNothing(req);
+    const wanted: NewPartialUpload = {
+      pipelineId: pipeline.id,
+      caller: token.id,
+      key: asked.idempotency?.key ?? null,
+      rerunFailed: query.rerun_failed,
+      channel,
+      length: null,
+      partial: partialOf(req),
+      mostBytes: pipeline.maxUploadSize,
+      metadata: null,
+    };
+    try {
+      // The slot is taken by the last byte; here it is only asked whether there is one now.
+      await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
+      await ports.room();
+      const store = new TusStore(ports.partialUploads, wanted);
+      const answer = await speakTus({
+        ...callOf(ports, pipeline),
+        method: 'POST',
+        headers: req.headers,
+        store,
+      });
+      requestContext(req).fields['upload_id'] = answer.headers.get('location')?.split('/').at(-1) ?? '';
+      sendTus(res, answer);
+    } catch (error) {
+      throw stagingFailure(error);
+    }
+  };
+}
+
+export const uploadOptionsRoute: Route<ResumablePorts> = {
+  method: 'options',
+  path: '/v1/pipelines/{pipeline_id}/uploads',
+  operationId: 'getUploadOptions',
+  tag: 'uploads',
+  summary: 'What of the tus protocol is spoken',
+  access: 'token',
+  parameters: [pipelineIdParameter],
+  responses: {
+    204: {
+      description: 'Version, extensions and the largest archive.',
+      headers: {
+        'Tus-Resumable': tusHeader,
+        'Tus-Version': { ...tusHeader, description: 'All versions.' },
+        'Tus-Extension': { description: 'Extensions.', required: true, schema: { type: 'string' } },
+        'Tus-Max-Size': {
+          description: 'Bytes of the largest archive that the pipeline takes.',
+          required: true,
+          schema: { type: 'integer' },
+        },
+      },
+    },
+  },
+  problems: callerProblems,
+  isPresent: isSpoken,
+  handle: (ports) => tellOptions(ports),
+};
+
+function tellOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipeline } = admitCaller(req, res, ports);
+    const store = new TusStore(ports.partialUploads);
+    sendTus(
+      res,
+      await speakTus({ ...callOf(ports, pipeline), method: 'OPTIONS', headers: req.headers, store }),
+    );
+  };
+}
+
+const listQuery = queryParameters({
+  idempotency_key: freeText(255, {
+    description: 'Only uploads that were begun with this `Idempotency-Key`.',
+    example: 'session-42-build-7',
+  }),
+});
+
+/** Those that have ended stay for a day, and may be many. */
+const mostShown = 500;
+
+export const listUploadsRoute: Route<ResumablePorts> = {
+  method: 'get',
+  path: '/v1/pipelines/{pipeline_id}/uploads',
+  operationId: 'listUploads',
+  tag: 'uploads',
+  summary: 'The resumable uploads of the token',
+  description: `What a client needs that was ended in the middle and goes on: what this daemon has of its uploads to the pipeline, the one heard of last first, at most ${mostShown}. Which archive it is, \`idempotency_key\` and \`metadata\` say.`,
+  access: 'token',
+  parameters: [pipelineIdParameter, ...listQuery.parameters],
+  responses: {
+    200: {
+      description: 'All of them, also those whose run is accepted.',
+      headers: { 'Tus-Resumable': tusHeader },
+      content: jsonContent({
+        description: 'Resumable uploads of a token to a pipeline.',
+        type: 'object',
+        additionalProperties: false,
+        required: ['uploads'],
+        properties: { uploads: { type: 'array', items: schemaRef('PartialUpload') } },
+      }),
+    },
+  },
+  problems: [...callerProblems, 'invalid_request'],
+  isPresent: isSpoken,
+  handle: (ports) => list(ports),
+};
+
+function list(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
+  return (req, res) => {
+    const { token, pipeline } = admitCaller(req, res, ports);
+    const { idempotency_key: key } = listQuery.read(req.url);
+    const uploads = ports.partialUploads
+      .of(token.id, pipeline.id)
+      .filter((upload) => key === null || upload.key === key)
+      .slice(0, mostShown);
+    res.json({ uploads: uploads.map((upload) => uploadDocument(upload, ports.partialUploads)) });
+  };
+}

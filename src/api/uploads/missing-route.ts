@@ -1,0 +1,93 @@
+import type { RequestHandler } from 'express';
+import { invalidBundle } from '../../core/bundle/invalid-bundle.ts';
+import { manifestName, parseManifest } from '../../core/bundle/manifest.ts';
+import { digestOf } from '../../core/lib/digest.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
+import { readBody, type MemoryBodyPorts } from '../http/request/request-body.ts';
+import { authorizeUpload, checkMediaType } from './take-upload.ts';
+import type { UploadPorts } from './ports.ts';
+
+export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'>, MemoryBodyPorts {
+  http: UploadPorts['http'];
+}
+
+/** Less than a manifest may have in an archive, as it is held in memory. 50,000 files take about 10 MiB. */
+export const maxMissingBytes = 16 * 1024 * 1024;
+
+const mediaTypes = ['application/json'];
+
+const problems: readonly ErrorCode[] = [
+  'pipeline_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+  'unsupported_media_type',
+  'upload_too_large',
+  'too_many_files',
+  'invalid_bundle',
+  'server_busy',
+];
+
+export const missingRoute: Route<MissingPorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/missing',
+  operationId: 'findMissing',
+  tag: 'uploads',
+  summary: 'Which files of a bundle have to be sent',
+  description:
+    'Takes a manifest and answers the digests of which the daemon keeps no file of an earlier upload to this pipeline. An upload with `Waybill-Partial` may leave out all others. Where it keeps nothing (`server.staging.keep.size` is 0), there is no such route.',
+  access: 'token',
+  parameters: [pipelineIdParameter],
+  body: {
+    description: '`manifest.json` of the bundle, byte for byte.',
+    required: true,
+    content: Object.fromEntries(mediaTypes.map((type) => [type, {}])),
+  },
+  responses: {
+    200: {
+      description: 'What has to be sent.',
+      content: jsonContent('MissingFiles'),
+    },
+  },
+  problems,
+  isPresent: ({ content }) => content.isOn,
+  handle: (ports) => tellMissing(ports),
+};
+
+function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipeline } = authorizeUpload(req, res, ports);
+    checkMediaType(mediaTypes, req, res);
+    const bytes = await readBody(req, res, ports, { mostBytes: maxMissingBytes, tooLong });
+    const { manifest, findings } = parseManifest(bytes, manifestName);
+    if (manifest === null) throw invalidBundle('the manifest', findings);
+    if (manifest.files.length > pipeline.maxFiles) throw tooMany(manifest.files.length, pipeline.maxFiles);
+    const digests = new Set(manifest.files.flatMap(({ digest }) => digest ?? []));
+    res.json({
+      manifest: digestOf(bytes),
+      missing: ports.content.missing(pipeline.id, [...digests]),
+    });
+  };
+}
+
+function tooLong(): WaybillError {
+  return new WaybillError(
+    'upload_too_large',
+    `a manifest of at most ${maxMissingBytes} bytes is compared here`,
+    {
+      hint: 'upload the bundle as a whole',
+    },
+  );
+}
+
+function tooMany(count: number, most: number): WaybillError {
+  return new WaybillError(
+    'too_many_files',
+    `the manifest lists ${count} files, and this pipeline takes ${most}`,
+    {
+      hint: 'split the bundle, or have max_files raised',
+    },
+  );
+}

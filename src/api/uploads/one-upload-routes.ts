@@ -1,0 +1,216 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Request, RequestHandler } from 'express';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Hold } from '../../workers/staging/holds.ts';
+import { type PartialUpload, offsetOf } from '../../workers/staging/partial-upload.ts';
+import { pipelineIdParameter, type ResponseObject, type Route, jsonContent } from '../http/route.ts';
+import { takeShare } from '../http/request/shares.ts';
+import { withBody } from '../http/request/request-body.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import type { UploadPipeline, ResumablePorts, UploadParams } from './ports.ts';
+import {
+  admitToUpload,
+  isSpoken,
+  refuseNothing,
+  requireVersion,
+  finishUpload,
+  ask,
+  holding,
+  offsetHeader,
+  outcomeHeaders,
+  uploadDocument,
+  uploadIdParameter,
+  oneUploadPath,
+  resumableProblems,
+  tusHeader,
+  tusResumable,
+  expiresHeader,
+} from './resumable-upload.ts';
+import { sendTus, tellOutcome, chunkType, type speakTus } from './tus-server.ts';
+
+export const showUploadRoute: Route<ResumablePorts> = {
+  method: 'get',
+  path: oneUploadPath,
+  operationId: 'getUpload',
+  tag: 'uploads',
+  summary: 'Where a resumable upload stands',
+  description:
+    '`HEAD` is that of the tus protocol: it needs `Tus-Resumable`, ends a request that still sends the upload, and is refused with 423 while the upload is handed to the queue. `GET` changes nothing.',
+  access: 'token',
+  parameters: [pipelineIdParameter, uploadIdParameter],
+  responses: {
+    200: {
+      description: 'The upload, and its run once that is accepted.',
+      headers: { 'Tus-Resumable': tusHeader, 'Upload-Offset': offsetHeader, ...outcomeHeaders },
+      content: jsonContent('PartialUpload'),
+    },
+  },
+  problems: resumableProblems,
+  isPresent: isSpoken,
+  handle: (ports) => show(ports),
+};
+
+function show(ports: ResumablePorts): RequestHandler<UploadParams> {
+  return async (req, res) => {
+    const { pipeline, upload } = admitToUpload(req, res, ports);
+    if (req.method === 'HEAD') {
+      requireVersion(req, res);
+      await holding(ports, upload, async () => {
+        sendTus(res, await ask(ports, pipeline, { req, method: 'HEAD', upload }));
+      });
+      return;
+    }
+    const { outcome } = upload;
+    res.setHeader('Upload-Offset', offsetOf(upload));
+    if (outcome !== null) tellOutcome(res, ports.http.basePath, outcome);
+    res.json(uploadDocument(upload, ports.partialUploads));
+  };
+}
+
+export const removeUploadRoute: Route<ResumablePorts> = {
+  method: 'delete',
+  path: oneUploadPath,
+  operationId: 'removeUpload',
+  tag: 'uploads',
+  summary: 'Give a resumable upload up',
+  description: 'Removes what has come of it. A run that was accepted stays.',
+  access: 'token',
+  parameters: [pipelineIdParameter, uploadIdParameter, tusResumable],
+  responses: { 204: { description: 'It is gone.', headers: { 'Tus-Resumable': tusHeader } } },
+  problems: [...resumableProblems, 'unsupported_tus_version', 'upload_locked'],
+  isPresent: isSpoken,
+  handle: (ports) => remove(ports),
+};
+
+function remove(ports: ResumablePorts): RequestHandler<UploadParams> {
+  return async (req, res) => {
+    const { pipeline, upload } = admitToUpload(req, res, ports);
+    requireVersion(req, res);
+    await holding(ports, upload, async () => {
+      sendTus(res, await ask(ports, pipeline, { req, method: 'DELETE', upload }));
+    });
+  };
+}
+
+const chunkTaken: ResponseObject = {
+  description:
+    'What was sent has been taken. With the last byte the run is accepted, and `Location` is there.',
+  headers: {
+    'Tus-Resumable': tusHeader,
+    'Upload-Offset': offsetHeader,
+    'Upload-Expires': expiresHeader,
+    ...outcomeHeaders,
+  },
+};
+
+export const sendUploadRoute: Route<ResumablePorts> = {
+  method: 'patch',
+  path: oneUploadPath,
+  operationId: 'sendUpload',
+  tag: 'uploads',
+  summary: 'Send more of a resumable upload',
+  description:
+    'Any number of bytes from `Upload-Offset` on. What came before a connection broke stays. The last byte is answered once the bundle is staged, found valid and accepted, or refused as the upload of one request would be; where the refusal may pass, the last byte can be sent again. Of two requests at once the later one goes on and the earlier one ends.',
+  access: 'token',
+  isTraced: true,
+  parameters: [
+    pipelineIdParameter,
+    uploadIdParameter,
+    tusResumable,
+    {
+      name: 'Upload-Offset',
+      in: 'header',
+      required: true,
+      description: 'Where in the archive the body begins: where the upload stands.',
+      schema: { type: 'integer', minimum: 0 },
+    },
+    {
+      name: 'Upload-Length',
+      in: 'header',
+      description: 'Bytes of the archive, where the upload was begun with `Upload-Defer-Length`.',
+      schema: { type: 'integer', minimum: 1 },
+    },
+  ],
+  body: { description: 'Bytes of the archive.', required: true, content: { [chunkType]: {} } },
+  responses: { 204: chunkTaken },
+  problems: [
+    ...resumableProblems,
+    'unsupported_tus_version',
+    'unsupported_media_type',
+    'invalid_request',
+    'upload_locked',
+    'upload_offset_conflict',
+    'upload_too_large',
+    'queue_unavailable',
+    'quota_exceeded',
+    'queue_full',
+    'pipeline_full',
+    'idempotency_in_progress',
+    'idempotency_conflict',
+    'malformed_archive',
+    'too_many_files',
+    'archive_bomb',
+    'unsafe_archive_entry',
+    'invalid_bundle',
+    'files_missing',
+    'insufficient_storage',
+    'staging_unavailable',
+  ],
+  isPresent: isSpoken,
+  handle: (ports) => send(ports),
+};
+
+function send(ports: ResumablePorts): RequestHandler<UploadParams> {
+  return async (req, res) => {
+    const { pipeline, upload } = admitToUpload(req, res, ports);
+    requireVersion(req, res);
+    requireChunk(req, res);
+    refuseNothing(req);
+    takeShare(req, res, ports.archives, 'uploads');
+    await holding(ports, upload, async (hold) => {
+      if (req.headers.expect !== undefined) res.writeContinue();
+      const answer = await receiveChunk(ports, pipeline, { req, upload, hold });
+      if (upload.outcome === null && upload.received === upload.length) {
+        requestContext(req).finishesUpload = true;
+        await finishUpload(ports, pipeline, upload, req);
+      }
+      const { outcome } = upload;
+      if (outcome !== null) {
+        requestContext(req).fields['run_id'] = outcome.runId;
+        tellOutcome(res, ports.http.basePath, outcome);
+      }
+      sendTus(res, answer);
+    });
+  };
+}
+
+function requireChunk(req: IncomingMessage, res: ServerResponse): void {
+  if (req.headers['content-type'] === chunkType && req.headers['content-encoding'] === undefined) return;
+  res.setHeader('Accept-Patch', chunkType);
+  throw new WaybillError('unsupported_media_type', 'the body is not described as bytes of an upload', {
+    hint: `send \`Content-Type: ${chunkType}\`, and no Content-Encoding`,
+  });
+}
+
+/** Writes what comes. If the body ends early, what has come until then stays. */
+function receiveChunk(
+  ports: ResumablePorts,
+  pipeline: UploadPipeline,
+  { req, upload, hold }: { req: Request<UploadParams>; upload: PartialUpload; hold: Hold },
+): ReturnType<typeof speakTus> {
+  const stopping = AbortSignal.any([ports.stopping, hold.taken]);
+  return withBody(req, { ...ports, stopping }, async ({ chunks }) => {
+    const ended: unknown[] = [];
+    async function* come(): AsyncGenerator<Uint8Array> {
+      try {
+        yield* chunks;
+      } catch (error) {
+        // As an error it would take what is on its way to the disk with it.
+        ended.push(error);
+      }
+    }
+    const answer = await ask(ports, pipeline, { req, method: 'PATCH', upload, chunks: come() });
+    if (ended.length > 0) throw ended[0];
+    return answer;
+  });
+}

@@ -1,0 +1,158 @@
+import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
+import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { revisionOf } from '../../core/bundle/revision.ts';
+import { digestOf, type Digest } from '../../core/lib/digest.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { Admission, AcceptedRun } from '../../workers/queue/job-queue.ts';
+import { newRunId } from '../../workers/queue/run-id.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { jsonDocument } from '../../core/lib/json-document.ts';
+import { publicResult } from '../../core/publish/results/public-result.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
+import { jsonContent, type ResponseObject } from '../http/route.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { untilLeft } from '../http/request/client-connection.ts';
+
+type StageRequest = Parameters<StageUpload>[0];
+type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';
+
+/**
+ * Stages an upload for the destinations that will get it. Throws what `stage` throws, and `invalid_bundle` if
+ * the bundle has a file whose name a destination gives to a generated output.
+ */
+export async function stageFor(
+  { stage }: Pick<UploadPorts, 'stage'>,
+  { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, destinations }: UploadPipeline,
+  channel: string | null,
+  request: Omit<StageRequest, OfPipeline>,
+): Promise<StagedUpload> {
+  const staged = await stage({
+    ...request,
+    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps, autoManifest },
+  });
+  const bundle = { ...staged.manifest, path: staged.bundlePath };
+  const taken = destinations
+    .filter(({ releases }) => channel === null || releases?.channels.some(({ name }) => name === channel))
+    .flatMap((destination) => chooseOutputs(bundle, destination).taken);
+  if (taken.length > 0) throw namesTaken('the upload', taken);
+  return staged;
+}
+
+/** Staging that records the bytes it reads and the bytes it extracts. */
+export function measuredStage(
+  stage: StageUpload,
+  metrics: Pick<Metrics, 'received' | 'extracted'>,
+): StageUpload {
+  return async (request) => {
+    const { pipelineId } = request;
+    const input = measured(request.input, (bytes) => metrics.received(pipelineId, bytes));
+    const staged = await stage({ ...request, input });
+    metrics.extracted(pipelineId, staged.bytes);
+    return staged;
+  };
+}
+
+async function* measured(
+  input: AsyncIterable<Uint8Array>,
+  record: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of input) {
+    record(chunk.length);
+    yield chunk;
+  }
+}
+
+/** A run that an upload led to; `isKept`: it is new, and has taken over what was staged. */
+export interface Accepted {
+  isKept: boolean;
+  accepted: AcceptedRun;
+}
+
+/**
+ * Turns a staged bundle into a run, which belongs to the span `trace`, or finds the run that its key was
+ * used for.
+ */
+export async function accept(
+  ports: Pick<UploadPorts, 'clock'>,
+  pipeline: Pick<UploadPipeline, 'id'>,
+  admission: Admission,
+  staged: StagedUpload,
+  channel: string | null,
+  trace: TraceContext,
+): Promise<Accepted> {
+  const runId = newRunId(pipeline.id, ports.clock.now());
+  const { directory, bundlePath, bytes, manifest } = staged;
+  const revision = revisionOf(manifest.document['metadata']);
+  const to = {
+    ...(channel === null ? {} : { channel }),
+    ...(revision === null ? {} : { revision }),
+  };
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...trace };
+  const accepted = await admission.accept(job, digestFor(staged, channel));
+  return { isKept: !accepted.replayed, accepted };
+}
+
+/** What a key stands for: the same bundle for another channel is another request. */
+function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
+  return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);
+}
+
+/**
+ * Does `work` with a new staging directory, and removes it unless a new run has taken it over. Throws what
+ * `work` throws, and `insufficient_storage` where there is hardly any room.
+ */
+export async function withStagingDirectory<T extends { isKept: boolean }>(
+  ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
+  work: (directory: string) => Promise<T>,
+): Promise<T> {
+  await ports.room();
+  const directory = await ports.staging.create();
+  const discard = (): Promise<void> =>
+    ports.staging
+      .discard(directory)
+      .catch((error: unknown) => ports.log.error({ err: error }, 'a staging directory could not be removed'));
+  try {
+    const result = await work(directory);
+    if (!result.isKept) await discard();
+    return result;
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+}
+
+/** The answer to a dry run. */
+export const planResponse: ResponseObject = {
+  description:
+    'With `dry_run=true`: what publishing the bundle would do, as `waybill run --dry-run --format json` prints it. Nothing was published and nothing was kept.',
+  content: jsonContent('Plan'),
+};
+
+/**
+ * What publishing the staged bundle would do at each destination, decided on a worker thread. What fails at a
+ * destination is in the result. Throws `aborted` if the client leaves, the reason of `stopping` when the
+ * daemon stops, and `worker_failed`.
+ */
+export async function planUpload(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { plan, stopping }: Pick<UploadPorts, 'plan' | 'stopping'>,
+  { pipeline, staged, channel }: { pipeline: UploadPipeline; staged: StagedUpload; channel: string | null },
+): Promise<RunResult> {
+  return untilLeft(res, stopping, async (signal) => {
+    const { directory, bundlePath } = staged;
+    // There is no run; the log has the lines of the thread under the id of the request.
+    const runId = `dry-run.${requestContext(req).id}`;
+    const to = channel === null ? {} : { channel };
+    return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);
+  });
+}
+
+export function sendPlan(res: ServerResponse, plan: RunResult): void {
+  const body = Buffer.from(jsonDocument('run', publicResult(plan), 0));
+  res.statusCode = 200;
+  res.setHeader('Content-Type', 'application/json; charset=utf-8');
+  res.setHeader('Content-Length', body.length);
+  res.end(body);
+}

@@ -1,0 +1,261 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
+import { type Digest, parseDigest } from '../../core/lib/digest.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { flag } from '../../core/lib/parameters.ts';
+import type { RunResult } from '../../core/publish/results/result.ts';
+import type { Admission } from '../../workers/queue/job-queue.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
+import {
+  idempotencyOf,
+  rerunFailed,
+  sendAccepted,
+  channelQuery,
+  requireChannel,
+} from '../runs/accept-run.ts';
+import {
+  accept,
+  withStagingDirectory,
+  type Accepted,
+  planUpload,
+  sendPlan,
+  stageFor,
+} from './staged-upload.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { takeShare } from '../http/request/shares.ts';
+import { withBody } from '../http/request/request-body.ts';
+import { requestContext, keepAuthorized } from '../http/request/request-context.ts';
+import type { Token } from '../http/auth.ts';
+import { authorizePipeline } from '../pipelines/pipeline-access.ts';
+import type { Parameter } from '../http/route.ts';
+
+/** How a request carries the archive. */
+export interface UploadForm {
+  /** Accepted media types of the body. */
+  mediaTypes: readonly string[];
+  /** Maximum multipart overhead, in bytes. */
+  envelopeBytes: number;
+  /**
+   * Returns a function that finds the archive in the body. Throws `unsupported_media_type`, before a byte is
+   * read, if the headers already show that the body cannot contain one.
+   */
+  archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
+  /** Authorizes the request. Default: by its token. */
+  authorize?: typeof authorizeUpload;
+  /** How a new run is answered; by default with JSON. */
+  sendAccepted?: typeof sendAccepted;
+  /** How a dry run is answered; by default with JSON. */
+  sendPlan?: (res: ServerResponse, plan: RunResult, req: IncomingMessage) => void | Promise<void>;
+}
+
+export const uploadQuery = queryParameters({
+  dry_run: flag(false, {
+    description:
+      'Receives and validates the upload like any other, and answers what publishing it would do. Nothing is published or kept, there is no run, and the Idempotency-Key is not used.',
+  }),
+  rerun_failed: rerunFailed,
+  channel: channelQuery,
+});
+
+/** The error codes of every kind of upload. */
+export const uploadProblems: readonly ErrorCode[] = [
+  'pipeline_not_found',
+  'channel_not_found',
+  'forbidden',
+  'token_expired',
+  'insufficient_scope',
+  'invalid_request',
+  'invalid_idempotency_key',
+  'unsupported_media_type',
+  'quota_exceeded',
+  'queue_full',
+  'pipeline_full',
+  'queue_unavailable',
+  'upload_too_large',
+  'idempotency_in_progress',
+  'malformed_archive',
+  'too_many_files',
+  'archive_bomb',
+  'unsafe_archive_entry',
+  'invalid_bundle',
+  'files_missing',
+  'idempotency_conflict',
+  'insufficient_storage',
+  'staging_unavailable',
+];
+
+/**
+ * Takes one bundle. Everything that can be checked from the request's head is checked before a byte of the
+ * body is requested, in the order that docs/http-api.md lists; only a staged and valid bundle gets a run id.
+ */
+export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
+  return async (req, res) => {
+    const { pipeline, admission, isDryRun, channel, ...body } = await admit(ports, form, req, res);
+    try {
+      const outcome = await withStagingDirectory<Outcome>(ports, async (directory) => {
+        if (req.headers.expect !== undefined) res.writeContinue();
+        const staged = await receive(ports, pipeline, directory, {
+          ...{ req, ...body, channel },
+          keeps: !isDryRun,
+        });
+        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
+        return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
+      });
+      if ('plan' in outcome) await (form.sendPlan ?? sendPlan)(res, outcome.plan, req);
+      else (form.sendAccepted ?? sendAccepted)(req, res, ports.http.basePath, outcome.accepted);
+    } catch (error) {
+      throw stagingFailure(error);
+    } finally {
+      await admission.release();
+    }
+  };
+}
+
+interface Admitted {
+  pipeline: UploadPipeline;
+  admission: Admission;
+  archive: ReturnType<UploadForm['archive']>;
+  partial: Digest | null;
+  isDryRun: boolean;
+  channel: string | null;
+}
+
+/** Makes every check that needs no body, and finally reserves the slot in the queue. */
+async function admit(
+  ports: UploadPorts,
+  form: UploadForm,
+  req: IncomingMessage & { params: { pipelineId: string } },
+  res: ServerResponse,
+): Promise<Admitted> {
+  const { token, pipeline } = (form.authorize ?? authorizeUpload)(req, res, ports);
+  const query = uploadQuery.read(req.url ?? '');
+  const { dry_run: isDryRun, channel } = query;
+  if (channel !== null) requireChannel(pipeline, channel);
+  if (isDryRun) requestContext(req).fields['dry_run'] = true;
+  const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
+  const partial = partialOf(req);
+  const archive = openArchive(form, req, res);
+  try {
+    takeShare(req, res, ports.archives, 'uploads');
+    const admission = await ports.queue.reserve({ pipelineId: pipeline.id, ...(isDryRun ? {} : asked) });
+    try {
+      checkLength(form, req, pipeline);
+    } catch (error) {
+      await admission.release();
+      throw error;
+    }
+    return { pipeline, admission, archive, partial, isDryRun, channel };
+  } catch (error) {
+    // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
+    if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
+    throw error;
+  }
+}
+
+function openArchive(
+  { mediaTypes, archive }: UploadForm,
+  req: IncomingMessage,
+  res: ServerResponse,
+): ReturnType<UploadForm['archive']> {
+  checkMediaType(mediaTypes, req, res);
+  try {
+    return archive(req);
+  } catch (error) {
+    res.setHeader('Accept-Post', mediaTypes.join(', '));
+    throw error;
+  }
+}
+
+/** Throws `unsupported_media_type` for any other Content-Type, and for a Content-Encoding. */
+export function checkMediaType(
+  mediaTypes: readonly string[],
+  req: IncomingMessage,
+  res: ServerResponse,
+): void {
+  const type = (req.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  const isTaken = mediaTypes.includes(type);
+  if (isTaken && req.headers['content-encoding'] === undefined) return;
+  res.setHeader('Accept-Post', mediaTypes.join(', '));
+  if (!isTaken)
+    throw new WaybillError(
+      'unsupported_media_type',
+      type === '' ? 'the request has no Content-Type' : `"${type}" is not what is taken here`,
+      { hint: `send ${mediaTypes.join(' or ')}` },
+    );
+  throw new WaybillError('unsupported_media_type', 'a Content-Encoding is not taken', {
+    hint: 'send the archive as it is; a .tar.gz is application/gzip',
+  });
+}
+
+function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeline: UploadPipeline): void {
+  const length = Number(req.headers['content-length'] ?? 0);
+  if (length <= pipeline.maxUploadSize + envelopeBytes) return;
+  throw new WaybillError(
+    'upload_too_large',
+    `the body has ${length} bytes, and this pipeline takes at most ${pipeline.maxUploadSize}`,
+    {
+      hint: 'split the bundle, or have max_upload_size raised',
+    },
+  );
+}
+
+/** Reads the body into staging. */
+function receive(
+  ports: UploadPorts,
+  pipeline: UploadPipeline,
+  directory: string,
+  {
+    req,
+    archive,
+    channel,
+    ...asked
+  }: Pick<Admitted, 'archive' | 'partial' | 'channel'> & { req: IncomingMessage; keeps: boolean },
+): Promise<StagedUpload> {
+  return withBody(req, ports, ({ chunks, signal }) =>
+    stageFor(ports, pipeline, channel, { input: archive(chunks), directory, signal, ...asked }),
+  );
+}
+
+/** The outcome of an upload. */
+type Outcome = Accepted | { isKept: false; plan: RunResult };
+
+/** Authorizes an upload to the pipeline of the path, for every protocol. Throws as `authorizePipeline`. */
+export function authorizeUpload(
+  req: IncomingMessage & { params: { pipelineId: string } },
+  res: ServerResponse,
+  { configured, clock }: Pick<UploadPorts, 'configured' | 'clock'>,
+): { token: Token; pipeline: UploadPipeline } {
+  return keepAuthorized(req, () => {
+    const { tokens, uploadPipelines } = configured.get();
+    return authorizePipeline(req, res, {
+      tokens,
+      clock,
+      scope: 'upload',
+      id: req.params.pipelineId,
+      find: (id) => uploadPipelines.get(id),
+      unknown: 'there is no such pipeline, or it takes no uploads',
+    });
+  });
+}
+
+export const partialParameter: Parameter = {
+  name: 'Waybill-Partial',
+  in: 'header',
+  description:
+    'SHA-256 of the `manifest.json` in the archive, byte for byte. The archive may then leave out files whose digests the manifest declares and which the daemon keeps of earlier uploads to the pipeline (`POST …/missing` tells which it does not).',
+  schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
+};
+
+/** The manifest of a partial archive; null for a whole one. Throws `invalid_request`. */
+export function partialOf(req: IncomingMessage): Digest | null {
+  const values = req.headersDistinct['waybill-partial'];
+  if (values === undefined) return null;
+  const [value = ''] = values;
+  const digest = values.length === 1 ? parseDigest(value) : undefined;
+  if (digest !== undefined) return digest;
+  throw new WaybillError('invalid_request', 'Waybill-Partial is not one digest of a manifest', {
+    hint: 'send sha256: and the 64 hexadecimal digits of the SHA-256 of manifest.json',
+  });
+}

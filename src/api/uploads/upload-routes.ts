@@ -1,0 +1,70 @@
+import { idempotencyKeyParameter, acceptedResponse } from '../runs/accept-run.ts';
+import { pipelineIdParameter, type Route } from '../http/route.ts';
+import type { UploadPorts } from './ports.ts';
+import { partialParameter, takeUpload, uploadProblems, uploadQuery, type UploadForm } from './take-upload.ts';
+import { planResponse } from './staged-upload.ts';
+import { formArchive, formPart } from './form-archive.ts';
+
+const raw: UploadForm = {
+  mediaTypes: ['application/x-tar', 'application/gzip', 'application/x-gzip'],
+  envelopeBytes: 0,
+  archive: () => (body) => body,
+};
+
+export const uploadRoute: Route<UploadPorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/upload',
+  operationId: 'uploadBundle',
+  tag: 'uploads',
+  summary: 'Upload one bundle',
+  description:
+    'A tar or tar.gz archive with one `manifest.json` at its root and every file that it lists. Answered once the bundle is staged and found valid; publishing goes on after it.',
+  access: 'token',
+  isTraced: true,
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
+  body: {
+    description: 'The archive, as it is.',
+    required: true,
+    content: Object.fromEntries(raw.mediaTypes.map((type) => [type, {}])),
+  },
+  responses: { 200: planResponse, 202: acceptedResponse },
+  problems: uploadProblems,
+  handle: (ports) => takeUpload(ports, raw),
+};
+
+const form: UploadForm = {
+  mediaTypes: ['multipart/form-data'],
+  // Two boundaries and the headers of one part.
+  envelopeBytes: 64 * 1024,
+  archive: ({ headers }) => formArchive(headers),
+};
+
+/** The same for what browsers can send: `new FormData()` with one file. */
+export const uploadFormRoute: Route<UploadPorts> = {
+  method: 'post',
+  path: '/v1/pipelines/{pipeline_id}/upload/form',
+  operationId: 'uploadBundleForm',
+  tag: 'uploads',
+  summary: 'Upload one bundle from a browser',
+  description: `A form with one file, named \`${formPart}\`: the archive of the operation above, whatever type the browser gives it. All else is as there.`,
+  access: 'token',
+  isTraced: true,
+  parameters: [pipelineIdParameter, ...uploadQuery.parameters, idempotencyKeyParameter, partialParameter],
+  body: {
+    description: 'The form.',
+    required: true,
+    content: {
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          additionalProperties: false,
+          required: [formPart],
+          properties: { [formPart]: { type: 'string', contentMediaType: 'application/octet-stream' } },
+        },
+      },
+    },
+  },
+  responses: { 200: planResponse, 202: acceptedResponse },
+  problems: uploadProblems,
+  handle: (ports) => takeUpload(ports, form),
+};

@@ -1,0 +1,110 @@
+import { createTarDecoder, packTar, type TarEntry } from 'modern-tar';
+
+export interface NamedFile {
+  /** Relative to the bundle. */
+  path: string;
+  file: File;
+}
+
+export interface Packed {
+  body: Blob;
+  /** The text of the manifest, to show what is wrong with it; null if there is none to be seen. */
+  manifest: string | null;
+}
+
+export const manifestName = 'manifest.json';
+const mostManifestBytes = 16 * 1024 * 1024;
+
+/** Packs these files. Without a manifest, the archive gets one with this name that lists all of them. */
+export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
+  const given = files.find(({ path }) => path === manifestName);
+  const manifest = given === undefined ? manifestOf(files, name) : await given.file.text();
+  const others = files.filter(({ path }) => path !== manifestName);
+  const entries: TarEntry[] = [entryOf(manifestName, new TextEncoder().encode(manifest))];
+  for (const { path, file } of others) entries.push(entryOf(path, new Uint8Array(await file.arrayBuffer())));
+  const packed = await packTar(entries);
+  return { body: new Blob([new Uint8Array(packed)], { type: 'application/x-tar' }), manifest };
+}
+
+function entryOf(name: string, body: Uint8Array): TarEntry {
+  return { header: { name, size: body.length, type: 'file' }, body };
+}
+
+function manifestOf(files: readonly NamedFile[], name: string): string {
+  const listed = files.map(({ path, file }) => ({ path: path.normalize('NFC'), size: file.size }));
+  const named = name === '' ? {} : { name: name.normalize('NFC') };
+  const created = new Date().toISOString();
+  return `${JSON.stringify({ schema_version: 1, ...named, created, files: listed }, null, 2)}\n`;
+}
+
+/** The text of the manifest in an archive; null if it cannot be found, which the daemon will say better. */
+export async function findManifest(file: Blob): Promise<string | null> {
+  try {
+    const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
+    const isGzip = first === 0x1f && second === 0x8b;
+    const bytes = isGzip ? file.stream().pipeThrough(new DecompressionStream('gzip')) : file.stream();
+    const entries = bytes.pipeThrough(createTarDecoder()).getReader();
+    for (;;) {
+      const { done, value } = await entries.read();
+      if (done) return null;
+      const { header, body } = value;
+      if (header.name.replace(/^\.\//, '') !== manifestName || header.size > mostManifestBytes) {
+        await body.cancel();
+        continue;
+      }
+      const text = await new Response(body).text();
+      await entries.cancel();
+      return text;
+    }
+  } catch {
+    return null;
+  }
+}
+
+export interface Chosen {
+  files: NamedFile[];
+  /** The name of the directory that holds all of them; null if there is none. */
+  directory: string | null;
+}
+
+/** Returns the dropped files; those of one directory have paths relative to it. */
+export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
+  // The list is empty as soon as this turn is over.
+  const entries = [...(data?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
+  const [only] = entries;
+  if (only?.isDirectory === true && entries.length === 1)
+    return { files: await filesBelow(only as FileSystemDirectoryEntry, ''), directory: only.name };
+  const files: NamedFile[] = [];
+  for (const entry of entries) files.push(...(await filesOf(entry, '')));
+  return { files, directory: null };
+}
+
+/** Returns the files of the directory that an input has. */
+export function filesOfInput({ files }: HTMLInputElement): Chosen {
+  const all = [...(files ?? [])];
+  return {
+    files: all.map((file) => ({ file, path: file.webkitRelativePath.replace(/^[^/]+\//, '') })),
+    directory: all[0]?.webkitRelativePath.replace(/\/.*/s, '') ?? null,
+  };
+}
+
+async function filesOf(entry: FileSystemEntry, above: string): Promise<NamedFile[]> {
+  if (entry.isDirectory) return filesBelow(entry as FileSystemDirectoryEntry, `${above}${entry.name}/`);
+  const file = await new Promise<File>((resolve, reject) =>
+    (entry as FileSystemFileEntry).file(resolve, reject),
+  );
+  return [{ path: `${above}${entry.name}`, file }];
+}
+
+async function filesBelow(directory: FileSystemDirectoryEntry, above: string): Promise<NamedFile[]> {
+  const reader = directory.createReader();
+  const found: NamedFile[] = [];
+  for (;;) {
+    // Browsers hand out a hundred at a time.
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
+      reader.readEntries(resolve, reject),
+    );
+    if (some.length === 0) return found;
+    for (const entry of some) found.push(...(await filesOf(entry, above)));
+  }
+}

@@ -1,0 +1,159 @@
+/*
+ * An archive to upload, with optional abilities for resuming and for sending only a part.
+ */
+
+export interface Upload {
+  /** Called for each try. */
+  open: () => AsyncIterable<Uint8Array>;
+  /** In bytes; undefined if unknown. */
+  size?: number;
+  contentType: 'application/gzip' | 'application/x-tar';
+  /** Equal for equal bundles, so that all tries are one upload. */
+  idempotencyKey: string;
+  /** For resumable uploads. Without it, resuming opens the archive and skips the bytes that were sent. */
+  pieces?: Pieces;
+  /** For sending only the files that the daemon does not have. Without it, all files are sent. */
+  parts?: Parts;
+}
+
+/** Allows sending only a part of a bundle. */
+export interface Parts {
+  /** `manifest.json`, byte for byte. */
+  manifest: Uint8Array;
+  /** The number of files that it lists. */
+  files: number;
+  /** The total size of these files. */
+  bytes: number;
+  /** The archive with the manifest and only the files that a daemon without these digests needs. */
+  only: (missing: ReadonlySet<string>) => Upload & { files: number; bytes: number };
+}
+
+/** Allows resuming an upload. */
+export interface Pieces {
+  /**
+   * Equal exactly for archives with the same bytes. Without it, uploads of earlier processes are not resumed.
+   */
+  fingerprint?: () => Promise<string>;
+  /** The number of bytes read to create the archive. Approximates its size if that is unknown. */
+  readBytes: number;
+  /**
+   * Streams the archive from byte `from` on. Calls `onRead` with increments of the progress in `readBytes`.
+   */
+  open: (from: number, onRead: (bytes: number) => void) => AsyncIterable<Uint8Array>;
+  /** Called with increments of the sent part of `readBytes`. Resent bytes count once. */
+  onSent?: (bytes: number) => void;
+}
+
+/** The `pieces` of an upload, with a fallback that skips bytes. */
+export function piecesOf({ pieces, size, open }: Upload): Pieces {
+  return (
+    pieces ?? {
+      readBytes: size ?? 0,
+      open: (from, onRead) => after(counted(open(), onRead), from),
+    }
+  );
+}
+
+/** Skips the first `count` bytes. */
+export async function* after(chunks: AsyncIterable<Uint8Array>, count: number): AsyncGenerator<Uint8Array> {
+  let left = count;
+  for await (const chunk of chunks) {
+    if (chunk.byteLength > left) yield chunk.subarray(left);
+    left = Math.max(0, left - chunk.byteLength);
+  }
+}
+
+async function* counted(
+  chunks: AsyncIterable<Uint8Array>,
+  onRead: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    onRead(chunk.byteLength);
+    yield chunk;
+  }
+}
+
+/** A part of an archive, kept in memory until the daemon has received it. */
+export interface Chunk {
+  /** Offsets in the archive, in bytes. */
+  start: number;
+  end: number;
+  /** Whether the archive ends with this chunk. */
+  isLast: boolean;
+  bytes: Uint8Array;
+  /** How much of the archive's `readBytes` was read before this chunk, and including it. */
+  readStart: number;
+  readEnd: number;
+}
+
+/**
+ * Reads an archive chunk by chunk. Keeps the latest chunk, so that it can be sent again after a lost
+ * connection without packing the archive again.
+ */
+export interface ArchiveReader {
+  /**
+   * The chunk with the byte at `offset`, or the last chunk if `offset` is the end of the archive. null if the
+   * archive is shorter. Throws the errors of opening and reading.
+   */
+  at(offset: number): Promise<Chunk | null>;
+  close(): Promise<void>;
+}
+
+export function archiveReader({ open }: Pick<Pieces, 'open'>, chunkBytes: number): ArchiveReader {
+  const buffer = Buffer.allocUnsafeSlow(chunkBytes);
+  let source: AsyncIterator<Uint8Array> | null = null;
+  let [read, rest] = [0, null as Uint8Array | null];
+  let kept: Chunk | null = null;
+
+  async function close(): Promise<void> {
+    const [open, of] = [source, kept];
+    [source, rest, kept] = [null, null, null];
+    if (open !== null && of?.isLast !== true) await open.return?.();
+  }
+
+  /** The next non-empty piece; null at the end. */
+  async function pull(from: AsyncIterator<Uint8Array>): Promise<Uint8Array | null> {
+    for (;;) {
+      const next = await from.next();
+      if (next.done === true) return null;
+      if (next.value.byteLength > 0) return next.value;
+    }
+  }
+
+  async function nextChunk(from: AsyncIterator<Uint8Array>, start: number): Promise<Chunk> {
+    const readStart = read;
+    let length = 0;
+    while (length < chunkBytes) {
+      const piece = rest ?? (await pull(from));
+      if (piece === null) break;
+      const taken = Math.min(piece.byteLength, chunkBytes - length);
+      buffer.set(piece.subarray(0, taken), length);
+      rest = taken < piece.byteLength ? piece.subarray(taken) : null;
+      length += taken;
+    }
+    // Reads ahead, because it must be known whether this chunk is the last one when it is sent.
+    rest ??= await pull(from);
+    return {
+      start,
+      end: start + length,
+      isLast: rest === null,
+      bytes: buffer.subarray(0, length),
+      readStart,
+      readEnd: read,
+    };
+  }
+
+  return {
+    async at(offset) {
+      if (kept === null || offset < kept.start) {
+        await close();
+        read = 0;
+        source = open(offset, (bytes) => void (read += bytes))[Symbol.asyncIterator]();
+        kept = await nextChunk(source, offset);
+      }
+      while (source !== null && offset >= kept.end && !kept.isLast) kept = await nextChunk(source, kept.end);
+      return offset > kept.end ? null : kept;
+    },
+    close,
+  };
+}

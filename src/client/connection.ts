@@ -1,0 +1,224 @@
+import { systemClock, type Clock } from '../core/lib/clock.ts';
+import { WaybillError, hasCode } from '../core/lib/errors.ts';
+import { exchange, type Answer, type Method } from './exchange.ts';
+import { connectionFailure, refusalOf, textOf } from './failures.ts';
+
+/*
+ * Requests to a daemon, with authentication, timeouts and retries.
+ */
+
+/** Times are in milliseconds. */
+export interface ConnectionOptions {
+  /** The URL of the daemon, including its base path if it has one. */
+  url: string | URL;
+  /** The value of one of the daemon's `upload_tokens`. */
+  token?: string;
+  /** Aborts all requests. They throw its reason. */
+  signal?: AbortSignal;
+  patience?: Partial<Patience>;
+  /** The timeout without progress of a body, in either direction. Default: 60 s. */
+  idleMs?: number;
+  /** The timeout for the response after the request was sent. Default: 5 minutes. */
+  answerMs?: number;
+  /** Called before each pause after a transient failure. */
+  onRetry?: (failure: WaybillError, pauseMs: number) => void;
+  clock?: Clock;
+  random?: () => number;
+}
+
+export interface Ask {
+  method?: Method;
+  /** Relative to the URL of the daemon or, with a leading slash, to its host. */
+  path: string;
+  query?: Readonly<Record<string, string | undefined>>;
+  headers?: Readonly<Record<string, string>>;
+  /** Called for each try. */
+  body?: () => AsyncIterable<Uint8Array>;
+  idleMs?: number;
+}
+
+export interface JsonAnswer {
+  headers: Answer['headers'];
+  body: unknown;
+}
+
+export interface Requests {
+  /** Returns a response with a 2xx status. The caller must read or close it. */
+  ask(ask: Ask): Promise<Answer>;
+  /** Returns the body as JSON. A truncated body is a transient failure. */
+  askJson(ask: Ask): Promise<JsonAnswer>;
+}
+
+/** Retries each of its requests after transient failures. */
+export interface Connection extends Requests {
+  clock: Clock;
+  signal: AbortSignal | undefined;
+  /** The timeout for a response. */
+  answerMs: number;
+  /** Retries `work` as a whole. The requests that it gets are not retried on their own. */
+  patiently<T>(work: (requests: Requests) => Promise<T>): Promise<T>;
+}
+
+/** Throws `usage` if the URL is invalid. */
+export function openConnection(options: ConnectionOptions): Connection {
+  const base = baseOf(options.url);
+  const { token, signal, clock = systemClock, idleMs = 60_000, answerMs = 300_000 } = options;
+  let isReached = false;
+  const patient = <T>(work: () => Promise<T>): Promise<T> =>
+    persist(
+      {
+        patience: { ...defaultPatience, ...options.patience },
+        clock,
+        signal,
+        wasReached: () => isReached,
+        onRetry: options.onRetry,
+        random: options.random ?? Math.random,
+      },
+      work,
+    );
+
+  const once = async (ask: Ask): Promise<Answer> => {
+    const url = urlOf(base, ask);
+    const authorization: Record<string, string> =
+      token === undefined ? {} : { authorization: `Bearer ${token}` };
+    const body = ask.body === undefined ? null : ownBody(ask.body());
+    const answer = await failing(url, body, () =>
+      exchange({
+        method: ask.method ?? 'GET',
+        url,
+        headers: { accept: 'application/json', ...authorization, ...ask.headers },
+        body: body?.chunks ?? null,
+        idleMs: ask.idleMs ?? idleMs,
+        answerMs,
+        signal,
+        clock,
+      }),
+    );
+    isReached = true;
+    if (answer.status >= 200 && answer.status < 300) return answer;
+    throw await failing(url, null, () => refusalOf(answer, url, clock.now()));
+  };
+
+  const onceJson = async (ask: Ask): Promise<JsonAnswer> => {
+    const answer = await once(ask);
+    const text = await failing(urlOf(base, ask), null, () => textOf(answer));
+    return { headers: answer.headers, body: parsed(text, urlOf(base, ask)) };
+  };
+
+  return {
+    clock,
+    signal,
+    answerMs,
+    ask: (ask) => patient(() => once(ask)),
+    askJson: (ask) => patient(() => onceJson(ask)),
+    patiently: (work) => patient(() => work({ ask: once, askJson: onceJson })),
+  };
+}
+
+/** A request body that records its own failure, to distinguish it from a failure of the connection. */
+interface OwnBody {
+  chunks: AsyncIterable<Uint8Array>;
+  failure: () => { error: unknown } | null;
+}
+
+function ownBody(body: AsyncIterable<Uint8Array>): OwnBody {
+  let failure: { error: unknown } | null = null;
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    try {
+      yield* body;
+    } catch (error) {
+      failure = { error };
+      throw error;
+    }
+  }
+  return { chunks: chunks(), failure: () => failure };
+}
+
+async function failing<T>(url: URL, body: OwnBody | null, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const own = body?.failure() ?? null;
+    throw own === null ? connectionFailure(error, url) : own.error;
+  }
+}
+
+function parsed(text: string, url: URL): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    throw new WaybillError('unexpected_answer', `the answer of ${url.origin}${url.pathname} is not JSON`, {
+      hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+      cause: error,
+    });
+  }
+}
+
+function baseOf(text: string | URL): URL {
+  const hint = 'give it like https://publish.example.org, with the base path of the daemon if it has one';
+  const url = URL.canParse(String(text)) ? new URL(String(text)) : null;
+  if (url === null || !['http:', 'https:'].includes(url.protocol))
+    throw new WaybillError('usage', `"${String(text)}" is no URL of a daemon`, { hint });
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
+    throw new WaybillError('usage', 'the URL of the daemon has more than host and path', { hint });
+  if (!url.pathname.endsWith('/')) url.pathname += '/';
+  return url;
+}
+
+function urlOf(base: URL, { path, query = {} }: Ask): URL {
+  const url = new URL(path, base);
+  for (const [name, value] of Object.entries(query))
+    if (value !== undefined) url.searchParams.set(name, value);
+  return url;
+}
+
+/** How long a client retries. Times are in milliseconds. */
+interface Patience {
+  /** The total time, counted from the first failure. */
+  forMs: number;
+  /** The minimum number of tries, regardless of their duration. */
+  tries: number;
+  /** The upper bound of the first pause. It doubles with each try up to `capMs`. */
+  baseMs: number;
+  capMs: number;
+}
+
+const defaultPatience: Patience = { forMs: 600_000, tries: 5, baseMs: 500, capMs: 30_000 };
+
+interface Persistence {
+  patience: Patience;
+  clock: Clock;
+  signal: AbortSignal | undefined;
+  /** Whether the daemon has responded before. */
+  wasReached: () => boolean;
+  onRetry: ((failure: WaybillError, pauseMs: number) => void) | undefined;
+  /** A number in [0, 1). */
+  random: () => number;
+}
+
+/**
+ * Retries `work` while it fails with a transient error. Each pause is the time that the server requests, if
+ * any, plus full jitter. If the daemon was never reached, the URL is probably wrong, so only `tries` tries
+ * are made. Throws the last error, or the reason of `signal`.
+ */
+async function persist<T>(options: Persistence, work: () => Promise<T>): Promise<T> {
+  const { patience, clock, signal, random } = options;
+  let since: number | null = null;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await work();
+    } catch (failure) {
+      if (signal?.aborted === true) throw signal.reason;
+      if (!(failure instanceof WaybillError) || !failure.retryable) throw failure;
+      since ??= clock.monotonic();
+      const { baseMs, capMs, forMs } = patience;
+      const askedMs = (failure.retryAfterSeconds ?? 0) * 1000;
+      const pauseMs = askedMs + Math.floor(random() * Math.min(capMs, baseMs * 2 ** (tries - 1)));
+      const isWrongPlace = hasCode(failure, 'daemon_unreachable') && !options.wasReached();
+      const isOverdue = clock.monotonic() - since + pauseMs > forMs;
+      if (tries >= patience.tries && (isWrongPlace || isOverdue)) throw failure;
+      options.onRetry?.(failure, pauseMs);
+      await clock.sleep(pauseMs, signal);
+    }
+  }
+}

@@ -1,0 +1,169 @@
+import { once } from 'node:events';
+import http from 'node:http';
+import https from 'node:https';
+import type { Clock, Timer } from '../core/lib/clock.ts';
+import { WaybillError } from '../core/lib/errors.ts';
+import { onAbort } from '../core/lib/on-abort.ts';
+
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PATCH';
+
+/** One request. Times are in milliseconds. */
+export interface Exchange {
+  method: Method;
+  url: URL;
+  headers: Readonly<Record<string, string>>;
+  /** Sent in chunks after the server has accepted the headers; null for no body. */
+  body: AsyncIterable<Uint8Array> | null;
+  /** The timeout without progress of a body, in either direction. */
+  idleMs: number;
+  /** The timeout for the response headers after the request was sent. */
+  answerMs: number;
+  signal: AbortSignal | undefined;
+  clock: Clock;
+}
+
+export interface Answer {
+  status: number;
+  headers: http.IncomingHttpHeaders;
+  /** Streams the body. Call it at most once. Closes the connection when the iteration ends. */
+  read(): AsyncGenerator<Uint8Array>;
+  /** Closes the connection. */
+  close(): void;
+}
+
+/** How long to wait for a server that ignores `Expect: 100-continue`. curl waits as long. */
+const continueMs = 1000;
+/** The timeout for connecting, including TLS. */
+const connectMs = 30_000;
+
+/**
+ * Sends a request on a new connection and resolves with the response headers. Uses `node:http`, because
+ * `fetch` does not support `Expect: 100-continue` and loses a response that arrives while the body is being
+ * sent. Rejects with the error of the connection or the body, or the reason of `signal`. A stalled connection
+ * fails with `connection_lost`.
+ */
+export async function exchange(options: Exchange): Promise<Answer> {
+  const { method, url, headers, body, signal, clock } = options;
+  signal?.throwIfAborted();
+  const request = (url.protocol === 'https:' ? https : http).request(url, {
+    method,
+    headers: { ...headers, ...(body === null ? {} : { expect: '100-continue' }) },
+    agent: false,
+  });
+  const watch = watchdog(clock, (error) => request.destroy(error));
+  const abort = (): void => void request.destroy(signal?.reason as Error);
+  const release = signal === undefined ? undefined : onAbort(signal, abort);
+  const close = (): void => {
+    watch.stop();
+    release?.();
+    request.destroy();
+  };
+  const answered = headOf(request);
+  try {
+    watch.within(Math.min(connectMs, options.answerMs), 'no connection was made', 'daemon_unreachable');
+    request.once('socket', (socket) =>
+      socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () =>
+        watch.within(options.answerMs, 'no answer came'),
+      ),
+    );
+    if (body === null) request.end();
+    else await feed(request, answered, { ...options, body, watch });
+    const response = await answered;
+    watch.within(options.idleMs, 'the answer stood still');
+    const read = (): AsyncGenerator<Uint8Array> =>
+      bytesOf(response, { watch, idleMs: options.idleMs, close });
+    return { status: response.statusCode ?? 0, headers: response.headers, read, close };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+async function headOf(request: http.ClientRequest): Promise<http.IncomingMessage> {
+  const answered = new Promise<http.IncomingMessage>((resolve, reject) => {
+    request.once('response', resolve);
+    // The listener stays: an error after the response must not end the process.
+    request.on('error', reject);
+    request.once('close', () => reject(new Error('the connection was closed without an answer')));
+  });
+  answered.catch(() => undefined); // Handled later, after the body was sent.
+  return answered;
+}
+
+/** Sends the body until it ends, a response arrives or the connection fails. Throws the body's error. */
+async function feed(
+  request: http.ClientRequest,
+  answered: Promise<http.IncomingMessage>,
+  { body, clock, idleMs, answerMs, watch }: Exchange & { body: AsyncIterable<Uint8Array>; watch: Watchdog },
+): Promise<void> {
+  const state = { isOver: false };
+  const end = (): void => void (state.isOver = true);
+  const over = answered.then(end, end);
+  await Promise.race([over, continued(request, clock)]);
+  for await (const chunk of body) {
+    if (state.isOver) return;
+    watch.within(idleMs, 'the server took no more of the body');
+    if (!request.write(chunk)) await Promise.race([over, once(request, 'drain').catch(() => undefined)]);
+  }
+  if (!state.isOver) request.end();
+  watch.within(answerMs, 'no answer came');
+}
+
+async function continued(request: http.ClientRequest, clock: Clock): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = clock.timeout(continueMs, resolve);
+    const go = (): void => {
+      timer.cancel();
+      resolve();
+    };
+    request.once('continue', go).once('close', go).once('response', go);
+    request.flushHeaders();
+  });
+}
+
+async function* bytesOf(
+  response: http.IncomingMessage,
+  { watch, idleMs, close }: { watch: Watchdog; idleMs: number; close: () => void },
+): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of response) {
+      watch.within(idleMs, 'the answer stood still');
+      yield chunk as Buffer;
+    }
+  } finally {
+    close();
+  }
+}
+
+interface Watchdog {
+  /** Restarts the timeout: fails if `ms` milliseconds pass before the next call. */
+  within(ms: number, otherwise: string, code?: 'connection_lost' | 'daemon_unreachable'): void;
+  stop(): void;
+}
+
+function watchdog(clock: Clock, onTimeout: (error: WaybillError) => void): Watchdog {
+  let timer: Timer | null = null;
+  let [deadline, isStopped] = [0, false];
+  let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
+  // A single timer that checks the deadline, because a body of 1 GiB has a hundred thousand chunks.
+  const check = (): void => {
+    const leftMs = deadline - clock.monotonic();
+    if (leftMs > 0) timer = clock.timeout(Math.ceil(leftMs), check);
+    else onTimeout(late());
+  };
+  return {
+    within(ms, otherwise, code = 'connection_lost') {
+      if (isStopped) return;
+      const isSooner = timer === null || clock.monotonic() + ms < deadline;
+      deadline = clock.monotonic() + ms;
+      late = () => new WaybillError(code, `${otherwise} for ${Math.ceil(ms / 1000)} s`);
+      if (!isSooner) return;
+      timer?.cancel();
+      timer = clock.timeout(ms, check);
+    },
+    stop() {
+      isStopped = true;
+      timer?.cancel();
+    },
+  };
+}

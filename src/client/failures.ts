@@ -1,0 +1,138 @@
+import { WaybillError } from '../core/lib/errors.ts';
+import { errorTable, type ErrorCode } from '../core/lib/error-codes.ts';
+import { parseRetryAfter } from '../core/lib/retry.ts';
+import type { Problem } from './generated/api-types.ts';
+import type { Answer } from './exchange.ts';
+
+const unreachable = new Set([
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'EHOSTDOWN',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'EADDRNOTAVAIL',
+]);
+const certificate =
+  /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_CA|EPROTO$)/;
+
+/** Statuses of a proxy whose server is unreachable or busy. */
+const transientStatuses: ReadonlySet<number> = new Set([408, 425, 429, 502, 503, 504]);
+
+/** Converts the error of a connection to a `WaybillError`. Pure. */
+export function connectionFailure(thrown: unknown, { origin, host }: URL): WaybillError {
+  if (thrown instanceof WaybillError) return thrown;
+  const { code, message } = asSystemError(thrown);
+  // OpenSSL reads the first bytes of another protocol as the version of a record.
+  if (code === 'EPROTO' && /wrong version number|packet length too long/.test(message))
+    return new WaybillError('tls_failed', `${host} answers in plain HTTP, not HTTPS`, {
+      hint: `use http://${host}`,
+      cause: thrown,
+    });
+  if (certificate.test(code))
+    return new WaybillError('tls_failed', `no secure connection to ${origin}: ${message}`, {
+      hint: 'check the URL; for a certificate of your own, name its authority in NODE_EXTRA_CA_CERTS',
+      cause: thrown,
+    });
+  if (unreachable.has(code))
+    return new WaybillError('daemon_unreachable', `${origin} cannot be reached: ${message}`, {
+      hint: 'check the URL, and that the daemon runs',
+      cause: thrown,
+    });
+  if (code === 'HPE_INVALID_CONSTANT')
+    return new WaybillError('unexpected_answer', `what answers at ${origin} does not speak HTTP`, {
+      hint: 'check the URL: its port, and whether it begins with https',
+      cause: thrown,
+    });
+  return new WaybillError('connection_lost', `the connection to ${origin} was lost: ${message}`, {
+    cause: thrown,
+  });
+}
+
+/** The cause of an `upload_too_large` from a proxy, which limits the size of a single request. */
+export class BodyTooLong extends Error {
+  override name = 'BodyTooLong';
+}
+
+/** Converts a response with a status other than 2xx to an error. Reads its body. */
+export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
+  const { status, headers } = answer;
+  const afterMs = parseRetryAfter(headers['retry-after'], now);
+  const patience = afterMs === undefined ? {} : { retryAfterSeconds: Math.ceil(afterMs / 1000) };
+  const problem = problemIn(headers['content-type'], await textOf(answer));
+  if (problem !== null) {
+    const { code, retryable } = problem;
+    const findings = problem.findings ?? [];
+    const known: ErrorCode = Object.hasOwn(errorTable, code)
+      ? code
+      : retryable
+        ? 'connection_lost'
+        : 'unexpected_answer';
+    const { message, ...hint } = saidIn(problem);
+    return new WaybillError(known, message, { ...patience, ...hint, findings });
+  }
+  const said = `${url.origin}${url.pathname} answers ${status}, and not as waybill does`;
+  if (transientStatuses.has(status))
+    return new WaybillError('connection_lost', said, {
+      ...patience,
+      hint: 'a proxy in front of the daemon says that it is away or busy',
+    });
+  if (status === 413)
+    return new WaybillError('upload_too_large', said, {
+      hint: 'a proxy in front of the daemon takes no body as long: have its limit raised',
+      cause: new BodyTooLong(said),
+    });
+  const location = headers.location;
+  return new WaybillError('unexpected_answer', said, {
+    hint:
+      location === undefined
+        ? 'check the URL: it is that of the daemon, with its base path if it has one'
+        : `check the URL: it redirects to ${location}`,
+  });
+}
+
+/** Splits the detail of a problem into the message and the hint at its end. Pure. */
+export function saidIn({ detail, hint }: Pick<Problem, 'detail' | 'hint'>): {
+  message: string;
+  hint?: string;
+} {
+  if (typeof hint !== 'string') return { message: detail };
+  const end = `; ${hint}`;
+  return { message: detail.endsWith(end) ? detail.slice(0, -end.length) : detail, hint };
+}
+
+/** Larger than any response of the daemon. */
+const maxAnswerBytes = 256 * 2 ** 20;
+
+/** Reads the body. Throws `unexpected_answer` if it exceeds `maxAnswerBytes`. */
+export async function textOf(answer: Answer): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of answer.read()) {
+    chunks.push(chunk);
+    size += chunk.byteLength;
+    if (size > maxAnswerBytes) throw new WaybillError('unexpected_answer', 'the answer does not end');
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function problemIn(type: string | undefined, text: string): Problem | null {
+  if (type?.startsWith('application/problem+json') !== true) return null;
+  try {
+    const value = JSON.parse(text) as Partial<Problem> | null;
+    return typeof value?.code === 'string' && typeof value.detail === 'string' ? (value as Problem) : null;
+  } catch {
+    return null;
+  }
+}
+
+function asSystemError(thrown: unknown): { code: string; message: string } {
+  // For a host with several addresses, the error has one error per address.
+  const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
+  if (!(error instanceof Error)) return { code: '', message: String(error) };
+  return {
+    code: 'code' in error && typeof error.code === 'string' ? error.code : '',
+    message: error.message,
+  };
+}

@@ -1,0 +1,193 @@
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import type { PartialUpload, RunRecord } from './generated/api-types.ts';
+import type { Ask, Requests } from './connection.ts';
+import type { AcceptedRun } from './runs.ts';
+import type { Upload } from './archive.ts';
+
+/*
+ * The requests of resumable uploads: tus 1.0 and the daemon's extensions. Each has the key of the bundle, so
+ * that a load balancer can route them to the same daemon.
+ */
+
+const version = { 'tus-resumable': '1.0.0' };
+/** The key in `Upload-Metadata` for the fingerprint of the archive. */
+const fingerprintName = 'archive';
+
+/** Identifies the uploads of a bundle. */
+export interface UploadPlace {
+  pipelineId: string;
+  key: string;
+}
+
+/** A partial upload in the daemon. */
+export interface RemoteUpload {
+  id: string;
+  /** The offset at which to continue. */
+  offset: number;
+  /** null if the length will be sent with the last byte. */
+  length: number | null;
+}
+
+/**
+ * Finds the upload of this archive that an earlier process started or whose response was lost: a partial
+ * upload to resume, or its run. null if there is none, or its run has failed or is unknown.
+ */
+export async function findUpload(
+  requests: Requests,
+  place: UploadPlace,
+  fingerprint: string,
+): Promise<RemoteUpload | AcceptedRun | null> {
+  const query = { idempotency_key: place.key };
+  const { body } = await requests.askJson({ ...askOf(place), query });
+  for (const upload of (body as { uploads: PartialUpload[] }).uploads) {
+    if (upload.metadata?.[fingerprintName] !== fingerprint) continue;
+    if (upload.run_id === null) return remoteOf(upload);
+    if (await isAlive(requests, upload.run_id))
+      return { runId: upload.run_id, position: upload.position, isReplayed: true };
+  }
+  return null;
+}
+
+/** The header for an archive without all files. `partial` is the digest of its manifest. */
+export function partialHeader(partial: string | null | undefined): Record<string, string> {
+  return partial == null ? {} : { 'waybill-partial': partial };
+}
+
+async function isAlive(requests: Requests, runId: string): Promise<boolean> {
+  try {
+    const { body } = await requests.askJson({ path: `runs/${encodeURIComponent(runId)}` });
+    return (body as RunRecord).status !== 'failed';
+  } catch (error) {
+    if (hasCode(error, 'run_not_found')) return false;
+    throw error;
+  }
+}
+
+/** Creates an upload. */
+export async function createUpload(
+  requests: Requests,
+  place: UploadPlace,
+  {
+    size,
+    fingerprint,
+    partial = null,
+    channel,
+  }: Pick<Upload, 'size'> & {
+    fingerprint: string | null;
+    partial?: string | null;
+    channel?: string | undefined;
+  },
+): Promise<RemoteUpload> {
+  const metadata = (value: string): string =>
+    `${fingerprintName} ${Buffer.from(value, 'utf8').toString('base64')}`;
+  const ask = askOf(place);
+  const answer = await requests.ask({
+    ...ask,
+    method: 'POST',
+    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+    headers: {
+      ...ask.headers,
+      ...(size === undefined ? { 'upload-defer-length': '1' } : { 'upload-length': String(size) }),
+      ...(fingerprint === null ? {} : { 'upload-metadata': metadata(fingerprint) }),
+      ...partialHeader(partial),
+    },
+  });
+  answer.close();
+  // Only the id is used, because a proxy may serve the daemon under another path.
+  const id = answer.headers.location?.split('/').at(-1);
+  if (id === undefined || id === '')
+    throw new WaybillError('unexpected_answer', 'the daemon began an upload and does not say where');
+  return { id, offset: 0, length: size ?? null };
+}
+
+/**
+ * The state of an upload, or its run. HEAD first ends a request that may still be sending it. Throws
+ * `upload_locked` while the daemon is processing it.
+ */
+export async function claimUpload(
+  requests: Requests,
+  place: UploadPlace,
+  id: string,
+): Promise<RemoteUpload | AcceptedRun> {
+  const ask = askOf(place, id);
+  let isFree = true;
+  try {
+    (await requests.ask({ ...ask, method: 'HEAD' })).close();
+  } catch (error) {
+    // A response to HEAD has no body with details. GET, which has no side effects, returns them.
+    if (!hasCode(error, 'unexpected_answer')) throw error;
+    isFree = false;
+  }
+  const upload = await lookAt(requests, place, id);
+  if ('runId' in upload || isFree) return upload;
+  throw new WaybillError('upload_locked', 'the daemon is still busy with what it has got');
+}
+
+/** The state of an upload, or its run, without ending a request that is sending it. */
+export async function lookAt(
+  requests: Requests,
+  place: UploadPlace,
+  id: string,
+): Promise<RemoteUpload | AcceptedRun> {
+  const upload = (await requests.askJson(askOf(place, id))).body as PartialUpload;
+  if (upload.run_id === null) return remoteOf(upload);
+  return { runId: upload.run_id, position: upload.position, isReplayed: upload.replayed };
+}
+
+/** A range of bytes of an archive. */
+export interface Portion {
+  offset: number;
+  bytes: number;
+  body: () => AsyncIterable<Uint8Array>;
+  /** The length of the archive, set with its last portion if the daemon does not know it yet. */
+  length: number | null;
+}
+
+/** Sends a portion of an upload. Returns its run after the last portion, and null before. */
+export async function sendPortion(
+  requests: Requests,
+  place: UploadPlace,
+  id: string,
+  { offset, bytes, body, length }: Portion,
+): Promise<AcceptedRun | null> {
+  const ask = askOf(place, id);
+  const answer = await requests.ask({
+    ...ask,
+    method: 'PATCH',
+    headers: {
+      ...ask.headers,
+      'content-type': 'application/offset+octet-stream',
+      'content-length': String(bytes),
+      'upload-offset': String(offset),
+      ...(length === null ? {} : { 'upload-length': String(length) }),
+    },
+    body,
+  });
+  answer.close();
+  const run = answer.headers.location?.split('/').at(-1);
+  if (run === undefined) return null;
+  const isReplayed = answer.headers['idempotency-replayed'] === 'true';
+  return { runId: decodeURIComponent(run), position: await positionOf(requests, ask), isReplayed };
+}
+
+/** The position in the queue; null if the request fails, because it is only informative. */
+async function positionOf(requests: Requests, ask: Ask): Promise<number | null> {
+  try {
+    return ((await requests.askJson(ask)).body as PartialUpload).position;
+  } catch (error) {
+    if (error instanceof WaybillError) return null;
+    throw error;
+  }
+}
+
+function askOf({ pipelineId, key }: UploadPlace, id?: string): Ask {
+  const uploads = `v1/pipelines/${encodeURIComponent(pipelineId)}/uploads`;
+  return {
+    path: id === undefined ? uploads : `${uploads}/${encodeURIComponent(id)}`,
+    headers: { ...version, 'idempotency-key': key },
+  };
+}
+
+function remoteOf({ upload_id: id, offset, length }: PartialUpload): RemoteUpload {
+  return { id, offset, length };
+}

@@ -1,0 +1,279 @@
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import type { ErrorCode } from '../core/lib/error-codes.ts';
+import type { Connection, Requests } from './connection.ts';
+import { BodyTooLong } from './failures.ts';
+import type { AcceptedRun } from './runs.ts';
+import { archiveReader, type ArchiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
+import {
+  createUpload,
+  findUpload,
+  lookAt,
+  claimUpload,
+  sendPortion,
+  type RemoteUpload,
+  type UploadPlace,
+} from './remote-upload.ts';
+
+/** Thrown if the daemon does not support resumable uploads or keeps losing this one. */
+export class NotResumable extends Error {
+  override name = 'NotResumable';
+  readonly reason: WaybillError;
+
+  constructor(reason: WaybillError) {
+    super(reason.message, { cause: reason });
+    this.reason = reason;
+  }
+}
+
+/** Errors of a daemon without resumable uploads or without space for them, and of a proxy in front of it. */
+const refusals: readonly ErrorCode[] = [
+  'not_found',
+  'method_not_allowed',
+  'unexpected_answer',
+  'unsupported_tus_version',
+  'upload_too_large',
+];
+/** Errors of an archive whose portions do not belong together. */
+const damages: readonly ErrorCode[] = ['malformed_archive', 'invalid_bundle'];
+
+const maxStarts = 5;
+/** The polling interval while another client sends the upload. */
+const watchMs = 1000;
+/** Small enough for any proxy. */
+const minPortionBytes = 64 << 10;
+const pieceBytes = 64 << 10;
+
+const isAny = (error: unknown, codes: readonly ErrorCode[]): error is WaybillError =>
+  codes.some((code) => hasCode(error, code));
+
+export interface ResumableOptions {
+  chunkBytes: number;
+  /** Whether to wait if too many partial uploads are open, instead of throwing `NotResumable`. */
+  isPatient: boolean;
+  /** The digest of the manifest, for an archive without all files; null for a complete one. */
+  partial?: string | null;
+  channel?: string | undefined;
+}
+
+/**
+ * Uploads an archive in several requests of at most one chunk each. After a lost connection or a killed
+ * process, continues at the offset that the daemon reports. Transient failures are retried, and the retry
+ * limits restart whenever more bytes have arrived. Throws `NotResumable`, and the errors of an upload in one
+ * request.
+ */
+export async function sendResumably(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  { chunkBytes, isPatient, partial = null, channel }: ResumableOptions,
+): Promise<AcceptedRun> {
+  const place = { pipelineId, key: upload.idempotencyKey };
+  const pieces = piecesOf(upload);
+  const fingerprint = (await pieces.fingerprint?.()) ?? null;
+  const reader = archiveReader(pieces, chunkBytes);
+  const onSent = meter(pieces.onSent);
+  let wasDamaged = false;
+  try {
+    for (let starts = 1; ; starts += 1) {
+      const begun = await begin(connection, place, {
+        size: upload.size,
+        fingerprint,
+        isPatient,
+        partial,
+        channel,
+      });
+      if ('runId' in begun) return begun;
+      const sending = new Sending(connection, place, begun, { reader, onSent });
+      try {
+        return await sending.send();
+      } catch (error) {
+        // The daemon may have lost bytes in a power failure, or another client sent different ones.
+        const isDamaged: boolean = sending.wasContinued && !wasDamaged && isAny(error, damages);
+        const isGone = hasCode(error, 'upload_not_found');
+        if (isGone && starts === maxStarts) throw new NotResumable(error as WaybillError);
+        if (!isDamaged && !isGone) throw error;
+        wasDamaged ||= isDamaged;
+      }
+    }
+  } finally {
+    await reader.close();
+  }
+}
+
+async function begin(
+  connection: Connection,
+  place: UploadPlace,
+  {
+    fingerprint,
+    isPatient,
+    partial,
+    channel,
+    ...upload
+  }: {
+    size: number | undefined;
+    fingerprint: string | null;
+    isPatient: boolean;
+    partial: string | null;
+    channel: string | undefined;
+  },
+): Promise<RemoteUpload | AcceptedRun> {
+  return connection.patiently(async (requests) => {
+    try {
+      const found = fingerprint === null ? null : await findUpload(requests, place, fingerprint);
+      const { size } = upload;
+      return (
+        found ??
+        (await createUpload(requests, place, {
+          fingerprint,
+          partial,
+          channel,
+          ...(size === undefined ? {} : { size }),
+        }))
+      );
+    } catch (error) {
+      if (hasCode(error, 'upload_not_found')) throw busy(error);
+      const isRefused = isAny(error, refusals) || (!isPatient && hasCode(error, 'partial_uploads_full'));
+      throw isRefused ? new NotResumable(error as WaybillError) : error;
+    }
+  });
+}
+
+/** Reports progress as increments, without counting resent bytes twice. */
+function meter(onBytes: ((bytes: number) => void) | undefined): (reached: number) => void {
+  let reported = 0;
+  return (reached) => {
+    if (reached <= reported) return;
+    onBytes?.(reached - reported);
+    reported = reached;
+  };
+}
+
+/** The state of one resumable upload. */
+class Sending {
+  /** Whether the upload was interrupted or started by another process, so that it may be damaged. */
+  wasContinued: boolean;
+  readonly #connection: Connection;
+  readonly #place: UploadPlace;
+  readonly #id: string;
+  readonly #reader: ArchiveReader;
+  readonly #onSent: (reached: number) => void;
+  #offset: number;
+  /** The largest offset so far. */
+  #furthest: number;
+  #isLengthKnown: boolean;
+  /** Whether `#offset` is the daemon's offset. */
+  #isOffsetKnown = true;
+  /** Whether another client is sending the upload. This client waits while the other makes progress. */
+  #isContested = false;
+  /** The maximum size of a request, lowered if a proxy rejects one as too large. */
+  #maxRequestBytes = Infinity;
+
+  constructor(
+    connection: Connection,
+    place: UploadPlace,
+    { id, offset, length }: RemoteUpload,
+    { reader, onSent }: { reader: ArchiveReader; onSent: (reached: number) => void },
+  ) {
+    this.#connection = connection;
+    this.#place = place;
+    this.#id = id;
+    this.#reader = reader;
+    this.#onSent = onSent;
+    this.#offset = offset;
+    this.#furthest = offset;
+    this.#isLengthKnown = length !== null;
+    this.wasContinued = offset > 0;
+  }
+
+  async send(): Promise<AcceptedRun> {
+    for (;;) {
+      const run = await this.#connection.patiently((requests) => this.#step(requests));
+      if (run !== null) return run;
+    }
+  }
+
+  /** Returns after any progress, because the retry limits restart with each step. */
+  async #step(requests: Requests): Promise<AcceptedRun | null> {
+    if (this.#isContested) {
+      const seen = await lookAt(requests, this.#place, this.#id);
+      if ('runId' in seen) return seen;
+      if (this.#reach(seen.offset)) {
+        await this.#connection.clock.sleep(watchMs, this.#connection.signal);
+        return null;
+      }
+      this.#isContested = false;
+    }
+    if (!this.#isOffsetKnown) {
+      const claimed = await claimUpload(requests, this.#place, this.#id);
+      if ('runId' in claimed) return claimed;
+      this.#isOffsetKnown = true;
+      this.#isLengthKnown = claimed.length !== null;
+      if (this.#reach(claimed.offset)) return null;
+    }
+    const chunk = await this.#reader.at(this.#offset);
+    if (chunk === null) throw shorter(this.#offset);
+    this.#onSent(chunk.readStart);
+    return this.#sendOf(requests, chunk);
+  }
+
+  async #sendOf(requests: Requests, chunk: Chunk): Promise<AcceptedRun | null> {
+    const offset = this.#offset;
+    const bytes = Math.min(chunk.end - offset, this.#maxRequestBytes);
+    const isLast = chunk.isLast && offset + bytes === chunk.end;
+    this.#isOffsetKnown = false;
+    try {
+      const run = await sendPortion(requests, this.#place, this.#id, {
+        offset,
+        bytes,
+        body: () => this.#bodyOf(chunk, offset, bytes),
+        length: isLast && !this.#isLengthKnown ? chunk.end : null,
+      });
+      // If the last portion returned no run, the next step requests the state.
+      this.#isOffsetKnown = !isLast;
+      if (!isLast) this.#reach(offset + bytes);
+      return run;
+    } catch (error) {
+      this.wasContinued = true;
+      this.#isContested = hasCode(error, 'upload_locked');
+      if (error instanceof WaybillError && error.cause instanceof BodyTooLong && bytes > minPortionBytes) {
+        this.#maxRequestBytes = Math.max(minPortionBytes, Math.floor(bytes / 2));
+        return null;
+      }
+      if (!hasCode(error, 'upload_offset_conflict')) throw error;
+      throw busy(error);
+    }
+  }
+
+  async *#bodyOf(chunk: Chunk, offset: number, bytes: number): AsyncGenerator<Uint8Array> {
+    const { start, end, readStart, readEnd } = chunk;
+    for (let at = offset; at < offset + bytes; at += pieceBytes) {
+      const until = Math.min(at + pieceBytes, offset + bytes);
+      yield chunk.bytes.subarray(at - start, until - start);
+      this.#onSent(Math.round(readStart + ((until - start) / (end - start)) * (readEnd - readStart)));
+    }
+  }
+
+  /** Continues at this offset. Returns whether it is the largest so far. */
+  #reach(offset: number): boolean {
+    const isFurther = offset > this.#furthest;
+    this.#offset = offset;
+    this.#furthest = Math.max(this.#furthest, offset);
+    return isFurther;
+  }
+}
+
+/** If two clients start an upload with one key concurrently, one of them finds its upload replaced. */
+function busy(cause: unknown): WaybillError {
+  return new WaybillError('upload_locked', 'somebody else sends the same bundle', { cause });
+}
+
+/** The daemon has an upload of another archive. */
+function shorter(offset: number): WaybillError {
+  return new WaybillError(
+    'malformed_archive',
+    `the daemon has ${offset} bytes of an archive that is shorter`,
+    {
+      hint: 'the archive was changed while it was sent: run the same command again',
+    },
+  );
+}

@@ -1,0 +1,181 @@
+import { hasCode, type WaybillError } from '../core/lib/errors.ts';
+import type { Connection } from './connection.ts';
+import { acceptedRun, type AcceptedRun } from './runs.ts';
+import { partialHeader } from './remote-upload.ts';
+import { NotResumable, sendResumably } from './send-resumably.ts';
+import type { Upload, Parts } from './archive.ts';
+import type { ErrorCode } from '../core/lib/error-codes.ts';
+import type { MissingFiles } from './generated/api-types.ts';
+
+export interface UploadOptions {
+  /**
+   * Whether to send the archive in several requests, which can be resumed after a lost connection. `auto`,
+   * the default, does so for large archives if the daemon supports it.
+   */
+  resumable?: Resumable;
+  /** The maximum size of a request of a resumable upload, which is also its memory use. Default: 8 MiB. */
+  chunkBytes?: number;
+  /** Publishes to this channel, at the destinations that have it. Default: publishes the current release. */
+  channel?: string;
+  /** Sends all files, even those that the daemon has. */
+  whole?: boolean;
+  /** Called if only a part of the files is sent. */
+  onPart?: (part: MissingPart) => void;
+  /** Called if `auto` falls back from a resumable upload to a single request. */
+  onPlain?: (reason: WaybillError) => void;
+}
+
+export type Resumable = 'auto' | 'always' | 'never';
+
+/** `auto` sends larger archives in several requests. */
+const largeBytes = 16 << 20;
+const defaultChunkBytes = 8 << 20;
+
+/**
+ * Uploads a bundle and retries until the daemon has accepted it. All tries have the key of the bundle and
+ * make one run. Only if that run has failed is a new one started.
+ */
+export async function uploadBundle(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  options: UploadOptions = {},
+): Promise<AcceptedRun> {
+  if (options.whole !== true)
+    for (let tries = 1; tries <= maxPartTries; tries += 1) {
+      const part = await missingPart(connection, pipelineId, upload);
+      if (part === null) break;
+      try {
+        options.onPart?.(part);
+        return await sendArchive(connection, pipelineId, part.upload, options, part.manifest);
+      } catch (error) {
+        // The daemon kept the sent files but removed others in the meantime, so the list is requested again.
+        if (!hasCode(error, 'files_missing')) throw error;
+      }
+    }
+  return sendArchive(connection, pipelineId, upload, options, null);
+}
+
+/** If the daemon keeps removing files, the whole bundle is sent. */
+const maxPartTries = 2;
+
+/** @param partial The digest of the manifest, for an archive without all files; null for a complete one. */
+async function sendArchive(
+  connection: Connection,
+  pipelineId: string,
+  upload: Upload,
+  { resumable = 'auto', chunkBytes = defaultChunkBytes, channel, onPlain }: UploadOptions,
+  partial: string | null,
+): Promise<AcceptedRun> {
+  const isLarge = (upload.size ?? upload.pieces?.readBytes ?? 0) > largeBytes;
+  const isPatient = resumable === 'always';
+  if (isPatient || (resumable === 'auto' && isLarge)) {
+    try {
+      return await sendResumably(connection, pipelineId, upload, {
+        chunkBytes,
+        isPatient,
+        partial,
+        channel,
+      });
+    } catch (error) {
+      if (!(error instanceof NotResumable)) throw error;
+      if (isPatient) throw error.reason;
+      onPlain?.(error.reason);
+    }
+  }
+  const answer = await connection.askJson({
+    method: 'POST',
+    path: uploadPath(pipelineId),
+    query: { rerun_failed: 'true', ...(channel === undefined ? {} : { channel }) },
+    headers: {
+      ...headersOf(upload),
+      'idempotency-key': upload.idempotencyKey,
+      ...partialHeader(partial),
+    },
+    body: upload.open,
+  });
+  return acceptedRun(answer);
+}
+
+/** The path for an upload in one request, relative to the URL of the daemon. */
+export function uploadPath(pipelineId: string): string {
+  return `v1/pipelines/${encodeURIComponent(pipelineId)}/upload`;
+}
+
+/** The headers of an upload in one request. */
+export function headersOf({ contentType, size }: Upload): Record<string, string> {
+  return {
+    'content-type': contentType,
+    ...(size === undefined ? {} : { 'content-length': String(size) }),
+  };
+}
+
+/*
+ * Sends only the files that the daemon does not have.
+ */
+
+/** An archive without the files that the daemon has. */
+export interface MissingPart {
+  upload: Upload;
+  /** Digest of its manifest. */
+  manifest: string;
+  /** The number and total size of the files to send. */
+  files: number;
+  bytes: number;
+  /** The number and total size of all files of the bundle. */
+  ofFiles: number;
+  ofBytes: number;
+}
+
+/** For smaller bundles, the additional request costs as much as it saves. */
+const minBytes = 64 << 10;
+
+/**
+ * Errors of a daemon that is older or keeps no files, and of a proxy that rejects a manifest of this size.
+ */
+const refusals: readonly ErrorCode[] = [
+  'not_found',
+  'method_not_allowed',
+  'unexpected_answer',
+  'upload_too_large',
+];
+
+/** The part of a bundle that the daemon does not have; null if the whole bundle should be sent. */
+async function missingPart(
+  connection: Connection,
+  pipelineId: string,
+  { parts }: Pick<Upload, 'parts'>,
+): Promise<MissingPart | null> {
+  if (parts === undefined || !isWorthAsking(parts)) return null;
+  const { missing, manifest } = await askMissing(connection, pipelineId, parts);
+  if (missing === null) return null;
+  const upload = parts.only(new Set(missing));
+  const { files, bytes } = upload;
+  if (files === parts.files) return null;
+  return { upload, manifest, files, bytes, ofFiles: parts.files, ofBytes: parts.bytes };
+}
+
+function isWorthAsking({ bytes, manifest }: Parts): boolean {
+  return bytes >= minBytes && bytes > 2 * manifest.byteLength;
+}
+
+async function askMissing(
+  connection: Connection,
+  pipelineId: string,
+  { manifest }: Parts,
+): Promise<MissingFiles | { missing: null; manifest: '' }> {
+  try {
+    const { body } = await connection.askJson({
+      method: 'POST',
+      path: `v1/pipelines/${encodeURIComponent(pipelineId)}/missing`,
+      headers: { 'content-type': 'application/json', 'content-length': String(manifest.byteLength) },
+      body: async function* () {
+        yield manifest;
+      },
+    });
+    return body as MissingFiles;
+  } catch (error) {
+    if (refusals.some((code) => hasCode(error, code))) return { missing: null, manifest: '' };
+    throw error;
+  }
+}
