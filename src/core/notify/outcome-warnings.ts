@@ -1,6 +1,6 @@
 import { finding, type Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
-import { traceFields } from '../tracing/traceparent.ts';
+import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './lane.ts';
 
 /** The warning for a failed delivery; null if it succeeded. Pure. */

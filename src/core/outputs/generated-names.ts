@@ -1,5 +1,4 @@
-import { invalidBundle } from '../bundle/invalid-bundle.ts';
-import type { SourceBundle } from '../bundle/source-bundle.ts';
+import { invalidBundle, type SourceBundle } from '../bundle/source-bundle.ts';
 import { foldedPath } from '../lib/text.ts';
 import type { DestinationConfig, GeneratedOutputs } from '../config/config.ts';
 import { type WaybillError, finding, type Finding } from '../lib/errors.ts';

@@ -1,5 +1,5 @@
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
-import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import { invalidBundle } from '../bundle/source-bundle.ts';
 import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
 import { sceneMapPageName } from './generated-names.ts';

@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
-import { receivedTrace } from '../../../core/tracing/trace-context.ts';
-import { traceFields } from '../../../core/tracing/traceparent.ts';
+import { receivedTrace, traceFields } from '../../../core/tracing/trace-context.ts';
 import type { Tracer } from '../../../core/tracing/span.ts';
 import { requestContext } from './request-context.ts';
 
