@@ -28,7 +28,7 @@ const commands = {
   setup({ onResolve, onLoad }) {
     onResolve({ filter: longRunning }, ({ path: specifier, importer, kind }) => {
       const file = emittedName(path.resolve(path.dirname(importer), specifier));
-      return kind === 'dynamic-import' && file.startsWith('cli/commands/')
+      return kind === 'dynamic-import' && /^cli\/(commands|daemon)\//.test(file)
         ? { path: `../${file}`, external: true }
         : undefined;
     });

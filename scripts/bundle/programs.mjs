@@ -12,10 +12,10 @@ const directory = 'dist/bundle/modules';
 
 /** Modules that are loaded by their name in `dist`, without an extension, and the names of their bundles. */
 const entries = {
-  serve: 'cli/commands/daemon/serve',
+  serve: 'cli/daemon/serve',
   feed: 'cli/commands/weather/feed',
   weather: 'cli/commands/weather/weather',
-  worker: 'cli/commands/daemon/worker',
+  worker: 'cli/daemon/worker',
   'waybill-weather': 'cli/weather',
   client: 'client/client',
   'disk-thread': 'workers/disk/disk-thread',

@@ -1,8 +1,13 @@
 import { stat } from 'node:fs/promises';
 import { packDirectory } from '../core/bundle/pack/pack-directory.ts';
 import { parsePackSettings, type PackSettings } from '../core/bundle/pack/pack-settings.ts';
-import { archiveForm, idempotencyKeyOf, type PackedBundle } from '../core/bundle/pack/packed-bundle.ts';
-import { packedFile, type PackedFile } from '../core/bundle/pack/packed-file.ts';
+import {
+  archiveForm,
+  idempotencyKeyOf,
+  type PackedBundle,
+  packedFile,
+  type PackedFile,
+} from '../core/bundle/pack/packed-bundle.ts';
 import { digestOf, type Digest } from '../core/lib/digest.ts';
 import type { Finding } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';

@@ -26,7 +26,7 @@ import { digestOf } from '../../src/core/lib/digest.ts';
 import { type Log, logControl, type LogControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';
 import { createNotifier } from '../../src/core/notify/notifier.ts';
-import { undeliveredBook } from '../../src/core/notify/undelivered-book.ts';
+import { undeliveredBook } from '../../src/core/notify/undelivered.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import { errorRecord } from '../../src/core/lib/errors.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';

@@ -5,8 +5,7 @@ import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import type { IncomingMessage } from 'node:http';
-import { receivedTrace } from '../../core/tracing/trace-context.ts';
-import { traceFields } from '../../core/tracing/traceparent.ts';
+import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts';
 
 /** What of a route is served; the rest of it describes that. `Served` is what it may know of the others. */
 interface ServedRoute<Ports, Served> extends Pick<

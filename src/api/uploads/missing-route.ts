@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { invalidBundle } from '../../core/bundle/invalid-bundle.ts';
+import { invalidBundle } from '../../core/bundle/source-bundle.ts';
 import { manifestName, parseManifest } from '../../core/bundle/manifest.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';

@@ -1,53 +1,46 @@
 import { homedir } from 'node:os';
 import { sharedBreath, type SharedBreath } from '../../core/lib/breath.ts';
+import { controlOf, makeLogger } from '../output/logger.ts';
+import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
+import type { ProgramFlags } from '../setup/command-options.ts';
 import { systemClock, type Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { secretValues } from '../../core/config/secret-references.ts';
-import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
-import { type Log, logControl, type LogControl } from '../../core/lib/log.ts';
-import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
-import type { Outcome, Postponed } from '../../core/notify/lane.ts';
-import type { Notifier } from '../../core/notify/notifier.ts';
-import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
-import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/failed-deliveries.ts';
-import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
-import type { Tracer } from '../../core/tracing/span.ts';
-import { productVersion } from '../../api/version.ts';
+import { type Log, logControl, newRedaction, type LogControl } from '../../core/lib/log.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
-import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 
 /** How a long-running program is started. */
 export interface ProgramOptions {
   configFile: string;
   log: Log;
-  /** What `log` shows; set to what the configuration says. */
+  /** Sets the level of `log` from the configuration. */
   logging?: LogControl;
   env: NodeJS.ProcessEnv;
   /**
-   * Called with the values of all secrets, before any of them is used, so that logs can redact them; again at
+   * Called with the values of all secrets before any is used, so that logs can redact them. Called again at
    * each reload.
    */
   onSecrets?: (values: string[]) => void;
-  /** Told when a reload begins and when it has ended, whether it was refused or not. */
+  /** Called when a reload begins, and when it has ended or was refused. */
   onReload?: (phase: 'begun' | 'ended') => void;
 }
 
-/** The configuration file and the secrets, as they were read together. */
+/** The configuration and the secrets, read together. */
 export interface ReadConfig {
   config: Config;
   secrets: Secrets;
   warnings: Finding[];
 }
 
-/** What every long-running program is built on. */
+/** The base of every long-running program. */
 export interface Foundation extends SharedBreath {
-  /** As it was at the start; what a reload may change of it is asked for elsewhere. */
+  /** The configuration at the start. Reloads do not change it. */
   config: Config;
   secrets: Secrets;
-  /** Reads file and secrets again. Throws as `bootstrap` does, without what `check` throws. */
+  /** Reads the file and the secrets again. Throws like `bootstrap`, except for the errors of `check`. */
   readAgain: () => Promise<ReadConfig>;
   clock: Clock;
   log: Log;
@@ -56,9 +49,9 @@ export interface Foundation extends SharedBreath {
 }
 
 /**
- * Loads configuration and secrets and logs their warnings. `check` can refuse the configuration before any
- * secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid` or
- * what `check` throws.
+ * Loads configuration and secrets and logs their warnings. `check` can reject the configuration before any
+ * secret is read. Throws `config_unreadable`, `config_invalid`, `unsafe_permissions`, `secrets_invalid` and
+ * the errors of `check`.
  */
 export async function bootstrap(
   { configFile, log, logging = logControl(), env, onSecrets }: ProgramOptions,
@@ -84,98 +77,26 @@ export async function bootstrap(
   return { config, secrets, readAgain, clock, ...sharedBreath(clock), log, logging, env: definedValues(env) };
 }
 
-export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
-  /**
-   * Opens the notifiers of another configuration; `replace` puts them in the place of these. Throws
-   * `secrets_invalid`, and changes nothing then.
-   */
-  prepare(next: ReadConfig): Promise<{ replace: () => void; warnings: Finding[] }>;
-  /** Gives each pending delivery one more try, 10 seconds in total. */
-  close(): Promise<void>;
+/** Runs a program for a command until SIGINT or SIGTERM. A second signal ends the process immediately. */
+export async function runUntilStopped(
+  flags: ProgramFlags,
+  start: (options: ProgramOptions) => Promise<RunningDaemon>,
+): Promise<number> {
+  const redaction = newRedaction();
+  const log = await makeLogger({ ...flags, pretty: true, redaction });
+  const daemon = daemonProcess(log);
+  const running = await start({
+    configFile: flags.config,
+    log,
+    logging: controlOf(log, flags),
+    env: process.env,
+    onSecrets: (values) => redaction.add(values),
+    onReload: (phase) => daemon.onReload(phase),
+  });
+  return daemon.runUntilStopped(running);
 }
 
-const deliveryGraceMs = 10_000;
-
-/**
- * Opens the configured notifiers; `onOutcome` gets the result of each delivery, after it was logged. Events
- * that `events` has kept are delivered first, and it keeps what is not delivered when the process ends, what
- * is given up, and, with the runs, what became of deliveries. Throws `config_invalid` or `secrets_invalid` if
- * a notifier cannot be opened.
- */
-export async function openNotifier(
-  { config, secrets, clock, log }: Foundation,
-  {
-    events,
-    tracer,
-    onOutcome,
-  }: {
-    events: Pick<EventKeeping, 'outbox' | 'undelivered' | 'note'>;
-    tracer: Tracer;
-    onOutcome: (outcome: Outcome) => void;
-  },
-): Promise<ProgramNotifier> {
-  const stopping = new AbortController();
-  const note = (noted: ReturnType<typeof noteOfOutcome>): void => {
-    if (noted !== null) events.note(noted.runId, noted.note);
-  };
-  const context = {
-    ...{ clock, log, secrets, hurry: stopping.signal, tracer },
-    ...{ outbox: events.outbox, undelivered: events.undelivered },
-    onOutcome: (outcome: Outcome) => {
-      note(noteOfOutcome(outcome, clock.now()));
-      onOutcome(outcome);
-    },
-    onPostponed: (postponed: Postponed) => note(noteOfPostponed(postponed, clock.now())),
-  };
-  const { notifier, warnings } = await loggedNotifier(config.notifiers, context);
-  logWarnings(log, warnings);
-  return {
-    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
-    undelivered: (notifierId) => notifier.undelivered(notifierId),
-    redeliver: (notifierId, signal) => notifier.redeliver(notifierId, signal),
-    prepare: async (next) => {
-      const opened = await openNotifiers(next.config.notifiers, { clock, log, secrets: next.secrets });
-      return { replace: () => notifier.replace(opened.notifiers), warnings: opened.warnings };
-    },
-    close: async () => {
-      stopping.abort();
-      await notifier.close(deliveryGraceMs);
-    },
-  };
-}
-
-// Whoever stops a daemon waits for it, and a collector that is away is waited for in vain.
-const lastSpansMs = 5_000;
-
-/**
- * What the configuration says of tracing. Closing sends what is recorded, for five seconds or
- * `shutdown_timeout`, whichever is shorter. Throws as `openTracing`.
- */
-export async function openConfiguredTracing(
-  foundation: Foundation,
-): Promise<Tracing & { close: () => Promise<void> }> {
-  const { config } = foundation;
-  const version = config.tracing === null ? '' : productVersion();
-  const tracing = await openTracing(config.tracing, { ...foundation, version });
-  const withinMs = Math.min(config.server.http.shutdownTimeoutMs, lastSpansMs);
-  return { ...tracing, close: () => tracing.close(withinMs) };
-}
-
-/** What is done when the oldest undelivered events of a notifier had to go. */
-export function droppedEvents(
-  { log }: Pick<Foundation, 'log'>,
-  metrics: Pick<ProcessMetrics, 'undeliveredDropped'> | null,
-): (notifierId: string, count: number) => void {
-  return (notifierId, count) => {
-    log.warn(
-      { notifier: notifierId, count },
-      'the oldest undelivered events are dropped: there are too many',
-    );
-    metrics?.undeliveredDropped(notifierId, count);
-  };
-}
-
-/** A function that does the work at its first call; further calls wait for the same work. */
+/** Returns a function that does the work at its first call. Further calls wait for the same work. */
 export function runOnce<T>(work: () => Promise<T>): () => Promise<T> {
   let running: Promise<T> | undefined;
   return () => (running ??= work());

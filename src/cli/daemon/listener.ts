@@ -6,7 +6,7 @@ import { createWorkerApp, workerHttp } from '../../api/worker-app.ts';
 import { replaceable } from '../../core/lib/current.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import { metricsToken } from './api-ports.ts';
+import { metricsToken } from './access.ts';
 import type { Foundation, ReadConfig } from './bootstrap.ts';
 
 /** Holds requests back until the program is ready for them. */

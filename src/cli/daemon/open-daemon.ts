@@ -1,50 +1,35 @@
-import { quotasOf } from './quotas.ts';
-import type { Timer } from '../../core/lib/clock.ts';
-import type { Tracer } from '../../core/tracing/span.ts';
+import type { Release } from '../../core/lib/lifecycle.ts';
 import { replaceable, type Replaceable } from '../../core/lib/current.ts';
-import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
-import {
-  openConfiguredStore,
-  openEndedSessions,
-  openCoordinator,
-  openEvents,
-  requireBullmq,
-} from '../../workers/coordinator/open-coordinator.ts';
-import { freeBytes } from '../../workers/staging/staging-check.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
-import type { QueueStore } from '../../workers/embedded/queue-store.ts';
-import { listen, type HttpServer } from '../../api/http/listen.ts';
+import type { Timer } from '../../core/lib/clock.ts';
 import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
-import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
-import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
-import { contentBounds } from '../../workers/staging/content-bounds.ts';
-import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
-import { openContentStore, type ContentStore } from '../../workers/staging/content-store.ts';
-import { sceneMapPool, type SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
-import { openPartialUploads, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { listen, type HttpServer } from '../../api/http/listen.ts';
 import { createStreams, type Streams } from '../../api/runs/event-stream.ts';
 import { createMetrics, type Metrics } from '../../api/metrics/metrics.ts';
-import { expectMetrics, metricsOptions, watchLoopLag } from './daemon-metrics.ts';
-import type { OpenedWeather } from '../../weather/api/open-weather.ts';
-import { inheritedSocket } from '../process/systemd.ts';
-import { newEntrance, type Entrance } from './listener.ts';
-import { findLastSuccesses, type Search } from './last-successes.ts';
-import { openConfiguredWeather } from './open-weather.ts';
 import type { ApiAccess } from '../../api/ports.ts';
-import { resolveAccess } from './api-ports.ts';
-import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
-import {
-  bootstrap,
-  droppedEvents,
-  openConfiguredTracing,
-  openNotifier,
-  type Foundation,
-  type ProgramNotifier,
-  type ProgramOptions,
-} from './bootstrap.ts';
+import type { OpenedWeather } from '../../weather/api/open-weather.ts';
+import { contentBounds } from '../../workers/staging/content-bounds.ts';
+import { openContentStore, type ContentStore } from '../../workers/staging/content-store.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { openDisk, type OpenedDisk } from '../../workers/disk/open-disk.ts';
+import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import { openEndedSessions, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
+import { openPartialUploads, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { createScheduler, type Scheduler } from '../../workers/schedule/scheduler.ts';
+import { freeBytes } from '../../workers/staging/staging-check.ts';
+import { sceneMapPool, type SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
+import { startTidying, type Tidying } from '../../workers/coordinator/tidying.ts';
+import { inheritedSocket } from '../process/systemd.ts';
+import { quotasOf, resolveAccess } from './access.ts';
+import { bootstrap, type Foundation, type ProgramOptions } from './bootstrap.ts';
+import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
+import { findLastSuccesses, type Search } from './last-successes.ts';
+import { newEntrance, type Entrance } from './listener.ts';
+import { openConfiguredWeather } from './open-weather.ts';
+import { openPublishing, openReporting, ownedBy, type Own, type Reporting } from './publishing.ts';
+import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
-  /** Whether this process publishes too, as by default; otherwise workers of other processes do. */
+  /** Whether this process also publishes (default), or only workers of other processes do. */
   workers?: boolean;
 }
 
@@ -53,198 +38,180 @@ export interface Daemon {
   foundation: Foundation;
   configured: Replaceable<ApiAccess>;
   metrics: Metrics | null;
-  /** Null unless the queue is embedded. */
-  store: QueueStore | null;
-  tracing: { tracer: Tracer; close: () => Promise<void> };
-  notifier: ProgramNotifier;
-  events: { close: () => Promise<void> };
+  reporting: Reporting;
   server: HttpServer;
   entrance: Entrance;
   weather: OpenedWeather | null;
   coordinator: Coordinator;
-  partialUploads: PartialUploads;
-  content: ContentStore;
-  stagingDisk: OpenedDisk;
+  uploads: Uploads;
+  background: Background;
   scheduler: Scheduler;
-  /** Null if this process publishes nothing. */
-  tidying: Tidying | null;
   streams: Streams;
   sceneMaps: SceneMapPool;
   endedSessions: EndedSessions;
   readiness: Readiness;
   shutdown: Shutdown;
-  /** Of when destinations were published to before; null if this process publishes nothing. */
-  search: Search | null;
   reloader: Reloader;
-  lag: Timer;
 }
 
-/** Opens each part after those that it depends on. */
+/** Opens each part after the parts that it depends on. */
 export async function openDaemon(
   { workers = true, ...options }: DaemonOptions,
-  onFailure: (release: () => Promise<void>) => void,
+  onFailure: (release: Release) => void,
 ): Promise<Daemon> {
+  const own = ownedBy(onFailure);
   const foundation = await bootstrap(options, (config) => {
     if (!workers) requireBullmq(config, 'an API without workers');
   });
   const { config } = foundation;
-  const tracing = await openConfiguredTracing(foundation);
-  onFailure(() => tracing.close());
   const metrics = config.server.metrics.enabled ? createMetrics(metricsOptions(config)) : null;
-  const onDropped = droppedEvents(foundation, metrics);
-  const store = await openConfiguredStore({ ...foundation, onDropped });
-  if (store !== null) onFailure(() => store.close());
-  const events = await openEvents({ ...foundation, store, onDropped });
-  onFailure(() => events.close());
-  const notifier = await openNotifier(foundation, {
-    events,
-    tracer: tracing.tracer,
-    onOutcome: (outcome) => metrics?.recordDelivery(outcome),
-  });
-  onFailure(() => notifier.close());
+  const reporting = await openReporting(foundation, metrics, own);
   const configured = replaceable(resolveAccess(foundation));
 
-  // Listening comes before the sweep of staging: a second daemon with the same configuration fails here,
-  // before it removes anything.
+  // Listen before staging is cleaned up: a second daemon with the same configuration fails here, before it
+  // removes anything.
   const entrance = newEntrance();
-  const { onAccepted } = foundation;
   const inherited = inheritedSocket(options.env, process.pid);
-  const http = { ...config.server.http, onAccepted, inherited };
-  const server = await listen(entrance.listener, http, { ...foundation, metrics });
-  onFailure(() => server.close());
-  const weather = await openConfiguredWeather(foundation, metrics);
-  if (weather !== null) onFailure(() => weather.close());
-  const stagingDisk = openDisk(foundation);
-  onFailure(() => stagingDisk.close(0));
+  const http = { ...config.server.http, onAccepted: foundation.onAccepted, inherited };
+  const server = own(await listen(entrance.listener, http, { ...foundation, metrics }));
+
+  const weather = own(await openConfiguredWeather(foundation, metrics));
+  const stagingDisk = own(openDisk(foundation));
   const { disk } = stagingDisk;
-  const coordinator = await openCoordinator({
+  const coordinator = await openPublishing(foundation, reporting, { metrics, disk }, own);
+  reporting.events.attach(coordinator.queue);
+  const uploads = await openUploads(foundation, configured, stagingDisk, own);
+  const { tracer } = reporting.tracing;
+  const { queue } = coordinator;
+  const scheduler = own(createScheduler({ ...foundation, queue, tracer, observer: metrics?.schedules }));
+  const background = startBackground(foundation, { metrics, coordinator, workers }, own);
+  onFailure(() => background.lag.cancel());
+  const endedSessions = await openEndedSessions({ ...foundation, store: reporting.store });
+  onFailure(() => endedSessions.close());
+  const sceneMaps = own(sceneMapPool(foundation));
+  const shutdown = { draining: new AbortController(), uploads: new AbortController() };
+  const readiness = newReadiness({
     ...foundation,
-    disk,
-    store,
-    verbose: () => foundation.logging.shows('debug'),
-    tracing,
-    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
-    told: (redis) => events.told(redis),
-    ...(metrics === null ? {} : { observer: metrics.runs }),
+    checks: coordinator.checks,
+    isDraining: () => shutdown.draining.signal.aborted,
+    weatherPulse: weather?.pulse ?? null,
   });
-  onFailure(async () => {
-    await coordinator.close(0);
-  });
-  events.attach(coordinator.queue);
+  const streams = createStreams(config.server.http.maxStreams, config.server.http.maxStreamsPerClient);
+  const parts = { foundation, configured, metrics, reporting, server, weather, coordinator, uploads };
+  const running = { ...parts, entrance, scheduler, background, streams, readiness };
+  if (metrics !== null) observe(metrics, running);
+  const reloader = reloaderOf(running, options.onReload);
+  return { ...running, sceneMaps, endedSessions, shutdown, reloader };
+}
+
+/** The parts that receive bundles. */
+interface Uploads {
+  stagingDisk: OpenedDisk;
+  partialUploads: PartialUploads;
+  content: ContentStore;
+}
+
+async function openUploads(
+  foundation: Foundation,
+  configured: Replaceable<ApiAccess>,
+  stagingDisk: OpenedDisk,
+  own: Own,
+): Promise<Uploads> {
+  const { config } = foundation;
+  const { resumable, staging } = config.server;
   const partialUploads = await openPartialUploads({
     ...foundation,
-    staging: config.server.staging.directory,
-    settings: { ...config.server.resumable, ...quotasOf(config).partialUploads },
+    staging: staging.directory,
+    settings: { ...resumable, ...quotasOf(config).partialUploads },
   });
-  onFailure(() => partialUploads.close());
+  own(partialUploads);
+  const maxUploadSize = (pipelineId: string): number | null =>
+    configured.get().uploadPipelines.get(pipelineId)?.maxUploadSize ?? null;
   const content = await openContentStore({
     ...foundation,
-    disk,
-    staging: config.server.staging.directory,
-    ...contentBounds(
-      config.server.staging.keep,
-      (pipelineId) => configured.get().uploadPipelines.get(pipelineId)?.maxUploadSize ?? null,
-    ),
+    disk: stagingDisk.disk,
+    staging: staging.directory,
+    ...contentBounds(staging.keep, maxUploadSize),
   });
-  onFailure(() => content.close());
-  const scheduler = createScheduler({
-    ...foundation,
-    queue: coordinator.queue,
-    tracer: tracing.tracer,
-    ...(metrics === null ? {} : { observer: metrics.schedules }),
-  });
-  onFailure(() => scheduler.close());
-  const tidying = workers
-    ? startTidying({ ...foundation, ...coordinator, pipelines: config.pipelines })
-    : null;
-  if (tidying !== null) onFailure(() => tidying.close());
-  const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
-  onFailure(async () => lag.cancel());
-  const { driver } = config.server.queue;
-  const { maxStreams, maxStreamsPerClient } = config.server.http;
-  const streams = createStreams(maxStreams, maxStreamsPerClient);
-  const endedSessions = await openEndedSessions({ ...foundation, store });
-  onFailure(async () => endedSessions.close());
-  const sceneMaps = sceneMapPool(foundation);
-  onFailure(() => sceneMaps.close());
-  const shutdown = newShutdown();
-  const weatherPulse = weather?.pulse ?? null;
-  const isDraining = (): boolean => shutdown.draining.signal.aborted;
-  const readiness = newReadiness({ ...foundation, checks: coordinator.checks, isDraining, weatherPulse });
-  metrics?.observe({
+  return { stagingDisk, partialUploads, content: own(content) };
+}
+
+/** Work that no request asks for. */
+interface Background {
+  /** null if this process does not publish. */
+  tidying: Tidying | null;
+  /** null if this process does not publish or is not measured. */
+  search: Search | null;
+  lag: Timer;
+}
+
+function startBackground(
+  foundation: Foundation,
+  { metrics, coordinator, workers }: { metrics: Metrics | null; coordinator: Coordinator; workers: boolean },
+  own: Own,
+): Background {
+  const { pipelines } = foundation.config;
+  const isSearched = metrics !== null && workers;
+  return {
+    tidying: workers ? own(startTidying({ ...foundation, ...coordinator, pipelines })) : null,
+    search: isSearched ? own(findLastSuccesses(foundation, coordinator.queue, metrics.runs)) : null,
+    lag: watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) }),
+  };
+}
+
+/** Connects the gauges to the parts that they read. */
+function observe(
+  metrics: Metrics,
+  daemon: Omit<Daemon, 'metrics' | 'reloader' | 'shutdown' | 'sceneMaps' | 'endedSessions'>,
+): void {
+  const { foundation, configured, coordinator, server, streams, readiness, weather } = daemon;
+  const { partialUploads, content } = daemon.uploads;
+  const { queue, staging } = foundation.config.server;
+  metrics.observe({
     ...coordinator,
-    driver,
+    driver: queue.driver,
     pipelines: () => configured.get().pipelineIds,
     connections: server.connections,
     streams: streams.stats,
     readiness,
     partialUploads: () => partialUploads.stats(),
     content: () => content.stats(),
-    freeBytes: () => freeBytes(config.server.staging.directory),
-    weather: weatherPulse,
-    undelivered: () => events.undelivered.counts(),
+    freeBytes: () => freeBytes(staging.directory),
+    weather: weather?.pulse ?? null,
+    undelivered: () => daemon.reporting.events.undelivered.counts(),
     notifiers: () => configured.get().notifierIds,
   });
-  const search =
-    metrics === null || !workers ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
-  if (search !== null) onFailure(() => search.close());
-  metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = {
-    ...{ foundation, configured, metrics, notifier, coordinator, partialUploads, scheduler, tidying, search },
-  };
-  const reloader = reloaderOf(parts, options.onReload);
-  return {
-    ...parts,
-    tracing,
-    events,
-    store,
-    content,
-    stagingDisk,
-    server,
-    entrance,
-    weather,
-    streams,
-    sceneMaps,
-    endedSessions,
-    readiness,
-    shutdown,
-    reloader,
-    lag,
-  };
+  metrics.configRead({ succeeded: true, at: foundation.clock.now() });
 }
 
-/** What a reload changes of the daemon, when nothing can fail any more. */
 function reloaderOf(
-  parts: Pick<
+  daemon: Pick<
     Daemon,
-    'foundation' | 'configured' | 'metrics' | 'notifier' | 'coordinator' | 'scheduler' | 'tidying' | 'search'
+    'foundation' | 'configured' | 'metrics' | 'reporting' | 'coordinator' | 'scheduler' | 'background'
   >,
   onReload: DaemonOptions['onReload'],
 ): Reloader {
-  const { foundation, configured, metrics, notifier, coordinator, scheduler, tidying, search } = parts;
-  const take: ReloaderOptions['take'] = async (next) => {
-    const access = resolveAccess(next);
-    const notifiers = await notifier.prepare(next);
-    await coordinator.adopt(next.config);
-    configured.replace(access);
-    notifiers.replace();
-    scheduler.update(next.config.pipelines);
-    tidying?.update(next.config.pipelines);
-    expectMetrics(metrics, next.config);
-    search?.extend(next);
-    foundation.logging.set(next.config.log);
-    return notifiers.warnings;
-  };
-  return createReloader({ foundation, needs: 'api', metrics, take, onReload });
+  const { configured, scheduler, background, reporting } = daemon;
+  return new Reloader({
+    ...daemon,
+    notifier: reporting.notifier,
+    search: background.search,
+    needs: 'api',
+    onReload,
+    prepare: (next) => {
+      const access = resolveAccess(next);
+      return () => {
+        configured.replace(access);
+        scheduler.update(next.config.pipelines);
+        background.tidying?.update(next.config.pipelines);
+      };
+    },
+  });
 }
 
 interface Shutdown {
-  /** Aborted when the daemon refuses new uploads. */
+  /** Aborts when the daemon starts to refuse new uploads. */
   draining: AbortController;
-  /** Aborted when uploads that are still being received must end. */
+  /** Aborts when uploads that are still being received must end. */
   uploads: AbortController;
-}
-
-function newShutdown(): Shutdown {
-  return { draining: new AbortController(), uploads: new AbortController() };
 }

@@ -1,92 +1,89 @@
 import type { Config } from '../../core/config/config.ts';
 import { adoptable, changesBetween, type ReloadReport } from '../../core/config/reload.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
-import { WaybillError, describeFinding, type Finding } from '../../core/lib/errors.ts';
+import { WaybillError, describeFinding } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { ReloadMetrics } from '../../api/metrics/process-metrics.ts';
+import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { logWarnings, type Foundation, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
-
-/** Reads the configuration of a program again while it runs. */
-export interface Reloader {
-  /**
-   * Takes over what the file says now. One at a time: whoever asks while another is under way gets the
-   * outcome of the next one, which begins to read after the question. Logs the outcome. Throws
-   * `reload_refused` with everything that is wrong, `queue_unavailable` or `shutting_down`; nothing has
-   * changed then.
-   */
-  reload(): Promise<ReloadReport>;
-  /** From now on reloads are refused; waits for the one that is under way. */
-  close(): Promise<void>;
-}
+import { expectMetrics } from './daemon-metrics.ts';
+import type { Search } from './last-successes.ts';
+import type { ProgramNotifier } from './publishing.ts';
 
 export interface ReloaderOptions {
   foundation: Foundation;
-  /** What the program uses of the secrets that the configuration names. */
+  metrics: ProcessMetrics | null;
+  notifier: ProgramNotifier;
+  coordinator: Coordinator;
+  search: Search | null;
+  /** Determines which secrets must be set. */
   needs: 'api' | 'worker';
   /**
-   * Makes the program go by the configuration: first all that can fail, and only then all that changes
-   * something. Resolves with further warnings.
+   * Checks the configuration for the program's own parts, without changing anything. The returned function
+   * activates it and must not fail.
    */
-  take: (next: ReadConfig) => Promise<Finding[]>;
-  metrics: ReloadMetrics | null;
+  prepare: (next: ReadConfig) => (() => void) | undefined;
   onReload: ProgramOptions['onReload'];
 }
 
-export function createReloader(options: ReloaderOptions): Reloader {
-  let running: Promise<ReloadReport> | null = null;
-  let next: Promise<ReloadReport> | null = null;
-  let isClosed = false;
-  const reloadOnce = reloading(options);
-  const begin = async (): Promise<ReloadReport> => {
-    if (isClosed) throw new WaybillError('shutting_down', 'the process is stopping and reloads nothing');
-    running = reloadOnce().finally(() => (running = null));
-    return running;
-  };
-  return {
-    reload: () => {
-      if (next !== null) return next;
-      if (running === null) return begin();
-      // The one that runs may have read the file before it was changed.
-      next = running
-        .catch(() => undefined)
-        .then(() => {
-          next = null;
-          return begin();
-        });
-      return next;
-    },
-    close: async () => {
-      isClosed = true;
-      await running?.catch(() => undefined);
-    },
-  };
-}
-
-/** The files that a reload refuses to take over, by what loading them throws. */
-const refusing: readonly ErrorCode[] = [
+/** Error codes of loading the files that become `reload_refused`. */
+const refusedCodes: readonly ErrorCode[] = [
   'config_unreadable',
   'config_invalid',
   'secrets_invalid',
   'unsafe_permissions',
 ];
 
-function reloading(options: ReloaderOptions): () => Promise<ReloadReport> {
-  const { foundation, metrics, onReload } = options;
-  const { clock, log } = foundation;
-  let inForce: Config = foundation.config;
-  const take = async (): Promise<ReloadReport> => {
-    const { config: newer, secrets, warnings } = await foundation.readAgain();
-    const { config, restartNeeded } = adoptable(foundation.config, newer);
-    requireSecrets(secrets, referencedSecrets({ ...config, pipelines: [] }, secretsOf(options)));
-    const more = await options.take({ config, secrets, warnings });
-    const changes = changesBetween(inForce, config);
-    inForce = config;
-    return { ...changes, restartNeeded, warnings: [...warnings, ...more] };
-  };
-  return async () => {
+/** Reads the configuration of a program again while it runs. */
+export class Reloader {
+  readonly #options: ReloaderOptions;
+  #config: Config;
+  #running: Promise<ReloadReport> | null = null;
+  #next: Promise<ReloadReport> | null = null;
+  #isClosed = false;
+
+  constructor(options: ReloaderOptions) {
+    this.#options = options;
+    this.#config = options.foundation.config;
+  }
+
+  /**
+   * Activates the current content of the file. Reloads run one at a time: a call during a reload gets the
+   * outcome of the next one, which reads the file after the call. Logs the outcome. Throws `reload_refused`
+   * with every mistake, `queue_unavailable` or `shutting_down`; nothing has changed then.
+   */
+  reload(): Promise<ReloadReport> {
+    if (this.#next !== null) return this.#next;
+    if (this.#running === null) return this.#begin();
+    // The running reload may have read the file before it changed.
+    this.#next = this.#running
+      .catch(() => undefined)
+      .then(() => {
+        this.#next = null;
+        return this.#begin();
+      });
+    return this.#next;
+  }
+
+  /** Refuses further reloads and waits for the running one. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#running?.catch(() => undefined);
+  }
+
+  async #begin(): Promise<ReloadReport> {
+    if (this.#isClosed)
+      throw new WaybillError('shutting_down', 'the process is stopping and reloads nothing');
+    this.#running = this.#reloadOnce().finally(() => (this.#running = null));
+    return this.#running;
+  }
+
+  async #reloadOnce(): Promise<ReloadReport> {
+    const { foundation, metrics, onReload } = this.#options;
+    const { clock, log } = foundation;
     onReload?.('begun');
     try {
-      const report = await take();
+      const report = await this.#activate();
       metrics?.configRead({ succeeded: true, at: clock.now() });
       logWarnings(log, report.warnings);
       const { restartNeeded, added, changed, removed } = report;
@@ -103,19 +100,36 @@ function reloading(options: ReloaderOptions): () => Promise<ReloadReport> {
     } finally {
       onReload?.('ended');
     }
-  };
-}
+  }
 
-/** The same for the start: what is missing is told at once, and not one after the other. */
-function secretsOf({ needs }: ReloaderOptions): Parameters<typeof referencedSecrets>[1] {
-  return { notifiers: true, queue: true, uploadTokens: needs === 'api' };
+  /** Makes all checks before it changes anything. */
+  async #activate(): Promise<ReloadReport> {
+    const { foundation, metrics, notifier, coordinator, search, needs, prepare } = this.#options;
+    const { config: newer, secrets, warnings } = await foundation.readAgain();
+    const { config, restartNeeded } = adoptable(foundation.config, newer);
+    const uses = { notifiers: true, queue: true, uploadTokens: needs === 'api' };
+    requireSecrets(secrets, referencedSecrets({ ...config, pipelines: [] }, uses));
+    const next: ReadConfig = { config, secrets, warnings };
+    const replaceOwn = prepare(next);
+    const notifiers = await notifier.prepare(next);
+    await coordinator.adopt(config);
+
+    replaceOwn?.();
+    notifiers.replace();
+    expectMetrics(metrics, config);
+    search?.extend(next);
+    foundation.logging.set(config.log);
+    const changes = changesBetween(this.#config, config);
+    this.#config = config;
+    return { ...changes, restartNeeded, warnings: [...warnings, ...notifiers.warnings] };
+  }
 }
 
 function refusalOf(thrown: unknown): unknown {
-  if (!(thrown instanceof WaybillError) || !refusing.includes(thrown.code)) return thrown;
+  if (!(thrown instanceof WaybillError) || !refusedCodes.includes(thrown.code)) return thrown;
   const { message, hint, findings } = thrown;
   return new WaybillError('reload_refused', `nothing was changed: ${message}`, {
-    ...(hint === undefined ? {} : { hint }),
+    hint,
     findings,
     cause: thrown,
   });

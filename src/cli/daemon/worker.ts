@@ -1,40 +1,53 @@
 import type { Timer } from '../../core/lib/clock.ts';
-import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
-import type { Tracer } from '../../core/tracing/span.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { parseListen } from '../../core/lib/settings/values.ts';
+import { releasedOnFailure, type Release } from '../../core/lib/lifecycle.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
-import { openCoordinator, openEvents, requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { newReadiness, type Readiness } from '../../api/daemon/readiness.ts';
+import { createWorkerMetrics } from '../../api/metrics/process-metrics.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
-import { createWorkerMetrics, type WorkerMetrics } from '../../api/metrics/process-metrics.ts';
-import {
-  bootstrap,
-  droppedEvents,
-  openConfiguredTracing,
-  openNotifier,
-  runOnce,
-  type Foundation,
-  type ProgramNotifier,
-  type ProgramOptions,
-} from './bootstrap.ts';
+import { bootstrap, runOnce, runUntilStopped, type Foundation, type ProgramOptions } from './bootstrap.ts';
+import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
-import { createReloader, type Reloader, type ReloaderOptions } from './reloader.ts';
-import { watchLoopLag, expectMetrics, metricsOptions } from './daemon-metrics.ts';
+import type { ProgramFlags } from '../setup/command-options.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
+import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting } from './publishing.ts';
+import { Reloader } from './reloader.ts';
+
+export interface WorkerFlags extends ProgramFlags {
+  /** `--listen` */
+  listen?: string;
+}
+
+/** `waybill worker`. */
+export async function workForever(flags: WorkerFlags): Promise<number> {
+  const listen = flags.listen === undefined ? undefined : addressOf(flags.listen);
+  return runUntilStopped(flags, (options) => work({ ...options, listen }));
+}
+
+function addressOf(text: string): { host: string; port: number } {
+  const verdict = parseListen(text);
+  if (verdict.ok) return verdict.value;
+  throw new WaybillError('usage', `--listen ${text}: ${verdict.reason}`, {
+    hint: 'give host:port such as 127.0.0.1:9090 or [::1]:9090; port 0 takes any free one',
+  });
+}
 
 export interface WorkerOptions extends ProgramOptions {
-  /** Where to answer probes and Prometheus, in place of what the configuration says. */
+  /** The address for probes and Prometheus. Default: `server.worker.listen`. */
   listen?: { host: string; port: number };
 }
 
 export interface Working {
-  /** Base URL of the listener, ends with `/`; null if there is none. */
+  /** Base URL of the listener, which ends with `/`; null if there is none. */
   url: string | null;
-  /** Reads the configuration again; as `Reloader.reload`. */
+  /** Reads the configuration again, like `Reloader.reload`. */
   reload(): Promise<ReloadReport>;
   /**
-   * Takes no more jobs, finishes running ones within `shutdown_timeout`, and returns the others to the queue.
-   * Resolves with the ids of interrupted runs.
+   * Starts no further jobs, finishes running ones within `shutdown_timeout`, and returns the others to the
+   * queue. Returns the ids of interrupted runs.
    */
   close(): Promise<{ unfinished: string[] }>;
 }
@@ -42,23 +55,20 @@ export interface Working {
 /** Everything that is open while the worker runs. */
 interface Worker {
   foundation: Foundation;
-  metrics: WorkerMetrics | null;
-  tracing: { tracer: Tracer; close: () => Promise<void> };
-  notifier: ProgramNotifier;
-  events: { close: () => Promise<void> };
+  reporting: Reporting;
   listener: WorkerListener | null;
   coordinator: Coordinator;
   readiness: Readiness;
   shutdown: { isDraining: boolean };
-  /** Of when destinations were published to before; null if it is not measured. */
+  /** null if this process is not measured. */
   search: Search | null;
   reloader: Reloader;
   lag: Timer;
 }
 
 /**
- * Runs workers without an API: they publish what the APIs of other processes accept. Throws `config_invalid`,
- * `secrets_invalid`, or what opening Redis and the staging directories throws; nothing is left open then.
+ * Runs workers without an API. They publish the uploads that other processes accept. Throws `config_invalid`,
+ * `secrets_invalid`, or the errors of Redis and the staging directories. After an error nothing stays open.
  */
 export async function work(options: WorkerOptions): Promise<Working> {
   return releasedOnFailure(async (onFailure) => {
@@ -74,41 +84,21 @@ export async function work(options: WorkerOptions): Promise<Working> {
   });
 }
 
-/** Opens each part after those that it depends on. */
+/** Opens each part after the parts that it depends on. */
 async function openWorker(
   { listen, ...options }: WorkerOptions,
-  onFailure: (release: () => Promise<void>) => void,
+  onFailure: (release: Release) => void,
 ): Promise<Worker> {
+  const own = ownedBy(onFailure);
   const foundation = await bootstrap(options, (config) => requireBullmq(config, 'a worker'));
-  const { config } = foundation;
-  const tracing = await openConfiguredTracing(foundation);
-  onFailure(() => tracing.close());
+  const { config, clock } = foundation;
   const address = listen ?? config.server.worker.listen;
   const isMeasured = address !== null && config.server.metrics.enabled;
   const metrics = isMeasured ? createWorkerMetrics(metricsOptions(config)) : null;
-  const onDropped = droppedEvents(foundation, metrics);
-  const events = await openEvents({ ...foundation, onDropped });
-  onFailure(() => events.close());
-  const notifier = await openNotifier(foundation, {
-    events,
-    tracer: tracing.tracer,
-    onOutcome: (outcome) => metrics?.recordDelivery(outcome),
-  });
-  onFailure(() => notifier.close());
-  // A mistake in the address or the token fails here, before a job is taken.
-  const listener = address === null ? null : await openWorkerListener(foundation, address, metrics);
-  if (listener !== null) onFailure(() => listener.close());
-  const coordinator = await openCoordinator({
-    ...foundation,
-    verbose: () => foundation.logging.shows('debug'),
-    tracing,
-    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
-    told: (redis) => events.told(redis),
-    ...(metrics === null ? {} : { observer: metrics.runs }),
-  });
-  onFailure(async () => {
-    await coordinator.close(0);
-  });
+  const reporting = await openReporting(foundation, metrics, own);
+  // An invalid address or token fails here, before a job is started.
+  const listener = address === null ? null : own(await openWorkerListener(foundation, address, metrics));
+  const coordinator = await openPublishing(foundation, reporting, { metrics }, own);
   const shutdown = { isDraining: false };
   const readiness = newReadiness({
     ...foundation,
@@ -121,61 +111,28 @@ async function openWorker(
     readiness,
     freeBytes: () => freeBytes(config.server.staging.directory),
   });
-  const search = metrics === null ? null : findLastSuccesses(foundation, coordinator.queue, metrics.runs);
-  if (search !== null) onFailure(() => search.close());
-  const lag = watchLag(foundation, metrics);
-  onFailure(async () => lag.cancel());
-  metrics?.configRead({ succeeded: true, at: foundation.clock.now() });
-  const parts = { foundation, metrics, notifier, listener, coordinator, search };
-  const reloader = reloaderOf(parts, options.onReload);
-  return { ...parts, tracing, events, reloader, readiness, shutdown, lag };
+  const search =
+    metrics === null ? null : own(findLastSuccesses(foundation, coordinator.queue, metrics.runs));
+  const lag = watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
+  onFailure(() => lag.cancel());
+  metrics?.configRead({ succeeded: true, at: clock.now() });
+  const reloader = new Reloader({
+    ...{ foundation, metrics, coordinator, search, notifier: reporting.notifier },
+    needs: 'worker',
+    onReload: options.onReload,
+    prepare: (next) => listener?.prepare(next).replace,
+  });
+  return { foundation, reporting, listener, coordinator, readiness, shutdown, search, reloader, lag };
 }
 
-/** What a reload changes of the worker, when nothing can fail any more. */
-function reloaderOf(
-  parts: Pick<Worker, 'foundation' | 'metrics' | 'notifier' | 'listener' | 'coordinator' | 'search'>,
-  onReload: WorkerOptions['onReload'],
-): Reloader {
-  const { foundation, metrics, notifier, listener, coordinator, search } = parts;
-  const take: ReloaderOptions['take'] = async (next) => {
-    const access = listener?.prepare(next);
-    const notifiers = await notifier.prepare(next);
-    await coordinator.adopt(next.config);
-    access?.replace();
-    notifiers.replace();
-    expectMetrics(metrics, next.config);
-    search?.extend(next);
-    foundation.logging.set(next.config.log);
-    return notifiers.warnings;
-  };
-  return createReloader({ foundation, needs: 'worker', metrics, take, onReload });
-}
-
-function watchLag(foundation: Foundation, metrics: WorkerMetrics | null): Timer {
-  return watchLoopLag({ ...foundation, record: (seconds) => metrics?.loopLag(seconds) });
-}
-
-async function stop({
-  foundation,
-  notifier,
-  events,
-  tracing,
-  listener,
-  coordinator,
-  reloader,
-  shutdown,
-  search,
-  lag,
-}: Worker): Promise<{ unfinished: string[] }> {
-  const { config, log } = foundation;
-  shutdown.isDraining = true;
-  await Promise.all([reloader.close(), search?.close()]);
-  const answer = await coordinator.close(config.server.http.shutdownTimeoutMs);
-  await listener?.close();
-  await notifier.close();
-  await tracing.close();
-  await events.close();
-  lag.cancel();
+async function stop(worker: Worker): Promise<{ unfinished: string[] }> {
+  const { config, log } = worker.foundation;
+  worker.shutdown.isDraining = true;
+  await Promise.all([worker.reloader.close(), worker.search?.close()]);
+  const answer = await worker.coordinator.close(config.server.http.shutdownTimeoutMs);
+  await worker.listener?.close();
+  await closeReporting(worker.reporting);
+  worker.lag.cancel();
   log.info(answer, 'stopped');
   return answer;
 }

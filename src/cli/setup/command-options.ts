@@ -47,7 +47,7 @@ export interface ConfiguredOptions extends CommonOptions {
 }
 
 /** Options of the long-running commands. */
-export type DaemonOptions = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
+export type ProgramFlags = Pick<ConfiguredOptions, 'config' | 'verbose' | 'color'>;
 
 export interface DestinationOptions extends ConfiguredOptions {
   pipeline: string;

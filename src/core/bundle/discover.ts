@@ -7,14 +7,13 @@ import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { distrusted, maxDepth } from '../storage/untrusted.ts';
-import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './check-scene-map.ts';
-import { hasErrors, invalidBundle } from './invalid-bundle.ts';
+import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
+import { hasErrors, invalidBundle, type BundleFile, type SourceBundle } from './source-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
 import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
 import { noPath, notUtf8, renameIt } from '../lib/text.ts';
 import { compareCodeUnits, parseRelativePath, isReservedSegment } from '../lib/paths.ts';
 import { revisionOf, type Revision } from './revision.ts';
-import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */
 export interface BundleCandidate {

@@ -4,7 +4,7 @@ import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
 import { waitingDisk, type Disk } from '../disk/disk.ts';
 import { writeBehind, type WriteBehind } from '../disk/write-behind.ts';
 import { WaybillError, finding } from '../lib/errors.ts';
-import { invalidBundle } from './invalid-bundle.ts';
+import { invalidBundle } from './source-bundle.ts';
 import { decompress } from './archive/decompress.ts';
 import { maxPathSegments } from './limits.ts';
 import { manifestName } from './manifest.ts';

@@ -9,7 +9,7 @@ import type { Storage } from '../storage/storage.ts';
 import { manifestName } from './manifest.ts';
 import type { BundleFile } from './source-bundle.ts';
 import { openStagedBundle, stageUpload, type StagedBundle } from './staging.ts';
-import type { SceneMapRules } from './check-scene-map.ts';
+import type { SceneMapRules } from './validate-bundle.ts';
 
 /*
  * A staged bundle on its way from the host that received it to the one that publishes it: one plain tar in

@@ -1,7 +1,7 @@
 import type { Revision } from './revision.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
-import type { Finding } from '../lib/errors.ts';
+import { type Finding, WaybillError, describeFinding } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { Body } from '../storage/storage.ts';
 import type { RelativePath } from '../lib/paths.ts';
@@ -38,4 +38,25 @@ export interface SourceBundle {
    * What a person should know and what does not stop the publication (files not listed, links skipped, …).
    */
   warnings: Finding[];
+}
+
+const fixTheBundle = 'mend the bundle where the findings say; docs/manifest.md has the rules';
+
+/** One error for all that is wrong with a bundle; `name` is how people know it. */
+export function invalidBundle(
+  name: string,
+  findings: readonly Finding[],
+  hint: string = fixTheBundle,
+): WaybillError {
+  const errors = findings.filter(({ severity }) => severity === 'error');
+  const first = errors[0] === undefined ? '' : `: ${describeFinding(errors[0])}`;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : '';
+  return new WaybillError('invalid_bundle', `${name} is not a valid bundle${first}${more}`, {
+    hint,
+    findings,
+  });
+}
+
+export function hasErrors(findings: readonly Finding[]): boolean {
+  return findings.some(({ severity }) => severity === 'error');
 }

@@ -12,8 +12,13 @@ import { localStorage } from '../storage/local/local-storage.ts';
 import { errnoOf } from '../lib/system-errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
-import type { BundleContent, KeptFile } from './bundle-content.ts';
-import { checkPartialManifest, completeBundle, filesMissing } from './complete-bundle.ts';
+import {
+  type BundleContent,
+  type KeptFile,
+  checkPartialManifest,
+  completeBundle,
+  filesMissing,
+} from './complete-bundle.ts';
 import { extractArchive, type ArchiveLimits, type Extraction } from './extract-archive.ts';
 import {
   checkSceneMapFile,
@@ -21,8 +26,8 @@ import {
   wrongDigest,
   wrongSize,
   type SceneMapRules,
-} from './check-scene-map.ts';
-import { hasErrors, invalidBundle } from './invalid-bundle.ts';
+} from './validate-bundle.ts';
+import { hasErrors, invalidBundle, type BundleFile, type SourceBundle } from './source-bundle.ts';
 import { unlistedWarning } from './listed-files.ts';
 import {
   contentDigest,
@@ -33,7 +38,6 @@ import {
   type Manifest,
 } from './manifest.ts';
 import type { RelativePath } from '../lib/paths.ts';
-import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 /*
  * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was

@@ -1,8 +1,8 @@
-import type { SceneMapRules } from '../bundle/check-scene-map.ts';
+import type { SceneMapRules } from '../bundle/validate-bundle.ts';
 import type { Scope } from './schema/schema.ts';
 import type { LogSettings } from '../lib/log.ts';
 import type { ScheduleConfig } from './timetable.ts';
-import type { TracingSettings } from '../tracing/settings.ts';
+import type { TracingSettings } from '../tracing/environment.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { DatabaseConfig } from './weather/databases.ts';
 import type { WeatherConfig } from './weather/settings.ts';

@@ -8,8 +8,7 @@ import { givenUp, laneOf, unsent, type Lane, type LaneOptions, type OpenNotifier
 import { noOutbox, type LeftEvent, type Outbox } from './outbox.ts';
 import { redeliver, type Redelivery } from './redeliver.ts';
 import type { NotifierConfig } from './sink-kinds.ts';
-import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
-import { undeliveredBook } from './undelivered-book.ts';
+import { type Undelivered, type UndeliveredEvents, undeliveredBook } from './undelivered.ts';
 
 export interface NotifierOptions extends Pick<
   LaneOptions,

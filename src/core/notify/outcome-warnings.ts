@@ -1,4 +1,6 @@
 import { finding, type Finding } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './lane.ts';
 
 /** The warning for a failed delivery; null if it succeeded. Pure. */
@@ -15,6 +17,22 @@ export function outcomeWarning({
   const hint = gone ? '; remove the notifier, or make the receiver accept events again' : '';
   const message = `notifier "${notifierId}": the event ${event.type} ${event.id}${about(event)} was not delivered${tried}: ${reason ?? 'unknown'}${hint}`;
   return finding('warning', 'event_not_delivered', message);
+}
+
+/** Logs the outcome of a delivery. */
+export function logOutcome(outcome: Outcome, log: Log): void {
+  const { event, notifierId, tries } = outcome;
+  const fields = {
+    notifier: notifierId,
+    event_id: event.id,
+    event_type: event.type,
+    tries,
+    ...traceFields(outcome),
+    ...('run_id' in event.data ? { run_id: event.data.run_id, pipeline_id: event.data.pipeline_id } : {}),
+  };
+  const warning = outcomeWarning(outcome);
+  if (warning === null) log.debug(fields, 'event delivered');
+  else log.warn({ ...fields, code: warning.code }, warning.message);
 }
 
 // A dead receiver causes one warning per event, all with the same text.

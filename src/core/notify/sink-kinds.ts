@@ -1,5 +1,5 @@
 import type { SubscribableType } from './event.ts';
-import type { SinkKind } from './sink-kind.ts';
+import type { SinkKind } from './sink.ts';
 import { fileKind } from './sinks/file.ts';
 import { logKind } from './sinks/log.ts';
 import { redisKind } from './sinks/redis.ts';

@@ -1,5 +1,11 @@
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Event } from './event.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Finding } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import type { Kinds, Settings } from '../lib/settings/declare.ts';
+import type { PathBase } from '../lib/settings/values.ts';
 
 /** A destination of events. Each kind has a file in `sinks/`. */
 export interface Sink {
@@ -27,4 +33,52 @@ export interface Refused {
   retryAfterMs?: number;
   /** Whether the receiver permanently wants no more events. */
   gone?: boolean;
+}
+
+/**
+ * The declaration of a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only
+ * `open` and `reach` load the code that sends. All other members are pure.
+ *
+ * `Document` is the kind's part of the configuration file, accepted by the schema. `Resolved` is the same
+ * with units converted and paths absolute.
+ */
+export interface SinkKind<
+  Kind extends string,
+  Document extends { kind: Kind },
+  Resolved extends { kind: Kind },
+> {
+  /** The value of `kind:` in the configuration. */
+  readonly kind: Kind;
+  /** One sentence, the description of `kind: <kind>` in the JSON Schema and the reference. */
+  readonly summary: string;
+  settings(kinds: Kinds): Settings;
+  /** An error in the combination of settings; null if there is none. */
+  fault(document: Document): { reason: string; expected: string } | null;
+  resolve(document: Document, base: PathBase): Resolved;
+  /** Names of the environment variables that opening the sink needs. */
+  secrets(settings: Resolved): string[];
+  /** Loads the sink without connecting. Throws `secrets_invalid`. */
+  open(settings: Resolved, context: SinkContext): Promise<Sink>;
+  /**
+   * Checks whether events would arrive, without sending one or leaving anything behind. Returns the result as
+   * part of a sentence. Throws `secrets_invalid`, and `unreachable` with a hint.
+   */
+  reach(settings: Resolved, context: SinkContext & { signal: AbortSignal }): Promise<string>;
+}
+
+export interface SinkContext {
+  clock: Clock;
+  log: Log;
+  secrets: Secrets;
+  /** The notifier, for messages: `notifier "hook"`. */
+  neededBy: string;
+  /** Reports a setting that works but should be changed. */
+  warn: (warning: Finding) => void;
+}
+
+/** The setting `timeout` of sinks that send over a network. */
+export function timeoutSetting({ duration }: Kinds): Settings[string] {
+  return duration({ atLeast: '100ms', atMost: '60s' })
+    .default('5s')
+    .description('Longest time that one try may take; there are up to four.');
 }

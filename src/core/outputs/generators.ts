@@ -15,7 +15,7 @@ import {
 import { writeTar, type TarFile } from '../bundle/archive/tar-writer.ts';
 import { hexOf } from '../lib/digest.ts';
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
-import { invalidBundle } from '../bundle/invalid-bundle.ts';
+import { invalidBundle } from '../bundle/source-bundle.ts';
 import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
 import { indexGenerator } from './index-page.ts';

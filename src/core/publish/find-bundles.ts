@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { discoverBundles, type BundleCandidate, type Discovery } from '../bundle/discover.ts';
-import { hasErrors, invalidBundle } from '../bundle/invalid-bundle.ts';
+import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
 import { maxListedFiles } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
 import type { PipelineConfig } from '../config/config.ts';

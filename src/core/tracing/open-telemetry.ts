@@ -14,9 +14,9 @@ import {
   type Resource,
 } from '@opentelemetry/resources';
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from '@opentelemetry/sdk-trace';
-import type { BatchLimits } from './batch-limits.ts';
+import type { BatchLimits } from './environment.ts';
 import type { FinishedSpan, SpanKind } from './span.ts';
-import type { SpanContext } from './traceparent.ts';
+import type { SpanContext } from './trace-context.ts';
 
 /*
  * The OTLP exporter. It is imported only if spans are exported, because loading OpenTelemetry is slow.

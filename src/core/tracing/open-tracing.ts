@@ -2,11 +2,8 @@ import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
-import { batchLimitsOf } from './batch-limits.ts';
-import { parseExportHeaders } from './export-headers.ts';
+import { batchLimitsOf, parseExportHeaders, samplingOf, type TracingSettings } from './environment.ts';
 import type { SpanExport } from './open-telemetry.ts';
-import { samplingOf } from './sampling.ts';
-import type { TracingSettings } from './settings.ts';
 import { noTracer, recordingTracer, type FinishedSpan, type Tracer } from './span.ts';
 
 export interface Tracing {

@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
-import { traceFields } from '../../core/tracing/traceparent.ts';
+import { traceFields } from '../../core/tracing/trace-context.ts';
 import { attempt } from './attempt.ts';
 import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';

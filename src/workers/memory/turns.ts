@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { traceFields } from '../../core/tracing/traceparent.ts';
+import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobResult } from '../queue/job.ts';
 import { Ends, type Pace } from '../queue/pace.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';

@@ -1,6 +1,5 @@
 import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
-import { undeliveredBook } from '../../core/notify/undelivered-book.ts';
-import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import { undeliveredBook, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import type { JobQueue } from './job-queue.ts';
 import type { DeliveryNote } from './failed-deliveries.ts';
 

@@ -8,7 +8,7 @@ import {
 } from '../../core/lib/errors.ts';
 import type { Progress, RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
-import { traceFields } from '../../core/tracing/traceparent.ts';
+import { traceFields } from '../../core/tracing/trace-context.ts';
 import { destinationOfAction, destinationsOfResult } from './destination-of.ts';
 import { noFailedDeliveries } from './failed-deliveries.ts';
 import { firstTry } from './record-of.ts';

@@ -1,5 +1,5 @@
 import { setImmediate as breathe } from 'node:timers/promises';
-import type { BundleContent, KeptFile } from '../../core/bundle/bundle-content.ts';
+import type { BundleContent, KeptFile } from '../../core/bundle/complete-bundle.ts';
 import { breathless, type Breathe } from '../../core/lib/breath.ts';
 import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { writeBehind } from '../../core/disk/write-behind.ts';

@@ -3,7 +3,7 @@ import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
 import { stageUpload, type StagedBundle, type StageRequest } from '../../core/bundle/staging.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';
-import { uploadedManifest } from '../../core/bundle/pack/uploaded-manifest.ts';
+import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { ContentStore } from './content-store.ts';
 

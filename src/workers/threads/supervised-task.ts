@@ -7,8 +7,7 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import { traceFields } from '../../core/tracing/traceparent.ts';
+import { type TraceContext, traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress } from '../queue/job.ts';
 import { watchForSigns } from './signs-of-life.ts';
 import {

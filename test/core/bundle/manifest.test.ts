@@ -7,8 +7,8 @@ import {
   parseManifest,
   uploadBundlePath,
   type Manifest,
+  parseMediaType,
 } from '../../../src/core/bundle/manifest.ts';
-import { parseMediaType } from '../../../src/core/bundle/manifest-fields.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 
 const digest = `sha256:${'9f'.repeat(32)}`;

@@ -6,7 +6,7 @@ import { createNotifier } from '../../../src/core/notify/notifier.ts';
 import type { Outbox } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
-import { undeliveredBook } from '../../../src/core/notify/undelivered-book.ts';
+import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
 import { pruneOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { impatientClock } from './receiver.ts';
 

@@ -6,10 +6,9 @@ import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier } from '../../../src/core/notify/notifier.ts';
 import type { KeptEvent } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
-import { undeliveredBook } from '../../../src/core/notify/undelivered-book.ts';
+import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
 import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
-import type { TraceContext } from '../../../src/core/tracing/trace-context.ts';
-import { parseTraceparent } from '../../../src/core/tracing/traceparent.ts';
+import { type TraceContext, parseTraceparent } from '../../../src/core/tracing/trace-context.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { undeliveredBook } from '../../../src/core/notify/undelivered-book.ts';
+import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
 import { undeliveredContract } from '../../contract/undelivered.ts';
 
 undeliveredContract(t, async () => {

@@ -1,11 +1,13 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { batchLimitsOf } from '../../../src/core/tracing/batch-limits.ts';
+import {
+  batchLimitsOf,
+  parseExportHeaders,
+  samplingOf,
+  type TracingSettings,
+} from '../../../src/core/tracing/environment.ts';
 import type { Log } from '../../../src/core/lib/log.ts';
-import { parseExportHeaders } from '../../../src/core/tracing/export-headers.ts';
 import { noTracing, openTracing, type Tracing } from '../../../src/core/tracing/open-tracing.ts';
-import { samplingOf } from '../../../src/core/tracing/sampling.ts';
-import type { TracingSettings } from '../../../src/core/tracing/settings.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { startCollector } from '../../services/collector.ts';
 

@@ -6,8 +6,8 @@ import {
   formatOption,
   collect,
 } from '../../setup/command-options.ts';
-import type { ServeOptions } from './serve.ts';
-import type { WorkerCommandOptions } from './worker.ts';
+import type { ServeFlags } from '../../daemon/serve.ts';
+import type { WorkerFlags } from '../../daemon/worker.ts';
 import type { ReloadOptions } from './reload.ts';
 import type { NotifyTestOptions, UndeliveredOptions } from './notify.ts';
 import type { CheckOptions } from './config-check.ts';
@@ -34,7 +34,9 @@ export function serveCommand(): Command {
       'the API alone; workers of other processes publish (needs the queue driver bullmq)',
     )
     .addHelpText('after', serveHelp)
-    .action(async (options: ServeOptions) => exitWith((await import('./serve.ts')).serveForever(options)));
+    .action(async (options: ServeFlags) =>
+      exitWith((await import('../../daemon/serve.ts')).serveForever(options)),
+    );
 }
 
 const workerHelp = `
@@ -61,8 +63,8 @@ export function workerCommand(): Command {
       'answer GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
     )
     .addHelpText('after', workerHelp)
-    .action(async (options: WorkerCommandOptions) =>
-      exitWith((await import('./worker.ts')).workForever(options)),
+    .action(async (options: WorkerFlags) =>
+      exitWith((await import('../../daemon/worker.ts')).workForever(options)),
     );
 }
 

@@ -1,6 +1,7 @@
 import { createGunzip } from 'node:zlib';
 import { WaybillError } from '../../lib/errors.ts';
-import { pipeThrough } from './pipe-through.ts';
+import type { Duplex } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 
 /**
  * The expansion is checked only after this many bytes, because the start of any archive may compress well.
@@ -119,4 +120,18 @@ function bomb(): WaybillError {
       hint: 'if the content really is that repetitive, send it as an uncompressed tar',
     },
   );
+}
+
+/**
+ * Pipes bytes through a Node.js transform with back-pressure. If either side fails, the iteration throws its
+ * error and both sides are closed.
+ */
+export async function* pipeThrough(
+  input: AsyncIterable<Uint8Array>,
+  transform: Duplex,
+): AsyncGenerator<Buffer> {
+  const feeding = pipeline(input, transform);
+  feeding.catch(() => undefined); // Thrown below, or by the iteration itself.
+  for await (const chunk of transform) yield chunk as Buffer;
+  await feeding;
 }

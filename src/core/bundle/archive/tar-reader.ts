@@ -4,7 +4,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
 import { byteSource, type ByteSource } from './byte-source.ts';
-import { readPaxRecords } from './pax-records.ts';
+import { readPaxRecords } from './tar-writer.ts';
 
 /** One file or directory of an archive. */
 export interface TarEntry {

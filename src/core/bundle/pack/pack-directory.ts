@@ -1,11 +1,10 @@
 import path from 'node:path';
 import ignore from 'ignore';
-import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../check-scene-map.ts';
-import { hasErrors, invalidBundle } from '../invalid-bundle.ts';
+import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../validate-bundle.ts';
+import { hasErrors, invalidBundle, type BundleFile } from '../source-bundle.ts';
 import { maxListedFiles } from '../limits.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
 import { contentDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from '../manifest.ts';
-import type { BundleFile } from '../source-bundle.ts';
 import { digestOf, type Digest } from '../../lib/digest.ts';
 import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';

@@ -3,8 +3,7 @@ import { access, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import { resolvePath } from '../../lib/settings/values.ts';
-import type { SinkKind } from '../sink-kind.ts';
-import type { Sink } from '../sink.ts';
+import type { SinkKind, Sink } from '../sink.ts';
 
 interface FileSettings {
   kind: 'file';

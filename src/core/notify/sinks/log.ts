@@ -1,7 +1,6 @@
 import type { Log } from '../../lib/log.ts';
-import { traceFields } from '../../tracing/traceparent.ts';
-import type { SinkKind } from '../sink-kind.ts';
-import type { Sink } from '../sink.ts';
+import { traceFields } from '../../tracing/trace-context.ts';
+import type { SinkKind, Sink } from '../sink.ts';
 
 interface LogSettings {
   kind: 'log';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readPaxRecords } from '../../../../src/core/bundle/archive/pax-records.ts';
+import { readPaxRecords } from '../../../../src/core/bundle/archive/tar-writer.ts';
 
 t.test('records are read by their lengths, whatever their values hold', async (t) => {
   const records = readPaxRecords(Buffer.from('12 path=a=b\n8 k=\n\nx\n'));

@@ -11,8 +11,11 @@ import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { asWaybillError, type WaybillError } from '../../../../src/core/lib/errors.ts';
 import { packDirectory, type PackOptions } from '../../../../src/core/bundle/pack/pack-directory.ts';
 import { parsePackSettings } from '../../../../src/core/bundle/pack/pack-settings.ts';
-import { idempotencyKeyOf, type PackedBundle } from '../../../../src/core/bundle/pack/packed-bundle.ts';
-import { packedFile } from '../../../../src/core/bundle/pack/packed-file.ts';
+import {
+  idempotencyKeyOf,
+  type PackedBundle,
+  packedFile,
+} from '../../../../src/core/bundle/pack/packed-bundle.ts';
 import { sceneMapText } from '../../../fixtures/scene-map.ts';
 
 const created = '2026-11-20T01:02:03Z';

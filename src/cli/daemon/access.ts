@@ -1,0 +1,100 @@
+import { randomBytes } from 'node:crypto';
+import type { ConsoleSettings } from '../../api/console/ports.ts';
+import { resolveAdminToken, resolveToken, resolveTokens, type KnownToken } from '../../api/http/auth.ts';
+import type { ApiAccess } from '../../api/ports.ts';
+import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
+import type { UploadPipeline } from '../../api/uploads/ports.ts';
+import type { Config, PipelineConfig } from '../../core/config/config.ts';
+import { requireStrongTokens } from '../../core/config/secret-references.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import type { ReadConfig } from './bootstrap.ts';
+
+/*
+ * What callers of the API may do, by configuration and secrets.
+ */
+
+/**
+ * The tokens of callers, and the pipelines that they may use. Throws `secrets_invalid` if a token is missing,
+ * too short, malformed, or equal to another.
+ */
+export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
+  requireStrongTokens(config.uploadTokens, secrets);
+  return {
+    tokens: resolveTokens(config.uploadTokens, secrets),
+    metricsToken: metricsToken(config, secrets),
+    adminToken: resolveAdminToken(config, secrets),
+    uploadPipelines: uploadPipelines(config),
+    pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
+    sourcePipelines: sourcePipelines(config),
+    pipelines: summariesOf(config),
+    notifierIds: new Set(config.notifiers.map(({ id }) => id)),
+  };
+}
+
+/** null if the console is off. Throws `secrets_invalid` if the session key is too short to be secure. */
+export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSettings | null {
+  const { enabled, sessionMs, sessionKeyEnv } = server.console;
+  if (!enabled) return null;
+  if (sessionKeyEnv === null) return { sessionMs, sessionKey: randomBytes(32) };
+  const sessionKey = secrets.require(sessionKeyEnv, 'server.console');
+  if (sessionKey.length >= 32) return { sessionMs, sessionKey };
+  throw new WaybillError('secrets_invalid', `the value of ${sessionKeyEnv} has fewer than 32 characters`, {
+    hint: 'use a random one, for example the output of `openssl rand -hex 32`',
+  });
+}
+
+/** The pipelines that accept uploads, by id. */
+function uploadPipelines(config: Config): Map<string, UploadPipeline> {
+  const pipelines = new Map<string, UploadPipeline>();
+  for (const pipeline of config.pipelines) {
+    const { id, source, sceneMaps, autoManifest, destinations } = pipeline;
+    if (source.backend !== 'http_upload') continue;
+    const { maxUploadSize, maxFiles } = source;
+    const channels = channelsOf(pipeline);
+    const limits = { maxUploadSize, maxFiles };
+    pipelines.set(id, { id, ...limits, sceneMaps, autoManifest, channels, destinations });
+  }
+  return pipelines;
+}
+
+/** The channels of each pipeline that has a source. */
+function sourcePipelines(config: Config): Map<string, readonly string[]> {
+  return new Map(
+    config.pipelines
+      .filter(({ source }) => source.backend !== 'http_upload')
+      .map((pipeline) => [pipeline.id, channelsOf(pipeline)]),
+  );
+}
+
+/** The channels of all destinations, sorted. */
+function channelsOf({ destinations }: PipelineConfig): string[] {
+  const names = destinations.flatMap(({ releases }) => releases?.channels.map(({ name }) => name) ?? []);
+  return [...new Set(names)].sort();
+}
+
+/** The token that `/metrics` requires, or null. Throws `secrets_invalid` if it is missing. */
+export function metricsToken({ server }: Config, secrets: Secrets): KnownToken | null {
+  const { enabled, tokenEnv } = server.metrics;
+  if (!enabled || tokenEnv === null) return null;
+  return resolveToken({ id: 'metrics', valueEnv: tokenEnv }, 'server.metrics', secrets);
+}
+
+/** The limits of one token. */
+interface Quotas {
+  /** Concurrent uploads of archives. */
+  uploads: number;
+  partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
+}
+
+/** By default, each of several tokens may use half of the total. Pure. */
+export function quotasOf({ server: { http, resumable }, uploadTokens }: Config): Quotas {
+  const shareOf = (total: number): number => (uploadTokens.length > 1 ? Math.ceil(total / 2) : total);
+  return {
+    uploads: http.maxUploadsPerToken ?? shareOf(http.queueSize),
+    partialUploads: {
+      maxUploadsPerToken: resumable.maxUploadsPerToken ?? shareOf(resumable.maxUploads),
+      maxBytesPerToken: resumable.maxBytesPerToken ?? shareOf(resumable.maxBytes),
+    },
+  };
+}

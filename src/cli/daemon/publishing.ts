@@ -1,0 +1,160 @@
+import type { Finding } from '../../core/lib/errors.ts';
+import type { Release } from '../../core/lib/lifecycle.ts';
+import type { Postponed } from '../../core/notify/lane.ts';
+import { logOutcome } from '../../core/notify/outcome-warnings.ts';
+import { createNotifier, type Notifier } from '../../core/notify/notifier.ts';
+import { openNotifiers } from '../../core/notify/open-notifiers.ts';
+import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
+import type { Disk } from '../../core/disk/disk.ts';
+import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
+import { productVersion } from '../../api/version.ts';
+import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
+import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
+import type { QueueStore } from '../../workers/embedded/queue-store.ts';
+import {
+  openConfiguredStore,
+  openCoordinator,
+  openEvents,
+} from '../../workers/coordinator/open-coordinator.ts';
+import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/failed-deliveries.ts';
+import { logWarnings, type Foundation, type ReadConfig } from './bootstrap.ts';
+
+/*
+ * The parts that the daemon and a worker have in common: tracing, events and notifiers, and the coordinator
+ * that publishes.
+ */
+
+/** Registers a part to be closed if the start fails later. Returns the part. */
+export type Own = <Part extends { close(withinMs: number): unknown } | null>(part: Part) => Part;
+
+export function ownedBy(onFailure: (release: Release) => void): Own {
+  return (part) => {
+    if (part !== null)
+      onFailure(async () => {
+        await part.close(0);
+      });
+    return part;
+  };
+}
+
+/** How a program reports on its runs. */
+export interface Reporting {
+  tracing: ProgramTracing;
+  /** null unless the queue is embedded. */
+  store: QueueStore | null;
+  events: EventKeeping;
+  notifier: ProgramNotifier;
+}
+
+type ProgramTracing = Tracing & { close: () => Promise<void> };
+
+/** Throws like `openTracing`, `openConfiguredStore`, `openEvents` and `openNotifiers`. */
+export async function openReporting(
+  foundation: Foundation,
+  metrics: ProcessMetrics | null,
+  own: Own,
+): Promise<Reporting> {
+  const { log } = foundation;
+  const onDropped = (notifier: string, count: number): void => {
+    log.warn({ notifier, count }, 'too many undelivered events; the oldest were dropped');
+    metrics?.undeliveredDropped(notifier, count);
+  };
+  const tracing = own(await openConfiguredTracing(foundation));
+  const store = own(await openConfiguredStore({ ...foundation, onDropped }));
+  const events = own(await openEvents({ ...foundation, store, onDropped }));
+  const notifier = own(await openNotifier(foundation, { events, tracing, metrics }));
+  return { tracing, store, events, notifier };
+}
+
+// The user waits while a daemon stops, and an unreachable collector never answers.
+const lastSpansMs = 5_000;
+
+/** Closing sends the recorded spans, for up to five seconds or `shutdown_timeout`, whichever is shorter. */
+async function openConfiguredTracing(foundation: Foundation): Promise<ProgramTracing> {
+  const { config } = foundation;
+  const version = config.tracing === null ? '' : productVersion();
+  const tracing = await openTracing(config.tracing, { ...foundation, version });
+  const withinMs = Math.min(config.server.http.shutdownTimeoutMs, lastSpansMs);
+  return { ...tracing, close: () => tracing.close(withinMs) };
+}
+
+export interface ProgramNotifier extends Pick<Notifier, 'undelivered' | 'redeliver' | 'notify'> {
+  /** Opens the notifiers of another configuration; `replace` activates them. Throws `secrets_invalid`. */
+  prepare(next: ReadConfig): Promise<{ replace: () => void; warnings: Finding[] }>;
+  /** Gives each pending delivery one more try, 10 seconds in total. */
+  close(): Promise<void>;
+}
+
+const deliveryGraceMs = 10_000;
+
+/**
+ * Opens the configured notifiers. Events that an earlier process left in the outbox are delivered first.
+ * Outcomes are logged, counted, and noted in the records of their runs.
+ */
+async function openNotifier(
+  { config, secrets, clock, log }: Foundation,
+  { events, tracing, metrics }: Pick<Reporting, 'events' | 'tracing'> & { metrics: ProcessMetrics | null },
+): Promise<ProgramNotifier> {
+  const stopping = new AbortController();
+  const note = (noted: ReturnType<typeof noteOfOutcome>): void => {
+    if (noted !== null) events.note(noted.runId, noted.note);
+  };
+  const { notifiers, warnings } = await openNotifiers(config.notifiers, { clock, log, secrets });
+  const notifier = createNotifier({
+    notifiers,
+    clock,
+    log,
+    hurry: stopping.signal,
+    tracer: tracing.tracer,
+    outbox: events.outbox,
+    undelivered: events.undelivered,
+    onOutcome: (outcome) => {
+      logOutcome(outcome, log);
+      note(noteOfOutcome(outcome, clock.now()));
+      metrics?.recordDelivery(outcome);
+    },
+    onPostponed: (postponed: Postponed) => note(noteOfPostponed(postponed, clock.now())),
+  });
+  logWarnings(log, warnings);
+  return {
+    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
+    undelivered: (notifierId) => notifier.undelivered(notifierId),
+    redeliver: (notifierId, signal) => notifier.redeliver(notifierId, signal),
+    prepare: async (next) => {
+      const opened = await openNotifiers(next.config.notifiers, { clock, log, secrets: next.secrets });
+      return { replace: () => notifier.replace(opened.notifiers), warnings: opened.warnings };
+    },
+    close: async () => {
+      stopping.abort();
+      await notifier.close(deliveryGraceMs);
+    },
+  };
+}
+
+/** The coordinator of a program, whose runs report to `reporting` and are counted in `metrics`. */
+export async function openPublishing(
+  foundation: Foundation,
+  { tracing, store, events, notifier }: Reporting,
+  { metrics, disk }: { metrics: ProcessMetrics | null; disk?: Disk },
+  own: Own,
+): Promise<Coordinator> {
+  const coordinator = await openCoordinator({
+    ...foundation,
+    disk,
+    store,
+    verbose: () => foundation.logging.shows('debug'),
+    tracing,
+    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
+    told: (redis) => events.told(redis),
+    observer: metrics?.runs,
+  });
+  return own(coordinator);
+}
+
+/** Delivers the remaining events and spans, then closes the places where they are kept. */
+export async function closeReporting({ notifier, tracing, events, store }: Reporting): Promise<void> {
+  await notifier.close();
+  await tracing.close();
+  await events.close();
+  await store?.close();
+}

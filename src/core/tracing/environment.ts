@@ -1,0 +1,125 @@
+import { WaybillError } from '../lib/errors.ts';
+
+/** The `tracing` section of the configuration. The `OTEL_…` variables replace values that are null. */
+export interface TracingSettings {
+  /** Base URL of the collector without a trailing `/`. The exporter appends `/v1/traces`. */
+  endpoint: string | null;
+  /** Name of the variable with the headers of every export, in the form `name=value,name=value`. */
+  headersEnv: string | null;
+  serviceName: string | null;
+  /** Share of the traces started in this process that are recorded, from 0 to 1. */
+  sampleRatio: number | null;
+}
+
+/**
+ * Returns a function that decides whether a trace that starts in this process is recorded: by `sample_ratio`,
+ * then by `OTEL_TRACES_SAMPLER` and its argument; by default all traces are. The decision depends only on the
+ * first 8 hexadecimal digits of the trace id, so every process makes the same one. Traces started elsewhere
+ * keep their own decision, as with the `parentbased_…` samplers. Throws `config_invalid` for an invalid
+ * variable. Pure.
+ */
+export function samplingOf(
+  { sampleRatio }: Pick<TracingSettings, 'sampleRatio'>,
+  env: Readonly<Record<string, string | undefined>>,
+): (traceId: string) => boolean {
+  const ratio = sampleRatio ?? ratioOf(env);
+  const bound = ratio * 2 ** 32;
+  return (traceId) => Number.parseInt(traceId.slice(0, 8), 16) < bound;
+}
+
+function ratioOf(env: Readonly<Record<string, string | undefined>>): number {
+  const name = env['OTEL_TRACES_SAMPLER'] ?? '';
+  switch (name.replace(/^parentbased_/, '')) {
+    case '':
+    case 'always_on':
+      return 1;
+    case 'always_off':
+      return 0;
+    case 'traceidratio':
+      return argumentOf(env['OTEL_TRACES_SAMPLER_ARG'] ?? '1');
+    default:
+      throw new WaybillError(
+        'config_invalid',
+        `OTEL_TRACES_SAMPLER is "${name}", which waybill does not support`,
+        {
+          hint: 'use always_on, always_off or traceidratio, or set tracing.sample_ratio',
+        },
+      );
+  }
+}
+
+function argumentOf(text: string): number {
+  const ratio = text.trim() === '' ? Number.NaN : Number(text);
+  if (ratio >= 0 && ratio <= 1) return ratio;
+  throw new WaybillError('config_invalid', `OTEL_TRACES_SAMPLER_ARG is "${text}", not a number from 0 to 1`, {
+    hint: 'set it to a ratio such as 0.1, or set tracing.sample_ratio',
+  });
+}
+
+/** Limits of the span queue. Defaults of the SDK: an export every 5 s, 2,048 queued spans, 512 per export. */
+export interface BatchLimits {
+  scheduledDelayMillis?: number;
+  exportTimeoutMillis?: number;
+  maxQueueSize?: number;
+  maxExportBatchSize?: number;
+}
+
+const variables = {
+  OTEL_BSP_SCHEDULE_DELAY: 'scheduledDelayMillis',
+  OTEL_BSP_EXPORT_TIMEOUT: 'exportTimeoutMillis',
+  OTEL_BSP_MAX_QUEUE_SIZE: 'maxQueueSize',
+  OTEL_BSP_MAX_EXPORT_BATCH_SIZE: 'maxExportBatchSize',
+} as const satisfies Record<string, keyof BatchLimits>;
+
+/** Reads the limits from the `OTEL_BSP_…` variables. Throws `config_invalid` for a malformed number. Pure. */
+export function batchLimitsOf(env: Readonly<Record<string, string | undefined>>): BatchLimits {
+  const limits: BatchLimits = {};
+  for (const [name, limit] of Object.entries(variables)) {
+    const text = env[name]?.trim() ?? '';
+    if (text === '') continue;
+    if (!/^[1-9]\d{0,8}$/.test(text))
+      throw new WaybillError('config_invalid', `${name} is "${text}", not a positive whole number`, {
+        hint: 'unset it to use the default',
+      });
+    limits[limit] = Number(text);
+  }
+  return limits;
+}
+
+const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+// Visible ASCII and spaces. The HTTP client would reject anything else only when the first span is sent.
+const headerValue = /^[\u0020-\u007e]*$/;
+
+/**
+ * Parses a secret in the format of `OTEL_EXPORTER_OTLP_HEADERS`: `name=value` pairs separated by commas, with
+ * percent-encoded values. Throws `secrets_invalid`, which names the variable and never shows a value. Pure.
+ */
+export function parseExportHeaders(secret: string, name: string): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const part of secret.split(',').map((one) => one.trim())) {
+    if (part === '') continue;
+    const equals = part.indexOf('=');
+    const key = part.slice(0, Math.max(equals, 0)).trim();
+    const value = decoded(part.slice(equals + 1).trim());
+    if (!headerName.test(key) || value === null || !headerValue.test(value)) throw malformed(name);
+    headers[key.toLowerCase()] = value;
+  }
+  if (Object.keys(headers).length === 0) throw malformed(name);
+  return headers;
+}
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
+function malformed(name: string): WaybillError {
+  return new WaybillError(
+    'secrets_invalid',
+    `the secret ${name}, needed by tracing, is not a list of headers`,
+    { hint: 'write it as in authorization=Bearer%20the-token,x-tenant=maps' },
+  );
+}
