@@ -1,4 +1,4 @@
-import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
+import type { ScheduleObserver } from '../../workers/schedule/schedule-observer.ts';
 import { observeDaemon, type ObservedDaemon } from './daemon-gauges.ts';
 import type { Definer } from './definer.ts';
 import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';

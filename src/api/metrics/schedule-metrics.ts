@@ -1,4 +1,4 @@
-import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
+import type { ScheduleObserver } from '../../workers/schedule/schedule-observer.ts';
 import type { Definer } from './definer.ts';
 
 /** What is counted of schedules and of sources that are watched. */

@@ -1,7 +1,6 @@
 import type { Request } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { Hold } from '../../workers/staging/holds.ts';
-import { offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
+import { type Hold, offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
 import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Header, Parameter } from '../http/openapi-types.ts';

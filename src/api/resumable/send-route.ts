@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Hold } from '../../workers/staging/holds.ts';
-import type { PartialUpload } from '../../workers/staging/partial-upload.ts';
+import type { Hold, PartialUpload } from '../../workers/staging/partial-upload.ts';
 import { pipelineIdParameter } from '../http/json-content.ts';
 import type { ResponseObject } from '../http/openapi-types.ts';
 import { takeShare } from '../http/request/caller.ts';

@@ -1,5 +1,5 @@
 import type { RequestHandler } from 'express';
-import { newRunId } from '../../workers/queue/run-id.ts';
+import { newRunId } from '../../workers/queue/start-run.ts';
 import { acceptedResponse, sendAccepted } from './accepted-response.ts';
 import { actingProblems, authorizeRun, emptyRequest, type RunParams } from './run-access.ts';
 import { pipelineIdParameter, runIdParameter } from '../http/json-content.ts';

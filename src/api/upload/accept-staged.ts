@@ -2,7 +2,7 @@ import { revisionOf } from '../../core/bundle/revision.ts';
 import { digestOf, type Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue/job-queue.ts';
-import { newRunId } from '../../workers/queue/run-id.ts';
+import { newRunId } from '../../workers/queue/start-run.ts';
 import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 /** A run that an upload led to; `isKept`: it is new, and has taken over what was staged. */

@@ -8,7 +8,7 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import type { OpenedDisk } from '../../workers/disk/open-disk.ts';
 import type { ContentStore } from '../../workers/staging/content-store.ts';
-import { roomForUploads } from '../../workers/staging/room-for-uploads.ts';
+import { roomForUploads } from '../../workers/staging/content-bounds.ts';
 import { stageWithContent } from '../../workers/staging/stage-with-content.ts';
 import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import { cancelled } from '../../workers/queue/refusals.ts';

@@ -12,7 +12,7 @@ import { loggedNotifier } from '../../core/notify/logged-notifier.ts';
 import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
 import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
-import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/failed-deliveries.ts';
+import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { productVersion } from '../../api/version.ts';

@@ -1,11 +1,16 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { RedisLink } from './link.ts';
-import { recordOf } from '../queue/record-of.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RunReads } from './run-reads.ts';
-import { cursorOf, placeOf, RunChanges, type ChangePage, type ChangeQuery } from '../queue/run-changes.ts';
-import type { RunRecord } from '../queue/run-record.ts';
-import type { RunWatch } from '../queue/run-watch.ts';
+import {
+  cursorOf,
+  placeOf,
+  RunChanges,
+  type ChangePage,
+  type ChangeQuery,
+  type RunWatch,
+} from '../queue/run-changes.ts';
 
 export interface RunFeedOptions {
   clock: Clock;

@@ -5,7 +5,7 @@ import {
   withNote,
   type DeliveryNote,
   type FailedDeliveries,
-} from '../queue/failed-deliveries.ts';
+} from '../queue/run-record.ts';
 
 /**
  * As `JobQueue.noteDelivery`, in Redis. They stand beside the record, which the worker of the run writes as

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import { RunWaiters } from '../queue/run-waiters.ts';
+import { RunWaiters } from '../queue/run-changes.ts';
 
 /** Waits for runs that any host may finish. */
 export interface FinishPoll {

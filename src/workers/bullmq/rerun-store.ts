@@ -1,11 +1,10 @@
 import { endedJob, type JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
-import { recordOf } from '../queue/record-of.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RunScript } from './scripts.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { withoutBundle, type KeepLimits } from '../queue/kept-bundles.ts';
 import type { KeptBundles } from '../queue/job-queue.ts';
-import type { RunRecord } from '../queue/run-record.ts';
 
 /** Runs that repeat others, and the bundles that are kept for them. Each call is one step in Redis. */
 export interface RerunStore {

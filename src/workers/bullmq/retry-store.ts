@@ -1,11 +1,10 @@
 import { hasCode } from '../../core/lib/errors.ts';
-import { recordOf } from '../queue/record-of.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import { stagedBytes } from '../queue/kept-bundles.ts';
-import { mostEnds } from '../queue/pace.ts';
+import { mostEnds } from '../queue/refusals.ts';
 import type { JobSeal } from './job-seal.ts';
 import type { RunScript } from './scripts.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { RunRecord } from '../queue/run-record.ts';
 
 /** Runs that wait for their next try. Each call is one step in Redis. */
 export interface RetryStore {

@@ -1,9 +1,8 @@
 import type { RedisLink } from './link.ts';
-import { recordOf } from '../queue/record-of.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RunScript } from './scripts.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import type { RunRecord } from '../queue/run-record.ts';
 
 /**
  * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.

@@ -2,7 +2,7 @@ import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook } from '../../core/notify/undelivered-book.ts';
 import type { UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import type { JobQueue } from './job-queue.ts';
-import type { DeliveryNote } from './failed-deliveries.ts';
+import type { DeliveryNote } from './run-record.ts';
 
 /** Where the events of a process are kept, with the queue: they live as long as its runs do. */
 export interface EventKeeping {

@@ -2,11 +2,9 @@ import type { Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { DeliveryNote } from './failed-deliveries.ts';
-import type { RunPage } from './page-of-runs.ts';
-import type { RunFilter } from './run-filter.ts';
-import type { RunRecord } from './run-record.ts';
-import type { RunWatch } from './run-watch.ts';
+import type { DeliveryNote, RunRecord } from './run-record.ts';
+import type { RunPage, RunFilter } from './run-filter.ts';
+import type { RunWatch } from './run-changes.ts';
 import type { Triggers } from './trigger.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { newRunId } from '../../../workers/queue/run-id.ts';
+import { newRunId } from '../../../workers/queue/start-run.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-route.ts';
 import { cancelFor } from '../../runs/cancel-route.ts';

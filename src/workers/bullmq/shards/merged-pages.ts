@@ -1,5 +1,5 @@
 import type { RunRecord } from '../../queue/run-record.ts';
-import type { RunPage } from '../../queue/page-of-runs.ts';
+import type { RunPage } from '../../queue/run-filter.ts';
 
 /*
  * One list of runs out of several, each with its own order of acceptance, which stays. Between them the times

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
 import type { JobQueue, PipelineOverview, RunQuery } from '../../queue/job-queue.ts';
-import type { RunPage } from '../../queue/page-of-runs.ts';
+import type { RunPage } from '../../queue/run-filter.ts';
 import { pageGone } from '../../queue/refusals.ts';
 import type { RunRecord } from '../../queue/run-record.ts';
 import type { BullmqQueue } from '../bullmq-queue.ts';
