@@ -10,7 +10,7 @@ import type { RedisLink } from './link.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import { progressSaver } from './progress.ts';
 import { recordAfter, runOutcomes } from './run-outcomes.ts';
-import type { RunSlots } from './run-slots.ts';
+import type { RunSlots } from './membership.ts';
 import type { RunStore } from './run-store.ts';
 import { newerOf } from './superseding.ts';
 import type { PublishJob } from '../queue/job.ts';

@@ -7,9 +7,8 @@ import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.
 import type { EventKeeping } from '../../queue/event-keeping.ts';
 import type { DeliveryNote } from '../../queue/run-record.ts';
 import { openLate, type Late } from './open-late.ts';
-import { pipelineOfRun, shardMap } from './shard-map.ts';
+import { pipelineOfRun, shardMap, away } from './shards.ts';
 import type { ShardedQueue } from './sharded-queue.ts';
-import { away } from './shards.ts';
 
 export interface ShardedEventsOptions {
   clock: Clock;

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { pipelineOfRun, shardMap } from '../../../../src/workers/bullmq/shards/shard-map.ts';
+import { pipelineOfRun, shardMap } from '../../../../src/workers/bullmq/shards/shards.ts';
 import { newRunId } from '../../../../src/workers/queue/start-run.ts';
 
 const ids = Array.from({ length: 3_000 }, (_, index) => `pipeline-${index}`);

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { shardMap } from '../../../../src/workers/bullmq/shards/shard-map.ts';
+import { shardMap } from '../../../../src/workers/bullmq/shards/shards.ts';
 import {
   shardedQueue,
   type ShardedQueue,
