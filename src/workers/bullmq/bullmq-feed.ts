@@ -22,7 +22,7 @@ interface RunFeedOptions {
 }
 
 /** What those who watch the runs of all hosts are told on this one. */
-interface RunFeed {
+export interface RunFeed {
   /** As `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch;
   close(): Promise<void>;
@@ -189,7 +189,7 @@ class RedisRunFeed implements RunFeed {
 }
 
 /** Waits for runs that any host may finish. */
-interface FinishPoll {
+export interface FinishPoll {
   /** As `JobQueue.untilFinished`. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
   /** Ends every wait; resolves when nothing is being asked. */

@@ -5,7 +5,7 @@ import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
 /** That this process uses a Redis, noted there, so that none with other names joins it. */
-interface Membership {
+export interface Membership {
   /** To be called more often than `lifeMs`. Throws `queue_unavailable`. */
   renew(): Promise<void>;
   /** Never rejects: one that cannot be told ends by itself. */
