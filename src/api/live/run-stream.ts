@@ -3,7 +3,7 @@ import type { Response } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
-import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunFollower } from '../../workers/queue/job-queue.ts';
 import type { ChangePage, RunWatch } from '../../workers/queue/run-changes.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { recheckMs } from '../http/request/authority.ts';
@@ -14,7 +14,7 @@ import { frameOf, openEventStream, type EventStream } from './event-stream.ts';
 import type { StreamEnd, Streams } from './streams.ts';
 
 export interface StreamPorts {
-  queue: Pick<JobQueue, 'watch'>;
+  queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
   streams: Streams;
   /** Aborts when the daemon begins to stop. */

@@ -1,7 +1,8 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { JobQueue, KeptBundles } from '../../workers/queue/job-queue.ts';
+import type { KeptBundles, PipelineSteering, RunReader } from '../../workers/queue/job-queue.ts';
 
-export type ObservedQueue = Pick<JobQueue, 'depth' | 'kept' | 'overview' | 'pauses' | 'waitingSince'>;
+export type ObservedQueue = Pick<RunReader, 'depth' | 'kept' | 'overview' | 'waitingSince'> &
+  Pick<PipelineSteering, 'pauses'>;
 
 /**
  * Adds gauges that ask the queue whenever the metrics are read. A queue that cannot be reached has none of
@@ -77,7 +78,7 @@ export function observeQueue(
   observeKept(registry, queue);
 }
 
-function observeKept(registry: Registry, queue: Pick<JobQueue, 'kept'>): void {
+function observeKept(registry: Registry, queue: Pick<RunReader, 'kept'>): void {
   const registers = [registry];
   const gauge = (name: string, help: string, member: keyof KeptBundles): Gauge =>
     new Gauge({

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
-import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunFollower } from '../../workers/queue/job-queue.ts';
 import { requireAuthorized, watchAuthority } from '../http/request/authority.ts';
 
 export interface HoldPorts {
-  queue: Pick<JobQueue, 'untilFinished'>;
+  queue: Pick<RunFollower, 'untilFinished'>;
   clock: Clock;
   /** Aborts when the daemon begins to stop. */
   draining: AbortSignal;

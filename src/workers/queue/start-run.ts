@@ -1,7 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { AcceptedRun, AdmissionRequest, JobQueue } from './job-queue.ts';
+import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
 import { customAlphabet } from 'nanoid';
 
 /**
@@ -15,7 +15,7 @@ import { customAlphabet } from 'nanoid';
  * that the pipeline exists and has a source.
  */
 export async function startRun(
-  { queue, clock }: { queue: JobQueue; clock: Clock },
+  { queue, clock }: { queue: RunAdmission; clock: Clock },
   request: AdmissionRequest & { channel?: string | null },
   trace: TraceContext = {},
 ): Promise<AcceptedRun> {

@@ -3,7 +3,7 @@ import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { timetable } from '../../core/config/schedule/timetable.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
-import type { JobQueue } from '../queue/job-queue.ts';
+import type { RunAdmission } from '../queue/job-queue.ts';
 import { keepSchedule } from './keep-schedule.ts';
 import { keepWatch } from './keep-watch.ts';
 import { unobserved, type ScheduleObserver } from './schedule-observer.ts';
@@ -12,7 +12,7 @@ import type { Triggers } from '../queue/trigger.ts';
 interface SchedulerOptions {
   clock: Clock;
   log: Log;
-  queue: Pick<JobQueue, 'triggers'>;
+  queue: Pick<RunAdmission, 'triggers'>;
   observer?: ScheduleObserver;
   /** Makes the spans of triggers, each of which begins a trace; without it nothing is traced. */
   tracer?: Tracer;
