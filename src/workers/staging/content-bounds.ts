@@ -2,7 +2,6 @@ import { statfs } from 'node:fs/promises';
 import { leastRoom, provedAtMost, proveRoom } from './staging-check.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import type { ContentStore } from './content-store.ts';
 
 /** What bounds the files that are kept of uploads. */
 export interface ContentBounds {
@@ -58,10 +57,10 @@ export async function shortageAt(directory: string): Promise<number> {
 const lookEveryMs = 1_000;
 
 /**
- * Asked before an upload is received: whether the disk of `directory` has the room that readiness asks for.
- * Files that are kept for later uploads go before one is refused. Throws `insufficient_storage`, and
- * `staging_unavailable` if nobody can say. The disk is looked at once a second at most; what fills it in
- * between fails the uploads that find it full.
+ * Checks before each upload that the disk of `directory` has the room that readiness asks for. Kept files are
+ * removed before an upload is refused. Throws `insufficient_storage`, and `staging_unavailable` if the disk
+ * does not answer. The disk is checked at most once a second; if it fills up in between, the uploads that
+ * find it full fail.
  */
 export function roomForUploads({
   directory,
@@ -71,8 +70,9 @@ export function roomForUploads({
 }: {
   directory: string;
   clock: Clock;
-  content: Pick<ContentStore, 'clear'>;
-  /** Throws if the disk does not answer: nobody waits for it then. */
+  /** The files that are kept for later uploads. */
+  content: { clear: () => Promise<void> };
+  /** Throws if the disk does not answer, so that no upload waits for it. */
   requireAnswers?: () => void;
 }): () => Promise<void> {
   const proved = provedAtMost(clock, lookEveryMs, async () => {
