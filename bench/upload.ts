@@ -7,7 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { processJob } from '../src/workers/threads/process-job.ts';
+import { processJob } from '../src/workers/threads/publish-task.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
 import { loadConfig } from '../src/core/config/load.ts';
 import { loadSecrets } from '../src/core/lib/secrets.ts';

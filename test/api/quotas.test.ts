@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { Config } from '../../src/core/config/config.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
-import { maxWaitingOf } from '../../src/workers/threads/max-waiting.ts';
+import { maxWaitingOf } from '../../src/workers/threads/run-settings.ts';
 import { connect, startApi, tokens, upload, uploadHead } from './harness.ts';
 import { tus } from './resumable/tus.ts';
 import { answered } from './stalled-bodies.ts';

@@ -11,10 +11,13 @@ import type {
   JobQueue,
   RunQuery,
 } from '../../src/workers/queue/job-queue.ts';
-import { mostFailedDeliveries, type DeliveryNote } from '../../src/workers/queue/failed-deliveries.ts';
-import type { RunPage } from '../../src/workers/queue/page-of-runs.ts';
-import type { RunRecord } from '../../src/workers/queue/run-record.ts';
-import type { RunWatch } from '../../src/workers/queue/run-watch.ts';
+import {
+  mostFailedDeliveries,
+  type DeliveryNote,
+  type RunRecord,
+} from '../../src/workers/queue/run-record.ts';
+import type { RunPage } from '../../src/workers/queue/run-filter.ts';
+import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
 import { retryContract } from './retries.ts';
 import { triggerContract } from './triggers.ts';

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, statSync, writeFile
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { connect, type MissingPart, type PushOutcome } from '../../src/client/client.ts';
-import { roomOf } from '../../src/workers/staging/least-recently-used.ts';
+import { roomOf } from '../../src/workers/staging/content-files.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, sampleOf } from '../support/sampling.ts';
 import { stagedIn } from '../support/staged.ts';

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { shardMap } from '../../src/workers/bullmq/shards/shard-map.ts';
+import { shardMap } from '../../src/workers/bullmq/shards/shards.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';

@@ -1,7 +1,7 @@
-import type { ScheduleObserver } from '../../workers/schedule/observer.ts';
+import type { ScheduleObserver } from '../../workers/schedule/schedule-observer.ts';
 import { observeDaemon, type ObservedDaemon } from './gauges.ts';
-import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
 import type { Definer } from './definer.ts';
+import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
 import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';

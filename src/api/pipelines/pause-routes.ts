@@ -2,7 +2,7 @@ import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { JobQueue, Pause } from '../../workers/queue/job-queue.ts';
+import type { Pause, PipelineSteering } from '../../workers/queue/job-queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import {
@@ -26,7 +26,7 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
-  queue: Pick<JobQueue, 'pause' | 'resume' | 'pauses'>;
+  queue: PipelineSteering;
 }
 
 const mostChars = 200;

@@ -9,7 +9,7 @@ import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import type { RunPorts } from './ports.ts';
 import type { Cancellation } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import { newRunId } from '../../workers/queue/run-id.ts';
+import { newRunId } from '../../workers/queue/start-run.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
 
 /*

@@ -3,16 +3,15 @@ import type { Response } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
-import type { JobQueue } from '../../workers/queue/job-queue.ts';
-import type { ChangePage } from '../../workers/queue/run-changes.ts';
+import type { RunFollower } from '../../workers/queue/job-queue.ts';
+import type { ChangePage, RunWatch } from '../../workers/queue/run-changes.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import type { RunWatch } from '../../workers/queue/run-watch.ts';
 import { recheckMs, requestContext } from '../http/request/request-context.ts';
 import { callerOf } from '../http/request/shares.ts';
 import { frameOf, openEventStream, type EventStream, type StreamEnd, type Streams } from './event-stream.ts';
 
 interface StreamPorts {
-  queue: Pick<JobQueue, 'watch'>;
+  queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
   streams: Streams;
   /** Aborts when the daemon begins to stop. */

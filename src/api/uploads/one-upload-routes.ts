@@ -1,8 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Hold } from '../../workers/staging/holds.ts';
-import { type PartialUpload, offsetOf } from '../../workers/staging/partial-upload.ts';
+import { type Hold, type PartialUpload, offsetOf } from '../../workers/staging/partial-upload.ts';
 import { pipelineIdParameter, type ResponseObject, type Route, jsonContent } from '../http/route.ts';
 import { takeShare } from '../http/request/shares.ts';
 import { withBody } from '../http/request/request-body.ts';

@@ -1,7 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { type PartialUpload, offsetOf, type PartialOutcome } from '../../workers/staging/partial-upload.ts';
+import {
+  type PartialUpload,
+  offsetOf,
+  type PartialOutcome,
+  type Hold,
+} from '../../workers/staging/partial-upload.ts';
 import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { Token } from '../http/auth.ts';
 import { requestContext, requireAuthorized } from '../http/request/request-context.ts';
@@ -9,7 +14,6 @@ import { authorizeUpload } from './take-upload.ts';
 import type { UploadPipeline, ResumablePorts, UploadParams } from './ports.ts';
 import { tusVersion, type TusCall, speakTus, TusStore } from './tus-server.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { Hold } from '../../workers/staging/holds.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Header, Parameter } from '../http/route.ts';
 import type { AdmissionRequest } from '../../workers/queue/job-queue.ts';

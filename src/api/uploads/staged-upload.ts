@@ -5,7 +5,7 @@ import { revisionOf } from '../../core/bundle/revision.ts';
 import { digestOf, type Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Admission, AcceptedRun } from '../../workers/queue/job-queue.ts';
-import { newRunId } from '../../workers/queue/run-id.ts';
+import { newRunId } from '../../workers/queue/start-run.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';

@@ -7,7 +7,7 @@ import { measuredStage } from '../../api/uploads/staged-upload.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import { roomForUploads } from '../../workers/staging/room-for-uploads.ts';
+import { roomForUploads } from '../../workers/staging/content-bounds.ts';
 import { stageWithContent } from '../../workers/staging/stage-with-content.ts';
 import { cancelled } from '../../workers/queue/refusals.ts';
 import { consoleSettings, quotasOf } from './access.ts';

@@ -3,7 +3,7 @@ import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
-import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
 import type { Foundation } from './bootstrap.ts';
@@ -35,7 +35,7 @@ const patienceMs = 60_000;
  */
 export function findLastSuccesses(
   foundation: Foundation,
-  queue: Pick<JobQueue, 'list' | 'overview'>,
+  queue: Pick<RunReader, 'list' | 'overview'>,
   found: Pick<RunMetrics, 'succeededAt'>,
 ): Search {
   const stopping = new AbortController();
@@ -65,7 +65,7 @@ export function findLastSuccesses(
 }
 
 interface Looking {
-  queue: Pick<JobQueue, 'list' | 'overview'>;
+  queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
   /** Whether the place was not looked at before; remembers that it was. */
   isNew: (place: Place) => boolean;
@@ -102,7 +102,7 @@ const anyDestination = '';
 
 /** The time of the newest run that succeeded at each destination. */
 async function fromRecords(
-  queue: Pick<JobQueue, 'list' | 'overview'>,
+  queue: Pick<RunReader, 'list' | 'overview'>,
   pipelineId: string,
 ): Promise<Map<string, Date>> {
   const [{ runs }, [overview]] = await Promise.all([

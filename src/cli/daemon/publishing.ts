@@ -16,7 +16,7 @@ import {
   openCoordinator,
   openEvents,
 } from '../../workers/coordinator/open-coordinator.ts';
-import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/failed-deliveries.ts';
+import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
 import { logWarnings, type Foundation, type ReadConfig } from './bootstrap.ts';
 
 /*

@@ -7,9 +7,8 @@ import type { Log } from '../../core/lib/log.ts';
 import { scopeKey, type Replay, type RunStore, type Slot } from './run-store.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
-import { retryAfterSeconds } from '../queue/pace.ts';
-import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import {
+  retryAfterSeconds,
   admissionEnded,
   bundleGone,
   keyConflict,
@@ -20,6 +19,7 @@ import {
   runUnknown,
   shuttingDown,
 } from '../queue/refusals.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
 
 export interface AdmissionsOptions {

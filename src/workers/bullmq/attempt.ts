@@ -1,12 +1,14 @@
-import type { Clock } from '../../core/lib/clock.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { JobProgress, JobResult } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { cancelled } from '../queue/refusals.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { progressedRun } from '../queue/run-transitions.ts';
 import type { Taken } from './run-store.ts';
 
-/** What came of a run here: the worker's result, or why it broke or was stopped. */
+/** The result of a run on this host: the worker's result, or the error that ended it. */
 export type Outcome = { result: JobResult } | { error: unknown };
 
 export interface AttemptOptions {
@@ -17,22 +19,22 @@ export interface AttemptOptions {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** A run that has brought down this many workers is not given to another. */
-const mostTakes = 5;
+/** A run during which this many workers ended is not given to another one. */
+const maxTakes = 5;
 /** A killed worker leaves its lease at the destination, which is stale after two minutes. */
 const staleLeaseMs = 180_000;
 const busyPauseMs = 5_000;
 
 /**
- * Runs a job that was taken. If another worker has begun it before and died, this waits for the lease that it
- * may have left, for three minutes at most. Never rejects.
+ * Runs a job that was taken. If another worker began it before and died, this waits at most three minutes for
+ * the lease that the worker may have left. Never rejects.
  */
 export async function attempt(taken: Taken, options: AttemptOptions): Promise<Outcome> {
-  const { takes, isCancelled, begunAt } = taken;
+  const { takes, begunAt } = taken;
   const job = begunAt === null ? taken.job : { ...taken.job, begunAt };
   const { clock, log, process, signal, onProgress } = options;
-  if (isCancelled) return { error: cancelled() };
-  if (takes > mostTakes) return { error: tooManyTakes() };
+  if (taken.isCancelled) return { error: cancelled() };
+  if (takes > maxTakes) return { error: tooManyTakes() };
   const patientUntil = clock.monotonic() + (takes > 1 ? staleLeaseMs : 0);
   for (;;) {
     try {
@@ -47,8 +49,8 @@ export async function attempt(taken: Taken, options: AttemptOptions): Promise<Ou
 }
 
 /**
- * Whether someone else holds the lease of a destination. One such destination is enough, whatever failed at
- * the others: their failures must not keep this one from being published.
+ * Whether another worker holds the lease of at least one destination. Failures of other destinations must not
+ * keep that one from being published.
  */
 function isBusy({ run }: JobResult): boolean {
   return run.pipelines
@@ -60,7 +62,56 @@ function isBusy({ run }: JobResult): boolean {
 }
 
 function tooManyTakes(): WaybillError {
-  return new WaybillError('worker_failed', `${mostTakes} workers ended while they published this bundle`, {
+  return new WaybillError('worker_failed', `${maxTakes} workers ended while they published this bundle`, {
     hint: 'look into the logs of the workers for what ended them, then upload it again',
   });
+}
+
+const pauseMs = 200;
+
+/**
+ * Keeps the record of a run in progress up to date. Saves it at most five times a second, one save at a time;
+ * a save that fails is superseded by the next one.
+ */
+export class ProgressSaver {
+  record: RunRecord;
+  readonly #clock: Clock;
+  readonly #store: (record: RunRecord) => Promise<unknown>;
+  #saving: Promise<unknown> | undefined;
+  #timer: Timer | undefined;
+  #isStopped = false;
+
+  constructor(begun: RunRecord, clock: Clock, store: (record: RunRecord) => Promise<unknown>) {
+    this.record = begun;
+    this.#clock = clock;
+    this.#store = store;
+  }
+
+  add(message: JobProgress): void {
+    this.record = progressedRun(this.record, message);
+    this.#saveLater();
+  }
+
+  /** Saves no more. Resolves when no save is under way. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+    await this.#saving;
+  }
+
+  #saveLater(): void {
+    if (this.#isStopped || this.#timer !== undefined || this.#saving !== undefined) return;
+    this.#timer = this.#clock.timeout(pauseMs, () => this.#save());
+  }
+
+  #save(): void {
+    this.#timer = undefined;
+    const saved = this.record;
+    this.#saving = this.#store(saved)
+      .catch(() => undefined)
+      .finally(() => {
+        this.#saving = undefined;
+        if (this.record !== saved) this.#saveLater();
+      });
+  }
 }

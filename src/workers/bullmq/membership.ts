@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { ProcessStore } from './process-store.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
 
 /** That this process uses a Redis, noted there, so that none with other names joins it. */
 export interface Membership {
@@ -59,4 +60,58 @@ function differing(own: readonly string[], others: readonly string[]): WaybillEr
     `server.queue.redis_url_envs: another process that runs divides the pipelines among ${said(others)}, and this one among ${said(own)}`,
     { hint: 'give all processes the same names: stop all of them before you start one with others' },
   );
+}
+
+/** A process, and the names of all Redis that it divides the pipelines among, sorted, with spaces between. */
+interface Process {
+  process: string;
+  names: string;
+}
+
+/** The processes that use this Redis. Each call throws `queue_unavailable` if it is away. */
+export interface ProcessStore {
+  /** Notes that it lives, for `lifeMs`; resolves with the names that others have, as far as they differ. */
+  joinProcesses(one: Process & { lifeMs: number }): Promise<string[]>;
+  leaveProcesses(one: Process): Promise<void>;
+}
+
+export function processStore(
+  { ask, redis }: RedisLink,
+  run: RunScript,
+  at: (name: string) => string,
+): ProcessStore {
+  return {
+    joinProcesses: async (one) => (await run('join', { ...one })) as string[],
+    leaveProcesses: async ({ process, names }) => {
+      await ask(() => redis.zrem(at('processes'), `${process} ${names}`));
+    },
+  };
+}
+
+/** What bounds the runs of one process, whichever of its queues they come from. */
+export interface RunSlots {
+  /** False if all are taken: whoever asked is told once one is free. */
+  take(): boolean;
+  release(): void;
+  /** `onFree` is called whenever a slot is free again; each in its turn comes first. */
+  onFree(onFree: () => void): void;
+}
+
+export function runSlots(most: number): RunSlots {
+  const listeners: (() => void)[] = [];
+  let taken = 0;
+  return {
+    take: () => {
+      if (taken >= most) return false;
+      taken += 1;
+      return true;
+    },
+    release: () => {
+      taken -= 1;
+      const [first] = listeners;
+      for (const listener of [...listeners]) listener();
+      if (first !== undefined) listeners.push(...listeners.splice(0, 1));
+    },
+    onFree: (onFree) => void listeners.push(onFree),
+  };
 }

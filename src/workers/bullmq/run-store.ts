@@ -2,21 +2,25 @@ import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/lib/digest.ts';
 import { endedJob, jobSeal, type JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
-import { recordOf } from '../queue/record-of.ts';
-import type { DeliveryNote } from '../queue/failed-deliveries.ts';
-import { deliveryNotes } from './delivery-notes.ts';
-import { processStore, type ProcessStore } from './process-store.ts';
-import { pipelineMarks, type PipelineMarks } from './pipeline-marks.ts';
-import { rerunStore, type RerunStore } from './rerun-store.ts';
-import { retryStore, type RetryStore } from './retry-store.ts';
+import { recordOf, type DeliveryNote, type RunRecord } from '../queue/run-record.ts';
+import { deliveryNotes } from './deliveries.ts';
+import { processStore, type ProcessStore } from './membership.ts';
+import {
+  pipelineMarks,
+  type PipelineMarks,
+  rerunStore,
+  type RerunStore,
+  retryStore,
+  type RetryStore,
+  steeringStore,
+  type SteeringStore,
+} from './run-steering.ts';
 import { runReads, type RunReads } from './run-reads.ts';
 import { defineScripts, type RunScript } from './scripts.ts';
-import { steeringStore, type SteeringStore } from './steering.ts';
 import { triggerStore, type TriggerStore } from './bullmq-triggers.ts';
-import { mostEnds, type Pace } from '../queue/pace.ts';
+import { mostEnds, type Pace } from '../queue/refusals.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
-import type { RunRecord } from '../queue/run-record.ts';
 
 /**
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is

@@ -1,6 +1,6 @@
 import type { WaybillError } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { JobQueue } from '../queue/job-queue.ts';
+import type { RunReader } from '../queue/job-queue.ts';
 import { proveRoom, proveStaging, provedAtMost } from '../staging/staging-check.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 
@@ -46,7 +46,7 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
  * @param keeps Throws if nothing can be kept at the moment.
  */
 export function queueCheck(
-  queue: Pick<JobQueue, 'depth'>,
+  queue: Pick<RunReader, 'depth'>,
   { remedy, keeps = () => undefined }: { remedy: string; keeps?: () => void | Promise<void> },
 ): HealthCheck {
   return {

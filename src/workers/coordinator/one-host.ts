@@ -11,11 +11,10 @@ import { noTracing } from '../../core/tracing/open-tracing.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { queueCheck, stagingChecks } from './health-checks.ts';
 import type { PublishJob } from '../queue/job.ts';
-import { maxWaitingOf } from '../threads/max-waiting.ts';
+import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
 import { retriesOf } from '../queue/run-retry.ts';
-import { runSettings } from '../threads/run-settings.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import {
   sweepUploadDirectories,

@@ -89,7 +89,7 @@ export async function openEvents({
 } & OnDropped): Promise<EventKeeping> {
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
-  const { bullmqEvents } = await import('../bullmq/open-events.ts');
+  const { bullmqEvents } = await import('../bullmq/bullmq-events.ts');
   const { redisUrlEnvs, prefix, workerTimeoutMs: hostLifeMs } = queue;
   const openOne = (urlEnv: string): Promise<EventKeeping> => {
     const url = secrets.require(urlEnv, 'server.queue');

@@ -3,22 +3,22 @@ import type { Secrets } from '../../core/lib/secrets.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
-import { openBullmq, redisUrls } from './open-queue.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { maxWaitingOf } from '../threads/max-waiting.ts';
+import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
 import { RunNews } from '../queue/run-news.ts';
 import { retriesOf } from '../queue/run-retry.ts';
-import { runSettings } from '../threads/run-settings.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
-import { openScratch } from '../staging/scratch-directory.ts';
+import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging } from '../staging/shared-staging.ts';
 import { uploadDirectories } from '../staging/staged-directories.ts';
-import { stagingChecks, type HealthCheck } from './health-checks.ts';
+import { stagingChecks, type HealthCheck, queueCheck } from './health-checks.ts';
 import { provedAtMost } from '../staging/staging-check.ts';
+import { bullmqQueue, type BullmqQueue } from '../bullmq/bullmq-queue.ts';
+import { shardedQueue, type ShardedQueue, type ShardedQueueOptions } from '../bullmq/shards/sharded-queue.ts';
 
 // It may be far away, and every request to it may cost money.
 const checkSharedEveryMs = 10_000;
@@ -139,4 +139,63 @@ export async function createBullmqCoordinator(
       return answer;
     },
   };
+}
+
+/** What a coordinator needs of either. */
+type AnyBullmqQueue = Pick<BullmqQueue, keyof ShardedQueue & keyof BullmqQueue>;
+
+const remedy = 'see that Redis runs, has room and is reached from this host; the log has what it answered';
+
+/**
+ * The queue in one Redis, or over several, by the names of their variables; and the check of its health.
+ * Throws as `bullmqQueue`.
+ */
+async function openBullmq(
+  urls: ReadonlyMap<string, string>,
+  options: Omit<ShardedQueueOptions, 'redis'> & { prefix: string },
+): Promise<{ queue: AnyBullmqQueue; check: HealthCheck }> {
+  const { prefix, told } = options;
+  const [[urlEnv, url] = ['', ''], ...others] = urls;
+  if (others.length === 0) {
+    const redis = { url, urlEnv, prefix };
+    const queue = await bullmqQueue({ ...options, redis, told: async () => told?.(urlEnv) });
+    return { queue, check: queueCheck(queue, { remedy, keeps: () => queue.prove() }) };
+  }
+  const queue = await shardedQueue({ ...options, redis: { urls, prefix } });
+  return { queue, check: severalCheck(queue, urls.size) };
+}
+
+/** Fails if no Redis answers; if some do not, those are named, and the pipelines of the others go on. */
+function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthCheck {
+  return {
+    name: 'queue',
+    silent: 'queue_unavailable',
+    remedy,
+    prove: async () => {
+      await queue.away();
+    },
+    lacking: async () => {
+      const away = await queue.away();
+      if (away.length === 0) return null;
+      return new WaybillError(
+        'queue_unavailable',
+        `${away.length} of ${count} Redis ${away.length === 1 ? 'does' : 'do'} not answer (${away.join(', ')}): their pipelines wait, the others go on`,
+      );
+    },
+  };
+}
+
+/** By name. Throws `secrets_invalid` if one is missing, or two are the same. */
+function redisUrls(names: readonly string[], secrets: Secrets): Map<string, string> {
+  const urls = new Map<string, string>();
+  for (const name of names) {
+    const url = secrets.require(name, 'server.queue');
+    const other = [...urls].find(([, known]) => known === url)?.[0];
+    if (other !== undefined)
+      throw new WaybillError('secrets_invalid', `${other} and ${name} have the URL of the same Redis`, {
+        hint: 'name each Redis once in server.queue.redis_url_envs',
+      });
+    urls.set(name, url);
+  }
+  return urls;
 }

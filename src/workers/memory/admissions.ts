@@ -12,9 +12,8 @@ import {
   shuttingDown,
 } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { scopeOf, type Keys, type UsedKey } from './keys.ts';
+import { scopeOf, type Keys, type UsedKey, type Slots } from './slots.ts';
 import type { Run, RunBook } from './run-book.ts';
-import type { Slots } from './slots.ts';
 import type { Turns } from './turns.ts';
 
 interface AdmissionsOptions {

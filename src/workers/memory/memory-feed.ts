@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import { cursorOf, placeOf, RunChanges } from '../queue/run-changes.ts';
+import { cursorOf, placeOf, RunChanges, type RunWatch } from '../queue/run-changes.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { isStep } from '../queue/run-transitions.ts';
-import type { RunWatch } from '../queue/run-watch.ts';
 
 /** Progress within a stage is reported this often at most. */
 const pauseMs = 200;

@@ -19,18 +19,16 @@ import type {
 } from '../queue/job-queue.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
-import type { RunRecord } from '../queue/run-record.ts';
+import type { RunRecord, DeliveryNote } from '../queue/run-record.ts';
 import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
-import type { DeliveryNote } from '../queue/failed-deliveries.ts';
-import type { RunPage } from '../queue/page-of-runs.ts';
-import type { RunWatch } from '../queue/run-watch.ts';
+import type { RunPage } from '../queue/run-filter.ts';
+import type { RunWatch } from '../queue/run-changes.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admissions.ts';
 import { noJournal, type Journal } from './journal.ts';
-import { Keys } from './keys.ts';
+import { Keys, Slots, type SlotLimits } from './slots.ts';
 import { RunBook } from './run-book.ts';
-import { Slots, type SlotLimits } from './slots.ts';
 import { triggersOf } from './memory-triggers.ts';
 import { Turns } from './turns.ts';
 

@@ -5,9 +5,8 @@ import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../queue/kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue/job-queue.ts';
 import { pageGone } from '../queue/refusals.ts';
-import { withNote, type DeliveryNote } from '../queue/failed-deliveries.ts';
-import { PageOfRuns, type RunPage } from '../queue/page-of-runs.ts';
-import type { RunRecord } from '../queue/run-record.ts';
+import { withNote, type DeliveryNote, type RunRecord } from '../queue/run-record.ts';
+import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -19,12 +18,10 @@ import {
   startedRun,
 } from '../queue/run-transitions.ts';
 import { afterFailure, dueRun, hasSamePlace, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
-import { RunWaiters } from '../queue/run-waiters.ts';
-import { Bundles } from './bundles.ts';
+import { RunWaiters, newestOfAll, RunLine } from '../queue/run-changes.ts';
+import { Bundles, Retention } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
-import { Retention } from './retention.ts';
 import { RunFeed } from './memory-feed.ts';
-import { newestOfAll, RunLine } from '../queue/run-line.ts';
 
 // As often may the process have ended in the middle of a run before that is given up. Kills and power
 // failures at random times do not hit one run so often; a bundle that brings the process down does. Within

@@ -1,7 +1,7 @@
 import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
 import { undeliveredBook, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
-import type { JobQueue } from './job-queue.ts';
-import type { DeliveryNote } from './failed-deliveries.ts';
+import type { DeliveryNotes } from './job-queue.ts';
+import type { DeliveryNote } from './run-record.ts';
 
 /** Where the events of a process are kept, with the queue: they live as long as its runs do. */
 export interface EventKeeping {
@@ -16,7 +16,7 @@ export interface EventKeeping {
   /** Notes in the record of its run what became of a delivery. Never throws; it may take a moment. */
   note(runId: string, note: DeliveryNote): void;
   /** The queue, once it is open: the records are there. */
-  attach(queue: Pick<JobQueue, 'noteDelivery'>): void;
+  attach(queue: DeliveryNotes): void;
   /** After the notifiers; waits some seconds for what is being kept. */
   close(): Promise<void>;
 }
@@ -27,7 +27,7 @@ export function eventsOfOneProcess(
   onDropped: (notifierId: string, count: number) => void,
 ): EventKeeping {
   const { outbox, undelivered } = kept ?? { outbox: noOutbox, undelivered: undeliveredBook({ onDropped }) };
-  let queue: Pick<JobQueue, 'noteDelivery'> | undefined;
+  let queue: DeliveryNotes | undefined;
   const early: [runId: string, note: DeliveryNote][] = [];
   return {
     outbox,

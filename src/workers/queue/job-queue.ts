@@ -2,17 +2,15 @@ import type { Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobResult, JobProgress, PublishJob } from './job.ts';
 import type { RunObserver } from './run-observer.ts';
-import type { DeliveryNote } from './failed-deliveries.ts';
-import type { RunPage } from './page-of-runs.ts';
-import type { RunFilter } from './run-filter.ts';
-import type { RunRecord } from './run-record.ts';
-import type { RunWatch } from './run-watch.ts';
+import type { DeliveryNote, RunRecord } from './run-record.ts';
+import type { RunPage, RunFilter } from './run-filter.ts';
+import type { RunWatch } from './run-changes.ts';
 import type { Triggers } from './trigger.ts';
 
 /**
- * Holds accepted uploads until their turn comes, and the record of every run. Three implementations, that of
- * one process (with a journal or without), BullMQ, and several of that, pass one contract suite
- * (`test/contract/queue.ts`).
+ * Holds accepted uploads until their turn comes, and the record of every run. A caller takes the part that it
+ * needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one process, with a
+ * journal or without; one Redis; several Redis.
  *
  * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
  * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
@@ -27,7 +25,18 @@ import type { Triggers } from './trigger.ts';
  * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the
  * disk of the queue keeps nothing.
  */
-export interface JobQueue {
+export interface JobQueue
+  extends
+    RunAdmission,
+    RunReader,
+    RunFollower,
+    PipelineSteering,
+    RunSteering,
+    DeliveryNotes,
+    QueueLifecycle {}
+
+/** Accepts runs: uploads, reruns, and runs that start by themselves. */
+export interface RunAdmission {
   /**
    * Takes an admission slot; none is needed, nor counted, if the key was used before, because such a request
    * queues nothing, unless its run is to be rerun. Throws `queue_full` and
@@ -36,15 +45,24 @@ export interface JobQueue {
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
+  /**
+   * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
+   * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
+   * repeated once: a second call returns the record of the new run with `replayed: true`. A slot is
+   * needed. The new run belongs to the span `trace`. Throws `run_not_found`, `run_not_finished`,
+   * `bundle_gone` (the run was cancelled, or ended too long or too many bundles ago), `queue_full`,
+   * `pipeline_full` and `shutting_down`.
+   */
+  rerun(runId: string, newRunId: string, trace?: TraceContext): Promise<AcceptedRun>;
+
+  /** Ticks of schedules and changes of sources, which start runs. */
+  readonly triggers: Triggers;
+}
+
+/** Reads the records of runs, and the state of their pipelines. */
+export interface RunReader {
   /** A copy of the run's record; undefined if the run is unknown or its retention is over. */
   find(runId: string): Promise<RunRecord | undefined>;
-
-  /**
-   * Resolves when the run is finished or unknown, when `signal` aborts, and when the queue is closed. Never
-   * rejects: while the server behind the queue is away, the wait goes on. Any number of waits for one run
-   * cost as much as one.
-   */
-  untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
    * Copies of the records of retained runs of these pipelines, newest first. Costs as much as the runs that
@@ -53,14 +71,29 @@ export interface JobQueue {
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
-  /** How these pipelines stand, in their order; costs as much as there are pipelines, however many runs. */
+  /** The state of these pipelines, in their order. The cost does not depend on the number of runs. */
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
    * Since when the first run in line of each of these pipelines waits, in their order: RFC 3339 in UTC, null
-   * where none waits, undefined where nobody can say.
+   * where none waits, undefined where it is unknown.
    */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null | undefined)[]>;
+
+  depth(): Promise<QueueDepth>;
+
+  /** Of runs that have ended, on all hosts together. */
+  kept(): Promise<KeptBundles>;
+}
+
+/** Follows runs while they change. */
+export interface RunFollower {
+  /**
+   * Resolves when the run is finished or unknown, when `signal` aborts, and when the queue is closed. Never
+   * rejects: while the server behind the queue is away, the wait goes on. Any number of waits for one run
+   * cost as much as one.
+   */
+  untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
    * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
@@ -70,15 +103,10 @@ export interface JobQueue {
    * nothing is lost. Throws nothing itself; what `RunWatch` returns may reject with `queue_unavailable`.
    */
   watch(onChange: () => void): RunWatch;
+}
 
-  depth(): Promise<QueueDepth>;
-
-  /** Of runs that have ended, on all hosts together. */
-  kept(): Promise<KeptBundles>;
-
-  /** What starts runs by itself: ticks of schedules, and changes of sources. */
-  readonly triggers: Triggers;
-
+/** Pauses pipelines. */
+export interface PipelineSteering {
   /**
    * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a
    * pipeline that is paused already it replaces the reason. Without a journal the queue of one process
@@ -91,7 +119,10 @@ export interface JobQueue {
 
   /** The pipelines that are paused, whether they are configured here or not. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
+}
 
+/** Cancels runs, and brings their next try forward. */
+export interface RunSteering {
   /**
    * Cancels a run, on whichever host it is. One that waits ends in its place, as `failed` with the error
    * `cancelled`, and never begins. One that runs is stopped as if the daemon stopped, and ends so unless it
@@ -107,20 +138,16 @@ export interface JobQueue {
    * has ended.
    */
   retryNow(runId: string): Promise<RunRecord>;
+}
 
-  /**
-   * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
-   * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
-   * repeated once: whoever asks again gets the record of the new run with `replayed: true`. A slot is
-   * needed. The new run belongs to the span `trace`. Throws `run_not_found`, `run_not_finished`,
-   * `bundle_gone` (the run was cancelled, or ended too long or too many bundles ago), `queue_full`,
-   * `pipeline_full` and `shutting_down`.
-   */
-  rerun(runId: string, newRunId: string, trace?: TraceContext): Promise<AcceptedRun>;
-
+/** Notes deliveries of events in the records of their runs. */
+export interface DeliveryNotes {
   /** Notes in the run's record what became of a delivery of its event; does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
+}
 
+/** Starts and ends the work of this process. */
+export interface QueueLifecycle {
   /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 

@@ -6,14 +6,19 @@ import {
   publicError,
   withoutPaths,
 } from '../../core/lib/errors.ts';
-import type { Progress, RunResult } from '../../core/publish/results/result.ts';
+import type { Progress, RunResult, DestinationResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from './job.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
-import { destinationOfAction, destinationsOfResult } from './destination-of.ts';
-import { noFailedDeliveries } from './failed-deliveries.ts';
-import { firstTry } from './record-of.ts';
+import {
+  noFailedDeliveries,
+  firstTry,
+  type RunProgress,
+  type RunRecord,
+  type RunWarning,
+  type TriggeredBy,
+  type RunDestination,
+} from './run-record.ts';
 import { cancelled } from './refusals.ts';
-import type { RunProgress, RunRecord, RunWarning, TriggeredBy } from './run-record.ts';
 
 /*
  * The life of a run's record:
@@ -159,7 +164,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
 }
 
 /** Whether nothing failed, neither at the source nor at any destination. */
-export function hasSucceeded(result: RunResult): boolean {
+function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
 
@@ -218,4 +223,44 @@ export function cancelledRun(record: RunRecord, result: RunResult | null, at: Da
 /** Whether the run has ended because somebody cancelled it. */
 export function isCancelled({ status, error }: RunRecord): boolean {
   return status === 'failed' && error?.code === 'cancelled';
+}
+
+/*
+ * What a record says of a destination. Records are readable without a token, so that texts go through
+ * `publicError` and `withoutPaths`. Pure.
+ */
+
+/** So many paths stand in a record, which is kept for each run of a day and sent with each of its changes. */
+export const mostChanges = 20;
+
+/** The rows of a destination: one for each bundle, and one for a failure of the destination as a whole. */
+function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
+  return actions.map((action) => destinationOfAction(destinationId, action));
+}
+
+/** The row of one action at a destination. */
+export function destinationOfAction(
+  destinationId: string,
+  result: DestinationResult['actions'][number],
+): RunDestination {
+  const { reason, error } = result;
+  const changes = result.changes.filter(({ fate }) => fate !== 'keep');
+  return {
+    destination_id: destinationId,
+    action: result.action,
+    reason: reason === null ? null : { code: reason.code, message: withoutPaths(reason.message) },
+    destination_path: result.destinationPath,
+    release: result.release,
+    url: result.url,
+    outputs_written: result.outputsWritten,
+    outputs_linked: result.outputsLinked,
+    outputs_kept: result.outputsKept,
+    outputs_removed: result.outputsRemoved,
+    bytes_written: result.bytesWritten,
+    bytes_linked: result.bytesLinked,
+    bytes_kept: result.bytesKept,
+    changes: changes.slice(0, mostChanges).map(({ path, fate, why }) => ({ path, fate, why })),
+    changes_omitted: Math.max(0, changes.length - mostChanges),
+    error: error === null ? null : publicError(error),
+  };
 }

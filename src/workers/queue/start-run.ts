@@ -1,8 +1,8 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { AcceptedRun, AdmissionRequest, JobQueue } from './job-queue.ts';
-import { newRunId } from './run-id.ts';
+import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
+import { customAlphabet } from 'nanoid';
 
 /**
  * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.
@@ -15,7 +15,7 @@ import { newRunId } from './run-id.ts';
  * that the pipeline exists and has a source.
  */
 export async function startRun(
-  { queue, clock }: { queue: JobQueue; clock: Clock },
+  { queue, clock }: { queue: RunAdmission; clock: Clock },
   request: AdmissionRequest & { channel?: string | null },
   trace: TraceContext = {},
 ): Promise<AcceptedRun> {
@@ -31,4 +31,17 @@ export async function startRun(
   } finally {
     await admission.release();
   }
+}
+
+// 36^10 is 51 bits: the run id is the capability to read the run's record, so it must not be guessed.
+const suffix = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 10);
+
+/** A new run's id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */
+export function newRunId(pipelineId: string, acceptedAt: Date): string {
+  return `${pipelineId}.${compactUtc(acceptedAt)}.${suffix()}`;
+}
+
+/** `20261120T020434Z`. */
+function compactUtc(date: Date): string {
+  return `${date.toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
 }

@@ -6,11 +6,10 @@ import {
   type ScheduleConfig,
   type Timetable,
 } from '../../core/config/timetable.ts';
-import { newRunId } from '../queue/run-id.ts';
+import { newRunId } from '../queue/start-run.ts';
 import type { Trigger } from '../queue/job.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
-import type { MissedReason, ScheduleObserver } from './observer.ts';
-import { persist, type Enduring } from './persist.ts';
+import { type MissedReason, type ScheduleObserver, persist, type Enduring } from './schedule-observer.ts';
 
 export interface ScheduledPipeline extends Enduring {
   pipelineId: string;

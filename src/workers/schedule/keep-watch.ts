@@ -1,8 +1,7 @@
 import { onAbort } from '../../core/lib/on-abort.ts';
-import { newRunId } from '../queue/run-id.ts';
+import { newRunId } from '../queue/start-run.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import type { ScheduleObserver } from './observer.ts';
-import { persist, type Enduring } from './persist.ts';
+import { type ScheduleObserver, persist, type Enduring } from './schedule-observer.ts';
 import { watchedTree, type WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
 export interface WatchedPipeline extends Enduring {

@@ -3,16 +3,16 @@ import type { PipelineConfig } from '../../core/config/config.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { timetable } from '../../core/config/timetable.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
-import type { JobQueue } from '../queue/job-queue.ts';
+import type { RunAdmission } from '../queue/job-queue.ts';
 import { keepSchedule } from './keep-schedule.ts';
 import { keepWatch } from './keep-watch.ts';
-import { tracedTriggers } from './traced-triggers.ts';
-import { unobserved, type ScheduleObserver } from './observer.ts';
+import { unobserved, type ScheduleObserver } from './schedule-observer.ts';
+import type { Triggers } from '../queue/trigger.ts';
 
-export interface SchedulerOptions {
+interface SchedulerOptions {
   clock: Clock;
   log: Log;
-  queue: Pick<JobQueue, 'triggers'>;
+  queue: Pick<RunAdmission, 'triggers'>;
   observer?: ScheduleObserver;
   /** Makes the spans of triggers, each of which begins a trace; without it nothing is traced. */
   tracer?: Tracer;
@@ -101,4 +101,25 @@ function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
   return pipeline === undefined
     ? ''
     : JSON.stringify([pipeline.schedule, pipeline.watch, pipeline.watch === null ? null : pipeline.source]);
+}
+
+/**
+ * Decides as `triggers` does. A trigger that starts a run is a span that begins a trace, and the run belongs
+ * to it; of any other nothing is reported.
+ */
+function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
+  if (!tracer.isOn) return triggers;
+  return {
+    last: (pipelineId, kind) => triggers.last(pipelineId, kind),
+    async decide(job, options) {
+      const { runId, pipelineId, trigger } = job;
+      const span = tracer.start(trigger.kind, {
+        kind: 'internal',
+        attributes: { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId },
+      });
+      const decision = await triggers.decide({ ...job, ...span.trace }, options);
+      if (decision.outcome === 'started') span.end();
+      return decision;
+    },
+  };
 }

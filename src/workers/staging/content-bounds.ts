@@ -1,5 +1,7 @@
 import { statfs } from 'node:fs/promises';
-import { leastRoom } from './staging-check.ts';
+import { leastRoom, provedAtMost, proveRoom } from './staging-check.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
 
 /** What bounds the files that are kept of uploads. */
 export interface ContentBounds {
@@ -50,4 +52,40 @@ export function shortageOf(disk: { bsize: number; blocks: number; bavail: number
 /** The same of the disk that the directory is on. Throws the system's error. */
 export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
+}
+
+const lookEveryMs = 1_000;
+
+/**
+ * Checks before each upload that the disk of `directory` has the room that readiness asks for. Kept files are
+ * removed before an upload is refused. Throws `insufficient_storage`, and `staging_unavailable` if the disk
+ * does not answer. The disk is checked at most once a second; if it fills up in between, the uploads that
+ * find it full fail.
+ */
+export function roomForUploads({
+  directory,
+  clock,
+  content,
+  requireAnswers = () => undefined,
+}: {
+  directory: string;
+  clock: Clock;
+  /** The files that are kept for later uploads. */
+  content: { clear: () => Promise<void> };
+  /** Throws if the disk does not answer, so that no upload waits for it. */
+  requireAnswers?: () => void;
+}): () => Promise<void> {
+  const proved = provedAtMost(clock, lookEveryMs, async () => {
+    try {
+      await proveRoom(directory);
+    } catch (error) {
+      if (!hasCode(error, 'insufficient_storage')) throw error;
+      await content.clear();
+      await proveRoom(directory);
+    }
+  });
+  return async () => {
+    requireAnswers();
+    await proved();
+  };
 }

@@ -8,8 +8,13 @@ import type { Digest } from '../../core/lib/digest.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { claimDirectory, claimLeft, type ClaimedDirectory } from './claimed-directory.ts';
 import { shortageAt, type ContentBounds } from './content-bounds.ts';
-import { contentFiles, measureFile, type ContentFiles } from './content-files.ts';
-import { leastRecentlyUsed, type KeptOfPipeline } from './least-recently-used.ts';
+import {
+  contentFiles,
+  measureFile,
+  type ContentFiles,
+  leastRecentlyUsed,
+  type KeptOfPipeline,
+} from './content-files.ts';
 
 /**
  * Files of the bundles that pipelines have received, by digest, so that a producer need not send what has not

@@ -12,9 +12,9 @@ import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
-import { PipelineShares } from './pipeline-shares.ts';
 import { supervise } from './supervised-task.ts';
 import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
+import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 export interface WorkerPoolOptions {
   clock: Clock;
@@ -185,4 +185,36 @@ function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   if (outcome.ok) return outcome.result;
   const { code, message, hint, findings } = outcome.error;
   throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
+}
+
+/** Bounds how many places of a pool each pipeline has at once. A pipeline at its bound waits in order. */
+class PipelineShares {
+  readonly #limit: number;
+  /** Of pipelines that hold a place or wait for one. */
+  readonly #used = new Map<string, { semaphore: Semaphore; users: number }>();
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /** Resolves with the function that gives the place back. Rejects with the reason of `signal`. */
+  async acquire(pipelineId: string, signal: AbortSignal): Promise<() => void> {
+    const share = this.#used.get(pipelineId) ?? { semaphore: createSemaphore(this.#limit), users: 0 };
+    this.#used.set(pipelineId, share);
+    share.users += 1;
+    const leave = (): void => {
+      share.users -= 1;
+      if (share.users === 0) this.#used.delete(pipelineId);
+    };
+    try {
+      const release = await share.semaphore.acquire(1, signal);
+      return () => {
+        release();
+        leave();
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
 }

@@ -3,7 +3,7 @@ import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { checkSceneMap } from '../../core/scene-map/read-scene-map.ts';
 import { sceneMapReport } from '../../core/scene-map/report.ts';
 import { readTranscript } from '../../core/scene-map/transcript.ts';
-import type { AnswerOutcome } from './answering-pool.ts';
+import type { AnswerOutcome } from './publishing-pool.ts';
 import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
 /** A scene map that a client wants to be checked. */

@@ -9,7 +9,6 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { type TraceContext, traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress } from '../queue/job.ts';
-import { watchForSigns } from './signs-of-life.ts';
 import {
   isFromThread,
   type FromThread,
@@ -18,7 +17,7 @@ import {
   type ToThread,
 } from './thread-channel.ts';
 
-export interface SupervisionOptions {
+interface SupervisionOptions {
   clock: Clock;
   log: Log;
   /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
@@ -36,7 +35,7 @@ export interface SupervisionOptions {
 }
 
 /** The pool's end of one task that a thread works on. */
-export interface SupervisedTask<Job extends ThreadJob> {
+interface SupervisedTask<Job extends ThreadJob> {
   task: ThreadTask<Job>;
   transferList: MessagePort[];
   /** Aborts when the thread has to be ended. */
@@ -158,4 +157,50 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   return new WaybillError(code, text, {
     hint: 'upload the bundle again: the destination is left so that the next publication completes it',
   });
+}
+
+// A thread loads its modules before its first sign, which takes long on a busy machine.
+const firstSignMs = 120_000;
+
+/**
+ * Calls `giveUp` once if a thread that works on a task hangs: no first sign for two minutes, or later none
+ * for `silenceMs` milliseconds. Stops watching when `signal` aborts.
+ */
+function watchForSigns({
+  clock,
+  silenceMs,
+  signal,
+  giveUp,
+}: {
+  clock: Clock;
+  silenceMs: number;
+  signal: AbortSignal;
+  giveUp: (failure: Error) => void;
+}): { seen: () => void } {
+  let signs = 0;
+  const reportHang = (ms: number): void => giveUp(new Error(`it showed no sign of life for ${ms} ms`));
+
+  async function watchStart(): Promise<void> {
+    await clock.sleep(firstSignMs, signal);
+    if (signs === 0) reportHang(firstSignMs);
+  }
+
+  /** Two silences in a row, because the first may be the sleep of the whole process. */
+  async function watchOn(): Promise<void> {
+    for (let silences = 0; silences < 2;) {
+      const before = signs;
+      await clock.sleep(silenceMs / 2, signal);
+      silences = signs === before ? silences + 1 : 0;
+    }
+    reportHang(silenceMs);
+  }
+
+  const untilSettled = (watch: Promise<void>): void => void watch.catch(() => undefined);
+  untilSettled(watchStart());
+  return {
+    seen: () => {
+      signs += 1;
+      if (signs === 1) untilSettled(watchOn());
+    },
+  };
 }

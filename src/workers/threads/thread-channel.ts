@@ -5,10 +5,9 @@ import { errorRecord, WaybillError, type ErrorRecord } from '../../core/lib/erro
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import { noTracer, type FinishedSpan, type Tracer } from '../../core/tracing/span.ts';
+import { noTracer, type FinishedSpan, type Tracer, recordingTracer } from '../../core/tracing/span.ts';
 import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isFinishedSpan, relayedTracer } from './span-relay.ts';
 
 /*
  * The protocol between the pool and its threads, with the thread's end of it; the pool's end is
@@ -197,4 +196,25 @@ function plainFields(fields: object): object {
 function plainError(error: Error): object {
   const code = 'code' in error ? error.code : undefined;
   return { type: error.name, code, message: error.message, stack: error.stack, cause: error.cause };
+}
+
+/*
+ * Spans of worker threads. A thread records them and sends each to the daemon's own thread, which alone
+ * exports: one connection to the collector, and no copy of OpenTelemetry in each thread.
+ */
+
+/** The thread's end. A run is the parent of whatever a thread does, so it never decides what is sampled. */
+function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer {
+  return recordingTracer({ clock, report: send, samples: () => false });
+}
+
+/** Whether what a thread sent is a span, as far as a defect in the thread could break its export. */
+function isFinishedSpan(value: unknown): value is FinishedSpan {
+  if (typeof value !== 'object' || value === null) return false;
+  const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;
+  return (
+    [name, traceId, spanId].every((text) => typeof text === 'string') &&
+    [startedAt, endedAt].every((time) => typeof time === 'number') &&
+    typeof attributes === 'object'
+  );
 }

@@ -1,8 +1,48 @@
+import { systemClock } from '../../core/lib/clock.ts';
+import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { answerLook, type LookAnswer, type LookRequest } from './look-request.ts';
+import type { AnswerOutcome } from './publishing-pool.ts';
+import { threadContext, type ThreadData, publishTask } from './publish-task.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
+import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './releases-request.ts';
 import { workerData } from 'node:worker_threads';
-import { publishTask, type ThreadData } from './publish-task.ts';
-import { lookTask } from './look-task.ts';
-import { releasesTask } from './releases-task.ts';
 import { sceneMapTask } from './scene-map-task.ts';
+
+/** The body of a thread that reads catalogs of destinations. What it refuses is an answer, too. */
+function lookTask({
+  env,
+}: ThreadData): (task: ThreadTask<LookRequest>) => Promise<ThreadOutcome<AnswerOutcome<LookAnswer>>> {
+  return (task) =>
+    answerTask(task, { clock: systemClock }, async (request, work) => {
+      try {
+        const context = await threadContext(env, task, work);
+        return { answer: await answerLook(context, task.config, request) };
+      } catch (error) {
+        if (!(error instanceof WaybillError)) throw error;
+        return { refused: errorRecord(error) };
+      }
+    });
+}
+
+type ReleasesOutcome = AnswerOutcome<ReleasesAnswer>;
+
+/** The body of a thread that looks at releases and changes which of them is current. */
+function releasesTask({
+  env,
+}: ThreadData): (task: ThreadTask<ReleasesRequest>) => Promise<ThreadOutcome<ReleasesOutcome>> {
+  return (task) =>
+    answerTask(task, { clock: systemClock }, async (request, work): Promise<ReleasesOutcome> => {
+      try {
+        const context = await threadContext(env, task, work);
+        return { answer: await answerReleases(context, task.config, request) };
+      } catch (error) {
+        if (!(error instanceof WaybillError)) throw error;
+        if (error.code === 'destination_unavailable')
+          work.log.warn({ err: error.cause }, 'the destination is not available');
+        return { refused: errorRecord(error) };
+      }
+    });
+}
 
 const data = workerData as ThreadData;
 export const publish = publishTask(data);

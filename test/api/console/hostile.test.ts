@@ -4,7 +4,7 @@ import t from 'tap';
 import { consoleRoutes } from '../../../src/api/console/console.ts';
 import type { DaemonPorts } from '../../../src/cli/daemon/daemon-app.ts';
 import type { ActionResult, RunResult } from '../../../src/core/publish/results/result.ts';
-import type { DeliveryNote } from '../../../src/workers/queue/failed-deliveries.ts';
+import type { DeliveryNote } from '../../../src/workers/queue/run-record.ts';
 import { runResult } from '../../contract/queue.ts';
 import { startApi, tokens } from '../harness.ts';
 

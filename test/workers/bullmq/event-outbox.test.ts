@@ -5,7 +5,7 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Event } from '../../../src/core/notify/event.ts';
 import type { Ended } from '../../../src/core/notify/outbox.ts';
 import type { TraceContext } from '../../../src/core/tracing/trace-context.ts';
-import { bullmqEvents } from '../../../src/workers/bullmq/open-events.ts';
+import { bullmqEvents } from '../../../src/workers/bullmq/bullmq-events.ts';
 import { startRedis } from '../../services/redis.ts';
 
 const redis = await startRedis();

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { finishPoll } from '../../../src/workers/bullmq/finish-poll.ts';
+import { finishPoll } from '../../../src/workers/bullmq/bullmq-feed.ts';
 
 t.test('asks for each run once at a time, however many wait for it', async (t) => {
   const never = new AbortController().signal;

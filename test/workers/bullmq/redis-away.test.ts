@@ -3,11 +3,8 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
-import {
-  bullmqQueue,
-  type BullmqQueue,
-  type BullmqQueueOptions,
-} from '../../../src/workers/bullmq/bullmq-queue.ts';
+import type { BullmqQueueOptions } from '../../../src/workers/bullmq/bullmq-options.ts';
+import { bullmqQueue, type BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import type { RunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';

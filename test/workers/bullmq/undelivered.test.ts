@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { bullmqEvents } from '../../../src/workers/bullmq/open-events.ts';
+import { bullmqEvents } from '../../../src/workers/bullmq/bullmq-events.ts';
 import { givenUp, idsOf, undeliveredContract } from '../../contract/undelivered.ts';
 import { startRedis } from '../../services/redis.ts';
 

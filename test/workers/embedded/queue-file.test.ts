@@ -13,7 +13,7 @@ import { openLmdb } from '../../../src/workers/embedded/lmdb-file.ts';
 import { openQueueStore, type QueueStore } from '../../../src/workers/embedded/queue-store.ts';
 import { readQueueFile } from '../../../src/workers/embedded/read-file.ts';
 import type { KeptRun } from '../../../src/workers/memory/journal.ts';
-import type { EarlierRecord } from '../../../src/workers/queue/record-of.ts';
+import type { EarlierRecord } from '../../../src/workers/queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { howMany, sampleOf } from '../../support/sampling.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { WaitingLine } from '../../../src/workers/memory/waiting-line.ts';
+import { WaitingLine } from '../../../src/workers/memory/waiting-runs.ts';
 
 t.test('pipelines take turns, and each keeps its order (property)', async (t) => {
   const step = fc.oneof(

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import { destinationOfAction, mostChanges } from '../../../src/workers/queue/destination-of.ts';
-import { recordOf } from '../../../src/workers/queue/record-of.ts';
+import { destinationOfAction, mostChanges } from '../../../src/workers/queue/run-transitions.ts';
+import { recordOf } from '../../../src/workers/queue/run-record.ts';
 
 const result: ActionResult = {
   bundle: 'session-1',

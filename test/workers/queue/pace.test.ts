@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Ends, mostEnds, retryAfterSeconds } from '../../../src/workers/queue/pace.ts';
+import { Ends, mostEnds, retryAfterSeconds } from '../../../src/workers/queue/refusals.ts';
 
 const everySecond = (runs: number, from = 0): number[] =>
   Array.from({ length: runs }, (_, index) => from + index * 1000);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { newRunId } from '../../../src/workers/queue/run-id.ts';
+import { newRunId } from '../../../src/workers/queue/start-run.ts';
 
 t.test('a run id tells pipeline and moment, and ends in a random suffix', async (t) => {
   const at = new Date('2026-11-20T02:04:34.567Z');

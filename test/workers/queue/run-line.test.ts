@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { RunLine } from '../../../src/workers/queue/run-line.ts';
+import { RunLine } from '../../../src/workers/queue/run-changes.ts';
 import { howMany } from '../../support/sampling.ts';
 
 t.test('the first of very many is one step away, and so is the one before any other', async (t) => {

@@ -370,7 +370,7 @@ t.test('a process with too many open files takes no file for damaged', async (t)
   writeFileSync(large, Buffer.alloc(100_000));
   const script = `
     import { openSync } from 'node:fs';
-    import { measureFile } from './src/workers/content/content-files.ts';
+    import { measureFile } from './src/workers/staging/content-files.ts';
     await measureFile(${JSON.stringify(large)});
     try { for (;;) openSync('/dev/null', 'r'); } catch {}
     console.log(await measureFile(${JSON.stringify(large)}).then(() => 'measured', (error) => error.code));`;

@@ -1,7 +1,7 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { createHolds } from '../../../src/workers/staging/holds.ts';
+import { createHolds } from '../../../src/workers/staging/partial-upload.ts';
 
 t.test('of two that wait for an upload, one has it, and the other waits for that', async (t) => {
   const holds = createHolds(systemClock, 60_000);

@@ -5,7 +5,7 @@ import type { ConsoleParts } from '../ports.ts';
 import { show, goTo } from '../show.ts';
 import { runView } from '../views/run-view.ts';
 import { page, type Visit, may, permit, action, type Deed, seenBy } from '../visit.ts';
-import { newRunId } from '../../../workers/queue/run-id.ts';
+import { newRunId } from '../../../workers/queue/start-run.ts';
 import { requestContext } from '../../http/request/request-context.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { queryParameters } from '../../http/query-parameters.ts';

@@ -1,6 +1,5 @@
 import { hasCode } from '../../../core/lib/errors.ts';
-import type { RunWatch } from '../../queue/run-watch.ts';
-import type { ChangePage, RunChange } from '../../queue/run-changes.ts';
+import type { RunWatch, ChangePage, RunChange } from '../../queue/run-changes.ts';
 import { away, type Shards } from './shards.ts';
 
 /** No cursor of a queue has such a character. */

@@ -5,11 +5,10 @@ import { pipelineOfEvent, type Event } from '../../../core/notify/event.ts';
 import type { LeftEvent, Outbox } from '../../../core/notify/outbox.ts';
 import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.ts';
 import type { EventKeeping } from '../../queue/event-keeping.ts';
-import type { DeliveryNote } from '../../queue/failed-deliveries.ts';
+import type { DeliveryNote } from '../../queue/run-record.ts';
 import { openLate, type Late } from './open-late.ts';
-import { pipelineOfRun, shardMap } from './shard-map.ts';
+import { pipelineOfRun, shardMap, away } from './shards.ts';
 import type { ShardedQueue } from './sharded-queue.ts';
-import { away } from './shards.ts';
 
 export interface ShardedEventsOptions {
   clock: Clock;

@@ -3,14 +3,14 @@ import { hasCode } from '../../../core/lib/errors.ts';
 import type { JobProcessor } from '../../queue/job-queue.ts';
 import { bundleGone, runUnknown } from '../../queue/refusals.ts';
 import type { RunObserver } from '../../queue/run-observer.ts';
-import { bullmqQueue, type BullmqQueue, type BullmqQueueOptions } from '../bullmq-queue.ts';
-import { runSlots } from '../run-slots.ts';
-import { clearance } from './clearance.ts';
+import type { BullmqQueueOptions } from '../bullmq-options.ts';
+import { bullmqQueue, type BullmqQueue } from '../bullmq-queue.ts';
+import { runSlots } from '../membership.ts';
 import { mergedWatch } from './merged-watch.ts';
-import { pipelineOfRun } from './shard-map.ts';
+import { pipelineOfRun, away, openShards, type Shards } from './shards.ts';
 import { shardedReads, type Located } from './sharded-reads.ts';
-import { shardedTriggers } from './sharded-triggers.ts';
-import { away, openShards, type Shards } from './shards.ts';
+import type { Trigger } from '../../queue/job.ts';
+import { isKnown, type TriggerKind, type TriggerOf, type Triggers } from '../../queue/trigger.ts';
 
 export interface ShardedQueueOptions extends Omit<
   BullmqQueueOptions,
@@ -181,4 +181,66 @@ async function movePauses({ map, at, up, former }: Shards): Promise<void> {
   } catch (error) {
     if (!hasCode(error, 'queue_unavailable')) throw error;
   }
+}
+
+/**
+ * Triggers are decided where their pipelines live. One that lived elsewhere before has its last ticks there,
+ * until one was decided where it lives now.
+ */
+function shardedTriggers({ at, owner, up, map }: Shards): Triggers {
+  const elsewhere = async <K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K>[]> => {
+    const home = map.ownerOf(pipelineId);
+    const others = up().filter((shard) => shard !== home);
+    const found = await Promise.all(others.map((shard) => at(shard).triggers.last(pipelineId, kind)));
+    return found.flatMap((one) => one ?? []);
+  };
+  return {
+    last: async (pipelineId, kind) =>
+      (await owner(pipelineId).triggers.last(pipelineId, kind)) ??
+      (await elsewhere(pipelineId, kind)).toSorted(byTick).at(-1) ??
+      null,
+    decide: async (job, options) => {
+      const { pipelineId, trigger } = job;
+      const { triggers } = owner(pipelineId);
+      if ((await triggers.last(pipelineId, trigger.kind)) === null) {
+        const before = await elsewhere(pipelineId, trigger.kind);
+        if (before.some((last) => isKnown(last, trigger, options?.latest))) return { outcome: 'known' };
+      }
+      return triggers.decide(job, options);
+    },
+  };
+}
+
+function byTick(a: Trigger, b: Trigger): number {
+  return a.kind === 'schedule' && b.kind === 'schedule' ? Date.parse(a.tick) - Date.parse(b.tick) : 0;
+}
+
+/**
+ * Whether runs of a pipeline may begin where it lives now: not before the last one has ended wherever it
+ * lived before, so that the order of acceptance holds, and one at a time. Nothing of it is accepted there any
+ * more, so that what was seen once holds for good, and is noted for all hosts and starts: a Redis that is
+ * away later stops no other.
+ */
+function clearance(shards: () => Shards): (shard: number, pipelineId: string) => Promise<boolean> {
+  const cleared = new Set<string>();
+  return async (shard, pipelineId) => {
+    const { map, at, up } = shards();
+    if (cleared.has(pipelineId) || map.ownerOf(pipelineId) !== shard) return true;
+    const others = [...map.names.keys()].filter((other) => other !== shard);
+    const noted = new Set(await at(shard).marks.of(pipelineId));
+    const left = others.filter((other) => !noted.has(map.names[other] ?? ''));
+    const answering = new Set(up());
+    for (const other of left) {
+      if (!answering.has(other)) return false;
+      const [found] = await at(other).overview([pipelineId]);
+      if (found === undefined || found.waiting + found.retrying > 0 || found.running !== null) return false;
+    }
+    if (left.length > 0)
+      await at(shard).marks.set(
+        pipelineId,
+        others.map((other) => map.names[other] ?? ''),
+      );
+    cleared.add(pipelineId);
+    return true;
+  };
 }

@@ -11,7 +11,7 @@ const asked: string[] = [];
 watchDisk();
 
 // After the watch is in place, so that they get the watched calls.
-const { processJob } = await import('../../../../src/workers/threads/process-job.ts');
+const { processJob } = await import('../../../../src/workers/threads/publish-task.ts');
 const { systemClock } = await import('../../../../src/core/lib/clock.ts');
 const { parseConfig } = await import('../../../../src/core/config/judge-config.ts');
 const { loadSecrets } = await import('../../../../src/core/lib/secrets.ts');

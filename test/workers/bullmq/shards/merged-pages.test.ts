@@ -4,8 +4,8 @@ import {
   placeOf,
   placeText,
   type Place,
-} from '../../../../src/workers/bullmq/shards/merged-pages.ts';
-import type { RunPage } from '../../../../src/workers/queue/page-of-runs.ts';
+} from '../../../../src/workers/bullmq/shards/sharded-reads.ts';
+import type { RunPage } from '../../../../src/workers/queue/run-filter.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 import { generator } from '../../../support/sampling.ts';
 

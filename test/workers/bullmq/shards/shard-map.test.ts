@@ -1,6 +1,6 @@
 import t from 'tap';
-import { pipelineOfRun, shardMap } from '../../../../src/workers/bullmq/shards/shard-map.ts';
-import { newRunId } from '../../../../src/workers/queue/run-id.ts';
+import { pipelineOfRun, shardMap } from '../../../../src/workers/bullmq/shards/shards.ts';
+import { newRunId } from '../../../../src/workers/queue/start-run.ts';
 
 const ids = Array.from({ length: 3_000 }, (_, index) => `pipeline-${index}`);
 

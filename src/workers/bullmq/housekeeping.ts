@@ -1,0 +1,94 @@
+import type { Clock } from '../../core/lib/clock.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { FilledIn } from './bullmq-options.ts';
+import type { Dispatcher } from './dispatcher.ts';
+import type { RedisLink } from './link.ts';
+import type { Membership } from './membership.ts';
+import type { PipelineQueues } from './pipelines.ts';
+import type { RunStore } from './run-store.ts';
+
+export interface HousekeepingOptions extends Pick<
+  FilledIn,
+  'clock' | 'log' | 'keep' | 'shared' | 'onExpire' | 'workerTimeoutMs'
+> {
+  link: RedisLink;
+  store: RunStore;
+  membership: Membership;
+  pipelines: PipelineQueues;
+  /** Undefined until this host takes runs. */
+  dispatcher: () => Dispatcher | undefined;
+  /** Hands accepted runs of the pipeline to BullMQ. */
+  handOver: (pipelineId: string) => Promise<void>;
+  /** Removes the staged files of a job whose record is kept. */
+  discard: (job: PublishJob) => Promise<void>;
+}
+
+const tickMs = 1_000;
+/** The maximum of expired runs, and of abandoned archives, that one host removes in one tick. */
+const sweepLimit = 100;
+
+/** What every host does once a second. */
+export class Housekeeping {
+  readonly #options: HousekeepingOptions;
+  readonly #closing = new AbortController();
+  readonly #ticking: Promise<void>;
+  #lastRescue = 0;
+
+  constructor(options: HousekeepingOptions) {
+    this.#options = options;
+    this.#ticking = this.#tick(options.clock);
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#ticking;
+  }
+
+  /** A series of failures is logged once. An outage of Redis is logged by the link. */
+  async #tick(clock: Clock): Promise<void> {
+    const { signal } = this.#closing;
+    let hasFailed = false;
+    while (!signal.aborted) {
+      try {
+        await this.#keepHouse();
+        hasFailed = false;
+      } catch (error) {
+        if (!hasFailed && !hasCode(error, 'queue_unavailable'))
+          this.#options.log.error({ err: error }, 'housekeeping of the queue failed');
+        hasFailed = true;
+      }
+      await clock.sleep(tickMs, signal).catch(() => undefined);
+    }
+  }
+
+  async #keepHouse(): Promise<void> {
+    const { link, store, membership, pipelines, keep, shared } = this.#options;
+    if (link.upForMs() === 0) return;
+    await membership.renew();
+    for (const pipelineId of await store.outboxes()) await this.#options.handOver(pipelineId);
+    const dispatcher = this.#options.dispatcher();
+    if (dispatcher !== undefined) {
+      if (this.#isRescueDue()) await pipelines.rescue();
+      for (const id of await pipelines.waiting()) dispatcher.consider(id);
+    }
+    for (const id of await store.cancelled(dispatcher?.runIds ?? [])) dispatcher?.cancel(id);
+    for (const job of await store.overkept(keep, sweepLimit)) await this.#options.discard(job);
+    for (const { runId, job } of await store.expired(sweepLimit)) {
+      if (job !== null) await this.#options.onExpire(job);
+      await store.forget(runId);
+    }
+    for (const name of await store.unwanted(sweepLimit)) {
+      await shared.remove(name);
+      await store.forgetStaged(name);
+    }
+  }
+
+  #isRescueDue(): boolean {
+    const { clock, link, workerTimeoutMs } = this.#options;
+    const now = clock.monotonic();
+    if (link.upForMs() < workerTimeoutMs || now - this.#lastRescue < workerTimeoutMs / 3) return false;
+    this.#lastRescue = now;
+    return true;
+  }
+}

@@ -1,0 +1,219 @@
+import type { RedisLink } from './link.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import type { RunScript } from './scripts.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { Pause, KeptBundles } from '../queue/job-queue.ts';
+import { endedJob, type JobSeal } from './job-seal.ts';
+import { withoutBundle, type KeepLimits, stagedBytes } from '../queue/kept-bundles.ts';
+import { hasCode } from '../../core/lib/errors.ts';
+import { mostEnds } from '../queue/refusals.ts';
+
+/**
+ * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.
+ */
+export interface SteeringStore {
+  /** As `JobQueue.pause`; `at` is now. */
+  pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
+  /** False if it was not paused. */
+  resume(pipelineId: string): Promise<boolean>;
+  /** Whether a run of the pipeline may be taken: it is not paused, and none waits behind a next try. */
+  mayTake(pipelineId: string): Promise<boolean>;
+  /** As `JobQueue.pauses`. */
+  pauses(): Promise<ReadonlyMap<string, Pause>>;
+  /**
+   * Ends a run that waits, with this record, or tells whoever runs it to stop, by a message on `channel` and
+   * in `cancelled`; null if it is unknown.
+   */
+  cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null>;
+  /** Those of the runs that are to be stopped. */
+  cancelled(runIds: readonly string[]): Promise<string[]>;
+}
+
+type Cancelled =
+  | { outcome: 'forgotten'; record: RunRecord; job: PublishJob }
+  | { outcome: 'stopping' | 'finished'; record: RunRecord };
+
+/** @param key The hash of paused pipelines in Redis. */
+export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: string): SteeringStore {
+  return {
+    pause: async (pipeline, reason, at) => {
+      const since = at.toISOString();
+      return pauseOf((await run('pause', { pipeline, since, reason: JSON.stringify(reason) })) as string);
+    },
+    resume: async (pipelineId) => (await ask(() => redis.hdel(key, pipelineId))) === 1,
+    mayTake: async (pipeline) => (await run('mayTake', { pipeline })) === 1,
+    pauses: async () => {
+      const found = await ask(() => redis.hgetall(key));
+      return new Map(Object.entries(found).map(([pipelineId, text]) => [pipelineId, pauseOf(text)]));
+    },
+    cancel: async (ended, retentionMs) => {
+      const args = { runId: ended.run_id, record: JSON.stringify(ended), retentionMs };
+      const [outcome, text = '', job = ''] = (await run('cancel', args)) as [
+        Cancelled['outcome']?,
+        ...string[],
+      ];
+      if (outcome === undefined) return null;
+      const record = recordOf(text);
+      return outcome === 'forgotten'
+        ? { outcome, record, job: JSON.parse(job) as PublishJob }
+        : { outcome, record };
+    },
+    cancelled: async (runIds) =>
+      runIds.length === 0 ? [] : ((await run('cancelled', {}, runIds)) as string[]),
+  };
+}
+
+// Only `pause.lua` writes these values.
+const pauseOf = (text: string): Pause => JSON.parse(text) as Pause;
+
+/** Runs that repeat others, and the bundles that are kept for them. Each call is one step in Redis. */
+export interface RerunStore {
+  /** The job that the run was accepted with, without its bundle if that is gone; null if it is unknown. */
+  jobOf(runId: string): Promise<PublishJob | null>;
+  /** Queues `job`, which repeats the run of `old`. */
+  rerun(
+    old: PublishJob,
+    job: PublishJob,
+    record: RunRecord,
+    limits: { queueSize: number; maxWaiting: number | null },
+  ): Promise<Rerun>;
+  /** The jobs of at most `most` runs whose bundles are to be removed, which no run can use from now on. */
+  overkept(limits: KeepLimits, most: number): Promise<PublishJob[]>;
+  /** As `JobQueue.kept`. */
+  kept(): Promise<KeptBundles>;
+}
+
+type Rerun =
+  | { outcome: 'ok'; position: number }
+  | { outcome: 'replay'; record: RunRecord; position: number }
+  | { outcome: 'unknown' | 'unfinished' | 'gone' | 'full' | 'pipeline_full' };
+
+/** @param at A key in Redis. */
+export function rerunStore(
+  { ask, redis }: RedisLink,
+  run: RunScript,
+  at: (key: string) => string,
+  seal: JobSeal,
+): RerunStore {
+  return {
+    jobOf: async (runId) => {
+      const job = await ask(() => redis.hget(at(`run:${runId}`), 'job'));
+      return job === null ? null : seal.open(job, runId);
+    },
+    rerun: async (old, job, record, { queueSize, maxWaiting }) => {
+      const answer = await run('rerun', {
+        runId: old.runId,
+        newRunId: job.runId,
+        record: JSON.stringify(record),
+        job: seal.seal(job),
+        oldJob: seal.seal(withoutBundle(old)),
+        hasBundle: Number(old.staged !== null),
+        queueSize,
+        maxWaiting: maxWaiting ?? '',
+      });
+      const [outcome = 'unknown', first = '', second = ''] = answer as [Rerun['outcome']?, ...string[]];
+      if (outcome === 'ok') return { outcome, position: Number(first) };
+      if (outcome !== 'replay') return { outcome };
+      return { outcome, record: recordOf(first), position: Number(second) };
+    },
+    overkept: async ({ keepMs, mostBundles, mostBytes }, most) => {
+      const jobs = (await run('overkept', { keepMs, mostBundles, mostBytes, most })) as string[];
+      return jobs.flatMap((job) => endedJob(job) ?? []);
+    },
+    kept: async () => {
+      const [bundles, bytes] = await Promise.all([
+        ask(() => redis.zcard(at('kept'))),
+        ask(() => redis.get(at('kept-bytes'))),
+      ]);
+      return { bundles, bytes: Number(bytes ?? 0) };
+    },
+  };
+}
+
+/** Runs that wait for their next try. Each call is one step in Redis. */
+export interface RetryStore {
+  /**
+   * Lets the run of `owner` wait, with this record. With `blocks` later runs of its pipeline wait behind it.
+   * `lost`: it has another owner; `cancelled`: it was cancelled meanwhile, and is to be ended.
+   */
+  retry(
+    owner: string,
+    record: RunRecord,
+    wait: { pauseMs: number; blocks: boolean },
+  ): Promise<'ok' | 'lost' | 'cancelled'>;
+  /** Makes the next try due, with this record; `unchanged`: the run waits for none. Null if it is unknown. */
+  retryNow(
+    record: RunRecord,
+  ): Promise<{ outcome: 'due' | 'unchanged' | 'finished'; record: RunRecord } | null>;
+  /** Those of one pipeline. */
+  retrying(pipelineId: string): Promise<{ record: RunRecord; job: PublishJob }[]>;
+  /** The jobs of at most `most` runs of the same pipeline that were accepted later, the newest first. */
+  newer(runId: string, most: number): Promise<PublishJob[]>;
+  /** Ends a run with this record and keeps its bundle; false if it no longer waits for its next try. */
+  supersede(job: PublishJob, record: RunRecord, retentionMs: number): Promise<boolean>;
+}
+
+export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
+  /** None if the job is not authentic: it replaces no other, and fails when it is taken. */
+  const authentic = (text: string): PublishJob[] => {
+    try {
+      return [seal.open(text)];
+    } catch (error) {
+      if (hasCode(error, 'job_rejected')) return [];
+      throw error;
+    }
+  };
+  return {
+    retry: async (owner, record, { pauseMs, blocks }) => {
+      const text = JSON.stringify(record);
+      const args = { runId: record.run_id, owner, record: text, pauseMs, mostEnds, blocks: Number(blocks) };
+      const answer = await run('retry', args);
+      return answer === 1 ? 'ok' : answer === 2 ? 'cancelled' : 'lost';
+    },
+    retryNow: async (due) => {
+      const args = { runId: due.run_id, record: JSON.stringify(due) };
+      const [outcome, text = ''] = (await run('retryNow', args)) as [
+        ('due' | 'unchanged' | 'finished')?,
+        string?,
+      ];
+      return outcome === undefined ? null : { outcome, record: recordOf(text) };
+    },
+    retrying: async (pipeline) => {
+      const found = (await run('retrying', { pipeline })) as string[];
+      return found.flatMap((text, index) =>
+        index % 2 === 0
+          ? authentic(found[index + 1] ?? '').map((job) => ({ record: recordOf(text), job }))
+          : [],
+      );
+    },
+    newer: async (runId, most) => ((await run('newer', { runId, most })) as string[]).flatMap(authentic),
+    supersede: async (job, record, retentionMs) => {
+      const bytes = job.staged === null ? '' : stagedBytes(job);
+      const args = { runId: job.runId, record: JSON.stringify(record), retentionMs, bytes };
+      return (await run('supersede', args)) === 1;
+    },
+  };
+}
+
+/**
+ * Which other Redis have nothing left to do of a pipeline that lives on this one: noted once for all hosts
+ * and starts, as nothing of it is accepted there any more.
+ */
+export interface PipelineMarks {
+  /** Throws `queue_unavailable`. */
+  of(pipelineId: string): Promise<readonly string[]>;
+  /** Names replace those that were noted before. Throws `queue_unavailable`. */
+  set(pipelineId: string, names: readonly string[]): Promise<void>;
+}
+
+export function pipelineMarks({ ask, redis }: RedisLink, key: string): PipelineMarks {
+  return {
+    of: async (pipelineId) => {
+      const found = await ask(() => redis.hget(key, pipelineId));
+      return found?.split(' ') ?? [];
+    },
+    set: async (pipelineId, names) => {
+      await ask(() => redis.hset(key, pipelineId, names.join(' ')));
+    },
+  };
+}

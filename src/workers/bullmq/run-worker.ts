@@ -1,0 +1,283 @@
+import type { Job } from 'bullmq';
+import type { Clock } from '../../core/lib/clock.ts';
+import { asWaybillError, errorRecord, hasCode, WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
+import { traceFields } from '../../core/tracing/trace-context.ts';
+import type { JobProgress, PublishJob } from '../queue/job.ts';
+import type { JobProcessor } from '../queue/job-queue.ts';
+import { isKept, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
+import { waitedSeconds, type RunObserver } from '../queue/run-observer.ts';
+import type { RunRecord } from '../queue/run-record.ts';
+import { afterFailure, nextTryOf, pauseOf, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import {
+  cancelledRun,
+  failedRun,
+  finishedRun,
+  isCancelled,
+  queuedRun,
+  startedRun,
+} from '../queue/run-transitions.ts';
+import { attempt, ProgressSaver, type Outcome } from './attempt.ts';
+import type { PipelineQueues, Ticket } from './pipelines.ts';
+import type { Rejected, RunStore, Taken } from './run-store.ts';
+import { newerOf } from './superseding.ts';
+
+export interface RunWorkerOptions {
+  store: RunStore;
+  pipelines: PipelineQueues;
+  clock: Clock;
+  log: Log;
+  process: JobProcessor;
+  observer: RunObserver;
+  retries: RetriesOf;
+  retentionMs: number;
+  /** Removes the staged files of a job whose record is kept. */
+  discard: (job: PublishJob) => Promise<void>;
+  /** As `BullmqQueueOptions.onOutcome`. */
+  onOutcome: (job: PublishJob, next: RunRecord) => void;
+  /** As `BullmqQueueOptions.told`. */
+  told: () => Promise<void>;
+}
+
+/** BullMQ's job of a run, and the token of its lock. */
+interface Locked {
+  job: Job<Ticket>;
+  token: string;
+}
+
+/** Ended runs that are remembered, so that none is run twice. */
+const maxEnded = 1_000;
+const maxRetryPauseMs = 2_000;
+/** How long a process that stops waits for Redis. */
+const patienceMs = 20_000;
+
+/** Runs the jobs that this host has locked, and records their outcomes in the store and in BullMQ. */
+export class RunWorker {
+  readonly #options: RunWorkerOptions;
+  readonly #ended = new Map<string, { record: RunRecord; bytes: number | null }>();
+  readonly #abandoned = new AbortController();
+  #isStopping = false;
+
+  constructor(options: RunWorkerOptions) {
+    this.#options = options;
+  }
+
+  /** From now on a run that does not succeed is given back to the queue. */
+  stop(): void {
+    this.#isStopping = true;
+  }
+
+  /** Waits for work, and then no longer for Redis than `patienceMs`. */
+  async finish(work: Promise<unknown>): Promise<void> {
+    const timer = this.#options.clock.timeout(patienceMs, () => this.#abandoned.abort());
+    await work;
+    timer.cancel();
+  }
+
+  /**
+   * Runs a locked job to its end, and retries while Redis is unreachable. Resolves with whether the run was
+   * given back because this process stops.
+   */
+  async run(locked: Locked, signal: AbortSignal): Promise<boolean> {
+    const { store, pipelines, clock } = this.#options;
+    const { job, token } = locked;
+    const taken = await this.#insist(() => store.take(job.id ?? '', token, clock.now()));
+    // A worker recorded the end of the run and died before it ended the job.
+    if (taken === null) await this.#insist(() => pipelines.end(job, token, null));
+    // The pipeline was paused after this host had looked.
+    else if (taken === 'paused') await this.#insist(() => pipelines.giveBack(job, token));
+    // A worker died before it had postponed the job.
+    else if ('pauseMs' in taken) await this.#insist(() => pipelines.postpone(job, token, taken));
+    else if (await this.#endAgain(locked)) return false;
+    else if ('rejection' in taken) await this.#refuse(locked, taken);
+    else if (!(await this.#supersede(locked, taken))) return this.#try(locked, taken, signal);
+    return false;
+  }
+
+  /**
+   * Ends a run again if it has ended here before; false if it has not. Only a Redis that was changed by hand,
+   * or lost its last writes, hands such a run out.
+   */
+  async #endAgain({ job, token }: Locked): Promise<boolean> {
+    const { log, pipelines } = this.#options;
+    const known = this.#ended.get(job.id ?? '');
+    if (known === undefined) return false;
+    log.error({ run_id: job.id }, 'a run that has ended was in the queue again; it is not repeated');
+    await this.#recordEnd(token, known.record, known.bytes);
+    await this.#insist(() => pipelines.end(job, token, known.record));
+    return true;
+  }
+
+  /** Ends a run whose job is not authentic. */
+  async #refuse({ job, token }: Locked, { record, rejection }: Rejected): Promise<void> {
+    const { log, clock, pipelines, observer } = this.#options;
+    const { run_id, pipeline_id } = record;
+    log.error({ run_id, pipeline_id, err: rejection }, 'run refused');
+    const failed = failedRun(record, errorRecord(rejection), clock.now());
+    await this.#recordEnd(token, { ...failed, rerunnable: false }, null);
+    await this.#insist(() => pipelines.end(job, token, failed));
+    observer.finished({
+      pipelineId: pipeline_id,
+      seconds: 0,
+      succeeded: false,
+      cancelled: false,
+      result: null,
+    });
+  }
+
+  /** Ends a run that a newer one replaced before this retry; false if none did. */
+  async #supersede(locked: Locked, { job, record, isCancelled: isCancelling }: Taken): Promise<boolean> {
+    const { store, clock, retries, onOutcome } = this.#options;
+    if (record.attempt === 1 || isCancelling) return false;
+    const newer = await this.#insist(() => newerOf(store, job, retries));
+    if (newer === undefined) return false;
+    const superseded = supersededRun(record, newer, clock.now());
+    onOutcome(job, superseded);
+    await this.#keepEvents();
+    await this.#end(locked, job, superseded);
+    return true;
+  }
+
+  /** One try. Resolves with whether the run was given back. */
+  async #try(locked: Locked, taken: Taken, signal: AbortSignal): Promise<boolean> {
+    const { store, pipelines, clock, log, observer } = this.#options;
+    const { job } = taken;
+    const { runId, pipelineId } = job;
+    const fields = { run_id: runId, pipeline_id: pipelineId, ...traceFields(job) };
+    log.info({ ...fields, take: taken.takes, attempt: taken.record.attempt }, 'run started');
+    const begun = startedRun(taken.record, clock.now());
+    if (taken.takes === 1 && begun.attempt === 1)
+      observer.started({ job, pipelineId, waitedSeconds: waitedSeconds(begun) });
+    const since = clock.monotonic();
+    await this.#insist(() => store.save(locked.token, begun));
+    const progress = new ProgressSaver(begun, clock, (record) => store.save(locked.token, record));
+    const { process } = this.#options;
+    const onProgress = (message: JobProgress): void => progress.add(message);
+    const outcome = await attempt(taken, { clock, log, process, signal, onProgress });
+    const seconds = (clock.monotonic() - since) / 1000;
+    await progress.stop();
+    const wasCancelled = taken.isCancelled || hasCode(signal.reason, 'cancelled');
+    const ended = recordAfter(progress.record, outcome, wasCancelled, clock.now());
+    if (this.#isStopping && ended.status !== 'succeeded' && !wasCancelled) {
+      await this.#keepEvents();
+      log.info(fields, 'run given back');
+      await this.#insist(() => store.giveBack(locked.token, queuedRun({ ...taken.record }, clock.now())));
+      await this.#insist(() => pipelines.giveBack(locked.job, locked.token));
+      return true;
+    }
+    await this.#conclude(locked, job, ended, { outcome, seconds, fields });
+    return false;
+  }
+
+  /** Records the end of a try: the run waits for its next one, or has ended. */
+  async #conclude(
+    locked: Locked,
+    job: PublishJob,
+    ended: RunRecord,
+    { outcome, seconds, fields }: { outcome: Outcome; seconds: number; fields: object },
+  ): Promise<void> {
+    const { clock, log, observer, onOutcome } = this.#options;
+    const { pipelineId } = job;
+    const next = await this.#afterTry(job, ended);
+    onOutcome(job, next);
+    await this.#keepEvents();
+    const result = 'result' in outcome ? outcome.result : null;
+    if (next.status === 'queued' && (await this.#postpone(locked, next))) {
+      observer.retried({ job, record: next, seconds, result });
+      log.warn({ ...fields, ...nextTryOf(next) }, 'run failed; it is tried again');
+      return;
+    }
+    const last = next.status === 'queued' ? cancelledRun(ended, null, clock.now()) : next;
+    if (!(await this.#end(locked, job, last))) return;
+    const { status } = last;
+    const succeeded = status === 'succeeded';
+    observer.finished({ pipelineId, seconds, succeeded, cancelled: isCancelled(last), result });
+    log.info({ ...fields, status }, 'run finished');
+    if ('error' in outcome) log.error({ ...fields, err: outcome.error }, 'run failed');
+  }
+
+  /** The record of a run after its try: final, or queued for the next one. */
+  async #afterTry(job: PublishJob, ended: RunRecord): Promise<RunRecord> {
+    const { store, clock, retries } = this.#options;
+    if (ended.status !== 'failed') return ended;
+    const next = afterFailure(ended, clock.now(), retries(job.pipelineId));
+    if (next === ended) return ended;
+    const newer = await this.#insist(() => newerOf(store, job, retries));
+    return newer === undefined ? next : supersededRun(ended, newer, clock.now());
+  }
+
+  /** Lets the run wait for its next try; false if it was cancelled, or has another owner. */
+  async #postpone({ job, token }: Locked, next: RunRecord): Promise<boolean> {
+    const { store, pipelines, clock, retries } = this.#options;
+    const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
+    const wait = { pauseMs: pauseOf(next, clock.now()), blocks };
+    const outcome = await this.#insist(() => store.retry(token, next, wait));
+    if (outcome === 'ok') await this.#insist(() => pipelines.postpone(job, token, wait));
+    return outcome === 'ok';
+  }
+
+  /** Records the end of a run and ends its job; false if another worker has taken the run over. */
+  async #end({ job, token }: Locked, of: PublishJob, last: RunRecord): Promise<boolean> {
+    const { pipelines, log, discard } = this.#options;
+    const record = { ...last, rerunnable: isRerunnable(of, last) };
+    const keeps = isKept(of, record);
+    if (!(await this.#recordEnd(token, record, keeps ? stagedBytes(of) : null))) {
+      const { runId } = of;
+      log.warn({ run_id: runId }, 'another worker has taken this run over; its outcome here is dropped');
+      return false;
+    }
+    await this.#insist(() => pipelines.end(job, token, record));
+    if (!keeps) await discard(of);
+    return true;
+  }
+
+  async #recordEnd(token: string, record: RunRecord, bytes: number | null): Promise<boolean> {
+    const { store, retentionMs } = this.#options;
+    if (!(await this.#insist(() => store.finish(token, record, { retentionMs, bytes })))) return false;
+    this.#ended.set(record.run_id, { record, bytes });
+    for (const oldest of this.#ended.keys()) if (this.#ended.size > maxEnded) this.#ended.delete(oldest);
+    return true;
+  }
+
+  /**
+   * Waits until the events of this try are kept. If this worker dies before the outcome is recorded, the next
+   * one reports the events that are missing; afterwards none would.
+   */
+  #keepEvents(): Promise<void> {
+    return this.#insist(() => promised(this.#options.told(), this.#abandoned.signal));
+  }
+
+  /** Repeats the call until Redis answers or this process gives up. */
+  async #insist<T>(work: () => Promise<T>): Promise<T> {
+    const { clock } = this.#options;
+    const { signal } = this.#abandoned;
+    for (let pauseMs = 50; ; pauseMs = Math.min(pauseMs * 2, maxRetryPauseMs)) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!hasCode(error, 'queue_unavailable') || signal.aborted) throw error;
+        await clock.sleep(pauseMs, signal).catch(() => undefined);
+      }
+    }
+  }
+}
+
+/** The record of a run whose try has ended. Pure. */
+function recordAfter(record: RunRecord, outcome: Outcome, isCancelling: boolean, now: Date): RunRecord {
+  if (isCancelling) return cancelledRun(record, 'result' in outcome ? outcome.result.run : null, now);
+  return 'result' in outcome
+    ? finishedRun(record, outcome.result.run, now)
+    : failedRun(record, errorRecord(asWaybillError(outcome.error)), now);
+}
+
+/** Rejects with `queue_unavailable` if `signal` aborts first. */
+async function promised(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  let release: () => void = () => undefined;
+  const givenUp = new Promise<never>((_resolve, reject) => {
+    release = onAbort(signal, () =>
+      reject(new WaybillError('queue_unavailable', 'this process ends before redis is back')),
+    );
+  });
+  await Promise.race([work, givenUp]).finally(release);
+}
