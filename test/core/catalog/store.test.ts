@@ -2,8 +2,8 @@ import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
-import { parseWhole } from '../../../src/core/catalog/parse-state.ts';
-import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { parseWhole } from '../../../src/core/catalog/parse.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import {
   isSameBytes,
   measureState,

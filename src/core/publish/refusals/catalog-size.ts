@@ -1,6 +1,5 @@
 import { maxWholeCatalogBytes, type OutputRecord } from '../../catalog/catalog.ts';
-import { bytesOfRecord } from '../../catalog/record-json.ts';
-import { catalogTooLarge, maxBytesFor } from '../../catalog/serialise-catalog.ts';
+import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
 import { changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /** An upper bound for the field names, numbers, times and digests of a record. */
