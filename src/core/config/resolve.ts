@@ -12,8 +12,7 @@ import { dateOf, parseInstant } from '../lib/instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
-import { backendOf } from '../storage/backends.ts';
-import { describeLocation } from '../storage/location.ts';
+import { backendOf, describeLocation } from '../storage/backends.ts';
 import { initialReleases } from './schema/locations.ts';
 import { resolveStaging, stagingDirectory } from './schema/staging.ts';
 import {

@@ -19,7 +19,7 @@ import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { collect } from '../../../src/core/storage/collect.ts';
+import { collect } from '../../../src/core/storage/body.ts';
 import { put } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

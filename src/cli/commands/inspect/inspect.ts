@@ -14,7 +14,7 @@ import { mapBundles } from '../../../core/publish/selection/mapping.ts';
 import { readableSource } from '../../../core/publish/readable-source.ts';
 import { publishedState } from '../../../core/releases/published-state.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
 import type { ConfiguredOptions } from '../../options.ts';

@@ -6,7 +6,7 @@ import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset } from '../../../core/maintain/subset.ts';
 import { verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/unfinished.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/backends.ts';
 import type { ConfiguredOptions } from '../../options.ts';
 import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output.ts';
 import { progressBar } from '../../progress.ts';

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../bundle/manifest.ts';
 import type { DestinationConfig, PipelineConfig } from '../../config/config.ts';
 import { digestOf, type Digest } from '../../lib/digest.ts';
-import { describeLocation } from '../../storage/location.ts';
+import { describeLocation } from '../../storage/backends.ts';
 
 /**
  * The digest of every setting that affects a publication to these destinations. A source contributes its

@@ -5,7 +5,7 @@ import { linkTo } from '../../outputs/root-index/links.ts';
 import type { ListedBundle } from '../../outputs/root-index/listed-bundle.ts';
 import type { Owner } from '../../storage/identity.ts';
 import { bytesBody } from '../../storage/body.ts';
-import { describeLocation } from '../../storage/location.ts';
+import { describeLocation } from '../../storage/backends.ts';
 import type { PlannedOutput } from '../plan.ts';
 
 /*

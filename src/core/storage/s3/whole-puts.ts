@@ -2,8 +2,7 @@ import { hexOf, type Digest } from '../../lib/digest.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import type { Semaphore } from '../../lib/parallel.ts';
-import { measure } from '../body.ts';
-import { collect } from '../collect.ts';
+import { measure, collect } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { Condition, S3Wire } from './wire.ts';
 

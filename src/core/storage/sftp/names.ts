@@ -1,8 +1,7 @@
 import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
-import { listedKey, nameOf, joinKey, parentOf, type Key } from '../key.ts';
-import { stagingBeside } from '../scratch-key.ts';
+import { listedKey, nameOf, joinKey, parentOf, type Key, stagingBeside } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent } from './errors.ts';
 import { unlessMissing, type SftpRoot } from './root.ts';

@@ -1,8 +1,7 @@
 import type { Config, PipelineConfig } from '../../../../core/config/config.ts';
 import type { KeyPath } from '../../../../core/config/yaml-text.ts';
 import type { CoreContext } from '../../../../core/context.ts';
-import { backendOf, type StorageLocation } from '../../../../core/storage/backends.ts';
-import { describeLocation } from '../../../../core/storage/location.ts';
+import { backendOf, type StorageLocation, describeLocation } from '../../../../core/storage/backends.ts';
 import { leastRoom, tryQueue } from '../../../daemon/trials.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './try-directory.ts';
 import { tryCollector, tryDatabase, tryNotifier } from './try-services.ts';
