@@ -50,7 +50,7 @@ t.test('every error code is documented', async (t) => {
 });
 
 t.test('the catalog page shows catalogs that waybill reads', async (t) => {
-  const { parseState } = await import('../src/core/catalog/parse-state.ts');
+  const { parseState } = await import('../src/core/catalog/canonical-reader.ts');
   const { sourceBackends } = await import('../src/core/storage/backends.ts');
   const examples = blocksOf(readFileSync('docs/catalog-format.md', 'utf8'), 'json');
   const states = examples.map((text) => parseState(Buffer.from(text), sourceBackends));

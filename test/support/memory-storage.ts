@@ -1,6 +1,6 @@
 import { digestOf, type Digest } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
-import { collect } from '../../src/core/storage/collect.ts';
+import { collect } from '../../src/core/storage/body.ts';
 import {
   alreadyExists,
   noLinks,

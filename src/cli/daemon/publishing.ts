@@ -5,7 +5,7 @@ import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { createNotifier, type Notifier } from '../../core/notify/notifier.ts';
 import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
-import type { Disk } from '../../core/disk/disk.ts';
+import type { Disk } from '../../core/lib/disk.ts';
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import { productVersion } from '../../api/version.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';

@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { breathless, type Breathe } from '../lib/breath.ts';
 import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
-import { waitingDisk, type Disk } from '../disk/disk.ts';
-import { writeBehind, type WriteBehind } from '../disk/write-behind.ts';
+import { waitingDisk, type Disk, writeBehind, type WriteBehind } from '../lib/disk.ts';
 import { WaybillError, finding } from '../lib/errors.ts';
 import { invalidBundle } from './source-bundle.ts';
 import { decompress } from './archive/decompress.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { breathless, type Breathe } from '../lib/breath.ts';
 import { digestOf, parseDigest, type Digest } from '../lib/digest.ts';
-import { waitingDisk, type Disk } from '../disk/disk.ts';
+import { waitingDisk, type Disk } from '../lib/disk.ts';
 import { asWaybillError, WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { storedBody } from '../storage/body.ts';

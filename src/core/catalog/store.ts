@@ -5,10 +5,10 @@ import { bytesBody, measure, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
 import { sourceBackends } from '../storage/backends.ts';
 import type { Body, Storage } from '../storage/storage.ts';
-import { CanonicalReader } from './canonical/reader.ts';
+import { CanonicalReader } from './canonical-reader.ts';
 import { maxCatalogBytes, maxWholeCatalogBytes, type Catalog, type CatalogState } from './catalog.ts';
-import { parseWhole } from './parse-state.ts';
-import { catalogBody } from './serialise-catalog.ts';
+import { parseWhole } from './parse.ts';
+import { catalogBody } from './serialise.ts';
 
 /*
  * Reads the state (`.publisher.json`) of a bundle path. Leases write it.

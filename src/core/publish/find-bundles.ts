@@ -12,12 +12,11 @@ import { inParallel } from '../lib/parallel.ts';
 import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { measure } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
-import { describeLocation } from '../storage/location.ts';
+import { describeLocation, type SourceLocation } from '../storage/backends.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
 import { noDigestCache, openDigestCache, type DigestCache } from '../bundle/pack/digest-cache.ts';
 import { manifestText } from '../bundle/pack/make-manifest.ts';
 import { selectFiles, type SelectedFile } from '../bundle/pack/select-files.ts';
-import type { SourceLocation } from '../storage/backends.ts';
 
 /** The bundles of a source, and the paths that its patterns exclude. */
 interface FoundBundles extends Discovery {

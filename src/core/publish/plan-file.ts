@@ -7,7 +7,7 @@ import type { BundleIdentity } from './plan.ts';
 import type { Decided } from './publish-request.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
-import { describeLocation } from '../storage/location.ts';
+import { describeLocation } from '../storage/backends.ts';
 
 const planFileVersion = 2;
 

@@ -7,7 +7,7 @@ import { errorRecord, WaybillError, type ErrorRecord, finding, type Finding } fr
 import type { Owner } from '../storage/identity.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
-import { describeLocation } from '../storage/location.ts';
+import { describeLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';

@@ -38,10 +38,6 @@ export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
   return backends[backend];
 }
 
-export function isBackendName(name: string): name is BackendName {
-  return Object.hasOwn(backends, name);
-}
-
 /** What the source of a pipeline, and of a published output, can be: a storage, or uploads over HTTP. */
 export type SourceBackend = BackendName | 'http_upload';
 export const sourceBackends: readonly SourceBackend[] = [
@@ -52,4 +48,9 @@ export const sourceBackends: readonly SourceBackend[] = [
 /** Holds each backend to the key that it is listed under. */
 function byName<const T extends { [Name in keyof T]: { readonly name: Name } }>(list: T): T {
   return list;
+}
+
+/** Backend and place, for people: no secret is in it. Pure. */
+export function describeLocation(location: StorageLocation): string {
+  return backendOf(location).describe(location);
 }

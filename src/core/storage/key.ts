@@ -1,5 +1,6 @@
-import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { parseRelativePath, type RelativePath, stagingName } from '../lib/paths.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { randomUUID } from 'node:crypto';
 
 declare const keyBrand: unique symbol;
 /** A name within a storage: a relative path, or one of the publisher's own reserved names. */
@@ -56,4 +57,17 @@ export function parseBundlePath(text: string): Key | '' {
   const verdict = parseRelativePath(text);
   if (!verdict.ok) throw new WaybillError('invalid_bundle', `bundle path "${text}" ${verdict.reason}`);
   return keyOf(verdict.path);
+}
+
+/**
+ * The staging directory beside a key. The cleanup of abandoned attempts looks there, so that whatever a crash
+ * leaves in it is found. Pure.
+ */
+export function stagingBeside(key: Key): Key {
+  return joinKey(parentOf(key), stagingName);
+}
+
+/** A new key in the staging directory, for bytes that are moved to `key` once they are complete. */
+export function scratchBeside(key: Key): Key {
+  return joinKey(stagingBeside(key), `write-${randomUUID()}`);
 }

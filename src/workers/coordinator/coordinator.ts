@@ -1,5 +1,5 @@
 import type { Breathe } from '../../core/lib/breath.ts';
-import type { Disk } from '../../core/disk/disk.ts';
+import type { Disk } from '../../core/lib/disk.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from '../queue/job.ts';

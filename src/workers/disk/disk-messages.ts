@@ -1,4 +1,4 @@
-import type { DiskCallName } from '../../core/disk/disk.ts';
+import type { DiskCallName } from '../../core/lib/disk.ts';
 
 /** A call for the thread of a disk. */
 export interface DiskRequest {

@@ -1,6 +1,6 @@
 import { parentPort } from 'node:worker_threads';
 import { systemClock } from '../../core/lib/clock.ts';
-import * as calls from '../../core/disk/disk-calls.ts';
+import * as calls from '../../core/lib/disk-calls.ts';
 import { answerEveryMs, type Answer, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*

@@ -10,7 +10,7 @@ import {
   startDigest,
   type Digest,
 } from '../../core/lib/digest.ts';
-import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
+import { waitingDisk, type Disk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*

@@ -1,8 +1,7 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { BundleContent, KeptFile } from '../../core/bundle/complete-bundle.ts';
 import { breathless, type Breathe } from '../../core/lib/breath.ts';
-import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
-import { writeBehind } from '../../core/disk/write-behind.ts';
+import { waitingDisk, type Disk, writeBehind } from '../../core/lib/disk.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { Log } from '../../core/lib/log.ts';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
-import { describeLocation } from '../../core/storage/location.ts';
-import type { StorageLocation } from '../../core/storage/backends.ts';
+import { describeLocation, type StorageLocation } from '../../core/storage/backends.ts';
 import type { OpenStorage } from '../../core/storage/open-storage.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { bytesBody } from '../../core/storage/body.ts';

@@ -1,5 +1,5 @@
 import { breathless, type Breathe } from '../../core/lib/breath.ts';
-import { waitingDisk, type Disk } from '../../core/disk/disk.ts';
+import { waitingDisk, type Disk } from '../../core/lib/disk.ts';
 import { stageUpload, type StagedBundle, type StageRequest } from '../../core/bundle/staging.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import type { Patterns } from '../../core/bundle/pack/select-files.ts';

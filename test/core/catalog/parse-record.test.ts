@@ -1,5 +1,5 @@
 import t from 'tap';
-import { recordParser } from '../../../src/core/catalog/parse-record.ts';
+import { recordParser } from '../../../src/core/catalog/parse.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 

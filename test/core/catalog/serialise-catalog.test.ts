@@ -6,14 +6,15 @@ import {
   type Catalog,
   type OutputRecord,
 } from '../../../src/core/catalog/catalog.ts';
-import { readCanonical } from '../../../src/core/catalog/canonical/reader.ts';
-import { bytesOfRecord, recordToJson } from '../../../src/core/catalog/record-json.ts';
+import { readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import {
+  bytesOfRecord,
+  recordToJson,
   catalogBody,
   catalogTooLarge,
   maxBytesFor,
   serialiseCatalog,
-} from '../../../src/core/catalog/serialise-catalog.ts';
+} from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';

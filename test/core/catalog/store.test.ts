@@ -2,8 +2,8 @@ import t from 'tap';
 import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
-import { parseWhole } from '../../../src/core/catalog/parse-state.ts';
-import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { parseWhole } from '../../../src/core/catalog/parse.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import {
   isSameBytes,
   measureState,
@@ -19,7 +19,7 @@ import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { collect } from '../../../src/core/storage/collect.ts';
+import { collect } from '../../../src/core/storage/body.ts';
 import { put } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

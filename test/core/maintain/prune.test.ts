@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import type { CoreContext } from '../../../src/core/context.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';

@@ -5,9 +5,8 @@ import { repair } from '../../../src/core/maintain/repair.ts';
 import { isInSubset, parseSubset, verify, type VerifyReport } from '../../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 import {

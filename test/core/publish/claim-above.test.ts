@@ -1,7 +1,7 @@
 import t from 'tap';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { findClaimAbove } from '../../../src/core/catalog/managed-paths.ts';
-import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { Owner } from '../../../src/core/storage/identity.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';

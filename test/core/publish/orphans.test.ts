@@ -8,10 +8,9 @@ import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublic
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import type { StorageLocation } from '../../../src/core/storage/backends.ts';
+import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
 import { readAll } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { describeLocation } from '../../../src/core/storage/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   contextWith,

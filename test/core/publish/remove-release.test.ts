@@ -5,7 +5,7 @@ import { json } from 'node:stream/consumers';
 import t from 'tap';
 import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../src/core/catalog/serialise-catalog.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { Owner } from '../../../src/core/storage/identity.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';

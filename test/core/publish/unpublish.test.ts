@@ -1,5 +1,5 @@
 import t from 'tap';
-import { parseState } from '../../../src/core/catalog/parse-state.ts';
+import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';

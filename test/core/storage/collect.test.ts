@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import { collect } from '../../../src/core/storage/collect.ts';
+import { collect } from '../../../src/core/storage/body.ts';
 import type { Body } from '../../../src/core/storage/storage.ts';
 
 function body(size: number, ...chunks: Buffer[]): Body {

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { waitingDisk } from '../../../src/core/disk/disk.ts';
+import { waitingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { openDisk, type DiskOptions, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 

@@ -8,8 +8,7 @@ import { storageOpener } from '../../../core/storage/open-storage.ts';
 import { columns, plural, type Output } from '../../output/output.ts';
 import type { Config, PipelineConfig } from '../../../core/config/config.ts';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
-import { backendOf, type StorageLocation } from '../../../core/storage/backends.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { backendOf, type StorageLocation, describeLocation } from '../../../core/storage/backends.ts';
 import {
   leastRoom,
   tryQueue,

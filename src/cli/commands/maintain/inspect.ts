@@ -12,7 +12,7 @@ import { findBundles, readableSource } from '../../../core/publish/find-bundles.
 import { mapBundles } from '../../../core/publish/select-bundles.ts';
 import { publishedState } from '../../../core/releases/describe.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';

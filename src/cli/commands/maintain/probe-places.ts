@@ -2,8 +2,7 @@ import { firstRefusal, probeStorage, rightNames, type Probe } from '../../../cor
 import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { errorRecord, type ErrorRecord } from '../../../core/lib/errors.ts';
-import type { StorageLocation } from '../../../core/storage/backends.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { type StorageLocation, describeLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output/output.ts';
 

@@ -5,7 +5,7 @@ import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset, verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/describe.ts';
-import { describeLocation } from '../../../core/storage/location.ts';
+import { describeLocation } from '../../../core/storage/backends.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';

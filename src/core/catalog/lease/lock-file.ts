@@ -1,5 +1,6 @@
 import type { Holder } from '../catalog.ts';
-import { holderToJson, parseHolder } from '../holder-json.ts';
+import { parseHolder } from '../parse.ts';
+import { holderToJson } from '../serialise.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { lockName } from '../../lib/paths.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';

@@ -8,7 +8,7 @@ import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from '
 import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
 import { stolenLockKey, straysInStaging, stagingOf } from './staging.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
-import { catalogBody } from '../serialise-catalog.ts';
+import { catalogBody } from '../serialise.ts';
 import { measureState, readState, stateKey, type StoredState, isStateOf, settleWrite } from '../store.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 

@@ -14,7 +14,7 @@ import type { Storage, Body, ConditionalWrites, WriteOptions, Written } from '..
 import { startHeartbeat, type Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
-import { catalogBody } from '../serialise-catalog.ts';
+import { catalogBody } from '../serialise.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { versionConflict } from '../../storage/errors.ts';
 

@@ -13,8 +13,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';
 import { compareInstants } from '../../lib/instant.ts';
-import { bytesOfRecord } from '../../catalog/record-json.ts';
-import { catalogTooLarge, maxBytesFor } from '../../catalog/serialise-catalog.ts';
+import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
 
 /**
  * Enforces the limits of a destination on a plan. `state` is the state found there. Throws

@@ -1,7 +1,7 @@
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { errorRecord, WaybillError, type ErrorRecord } from '../../lib/errors.ts';
-import { describeLocation } from '../../storage/location.ts';
+import { describeLocation } from '../../storage/backends.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';
 import type { ActionResult, DestinationFailure, DestinationResult } from './result.ts';

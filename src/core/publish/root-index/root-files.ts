@@ -11,7 +11,7 @@ import { digestOf } from '../../lib/digest.ts';
 import { linkTo, type ListedBundle, bundlesInFeed } from '../../outputs/json-feed.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
-import { describeLocation } from '../../storage/location.ts';
+import { describeLocation } from '../../storage/backends.ts';
 import type { PlannedOutput } from '../plan.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { RelativePath } from '../../lib/paths.ts';

@@ -4,9 +4,8 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { listedKey, parentOf, type Key } from '../key.ts';
+import { listedKey, parentOf, type Key, scratchBeside, stagingBeside } from '../key.ts';
 import { publishedModes, type Modes } from '../modes.ts';
-import { scratchBeside, stagingBeside } from '../scratch-key.ts';
 import type {
   Body,
   Change,

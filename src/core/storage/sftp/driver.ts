@@ -4,9 +4,8 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
+import { parentOf, type Key, scratchBeside } from '../key.ts';
 import { privateModes } from '../modes.ts';
-import { scratchBeside } from '../scratch-key.ts';
 import type {
   Body,
   Change,

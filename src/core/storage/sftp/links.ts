@@ -1,7 +1,6 @@
 import { WaybillError } from '../../lib/errors.ts';
 import { alreadyExists, noLinks } from '../errors.ts';
-import { listedKey, parentOf, type Key } from '../key.ts';
-import { scratchBeside } from '../scratch-key.ts';
+import { listedKey, parentOf, type Key, scratchBeside } from '../key.ts';
 import { applyMode, type SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';
 import type { SftpNames } from './names.ts';

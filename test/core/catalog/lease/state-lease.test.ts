@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Catalog, Pending } from '../../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
+import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';

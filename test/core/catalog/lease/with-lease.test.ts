@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
+import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
 import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';

@@ -1,7 +1,7 @@
 import { pathWithin, type RelativePath } from '../../../../src/core/lib/paths.ts';
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
+import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import { fillRelease, type Filled } from '../../../../src/core/publish/layouts/fill-release.ts';

@@ -1,10 +1,9 @@
-import { areApart } from '../../lib/paths.ts';
-import { maxPieceBytes, type Catalog, type OutputRecord } from '../catalog.ts';
-import { parseCatalog } from '../parse-catalog.ts';
-import { asObject, Malformed } from '../parse-fields.ts';
-import type { SourceBackends } from '../parse-record.ts';
-import { serialiseCatalog } from '../serialise-catalog.ts';
-import { RecordReader } from './record-reader.ts';
+import { isUtf8 } from 'node:buffer';
+import { areApart } from '../lib/paths.ts';
+import { maxPieceBytes, type Catalog, type CatalogState, type OutputRecord } from './catalog.ts';
+import { parseCatalog, recordParser, type SourceBackends, parseWhole } from './parse.ts';
+import { asObject, Malformed } from './parse-fields.ts';
+import { recordToJson, serialiseCatalog } from './serialise.ts';
 
 const newline = 0x0a;
 const comma = 0x2c;
@@ -26,6 +25,12 @@ interface OpenList {
   isRecordNext: boolean;
 }
 
+/** Parses the bytes of a `.publisher.json`, whether they are in canonical form or not. Pure. */
+export function parseState(bytes: Uint8Array, backends: SourceBackends): CatalogState {
+  const catalog = readCanonical(bytes, backends);
+  return catalog === null ? parseWhole(bytes, backends) : { kind: 'valid', catalog };
+}
+
 /** Parses a catalog; null unless the bytes are exactly the output of `serialiseCatalog`. Pure. */
 export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Catalog | null {
   const reader = new CanonicalReader(backends);
@@ -42,7 +47,7 @@ export function readCanonical(bytes: Uint8Array, backends: SourceBackends): Cata
  */
 export class CanonicalReader {
   readonly #backends: SourceBackends;
-  readonly #records: RecordReader;
+  readonly #parseRecord: (value: unknown) => OutputRecord;
   /** The document without its records. */
   readonly #rest: Buffer[] = [];
   /** By indent. */
@@ -56,7 +61,7 @@ export class CanonicalReader {
 
   constructor(backends: SourceBackends) {
     this.#backends = backends;
-    this.#records = new RecordReader(backends);
+    this.#parseRecord = recordParser(backends);
   }
 
   /** Returns false once the bytes are not in canonical form. Does not keep the chunk. */
@@ -93,13 +98,10 @@ export class CanonicalReader {
   /** The comparison rejects truncated documents, duplicate lists and other versions. */
   #withoutRecords(): Catalog | null {
     const rest = Buffer.concat(this.#rest);
-    try {
-      const catalog = parseCatalog(asObject(JSON.parse(rest.toString()), ''), this.#backends);
-      return serialiseCatalog(catalog).equals(rest) ? catalog : null;
-    } catch (error) {
-      if (error instanceof Malformed || error instanceof SyntaxError) return null;
-      throw error;
-    }
+    const catalog = unlessMalformed(() =>
+      parseCatalog(asObject(JSON.parse(rest.toString()), ''), this.#backends),
+    );
+    return catalog !== null && serialiseCatalog(catalog).equals(rest) ? catalog : null;
   }
 
   #carry(start: Buffer): boolean {
@@ -132,10 +134,28 @@ export class CanonicalReader {
     const start = from + list.indent + 2;
     for (let at = from; at < start; at += 1) if (bytes[at] !== space) return false;
     list.isRecordNext = bytes[to - 1] === comma;
-    const record = this.#records.read(bytes, start, list.isRecordNext ? to - 1 : to);
+    const record = this.#readRecord(bytes.subarray(start, list.isRecordNext ? to - 1 : to));
     if (record === null) return false;
     list.records.push(record);
     return true;
+  }
+
+  /** null if the line is not exactly the output of `recordToJson`. */
+  #readRecord(line: Buffer): OutputRecord | null {
+    if (!isUtf8(line)) return null;
+    const text = line.toString();
+    const record = unlessMalformed(() => this.#parseRecord(JSON.parse(text)));
+    return record !== null && recordToJson(record) === text ? record : null;
+  }
+}
+
+/** null if the text is not JSON, or not what its parser expects. */
+function unlessMalformed<T>(parse: () => T): T | null {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof Malformed || error instanceof SyntaxError) return null;
+    throw error;
   }
 }
 

@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import path from 'node:path';
-import { errnoOf } from '../lib/system-errors.ts';
+import { errnoOf } from './system-errors.ts';
 
 /*
  * The synchronous file operations on the staging directory. A dedicated thread runs them, so this file has

@@ -5,13 +5,12 @@ import {
   type OutputRecord,
   type Pending,
   maxPieceBytes,
-} from '../../../../src/core/catalog/catalog.ts';
-import { CanonicalReader, readCanonical } from '../../../../src/core/catalog/canonical/reader.ts';
-import { parseState } from '../../../../src/core/catalog/parse-state.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise-catalog.ts';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
-import type { RelativePath } from '../../../../src/core/lib/paths.ts';
-import { sourceBackends } from '../../../../src/core/storage/backends.ts';
+} from '../../../src/core/catalog/catalog.ts';
+import { CanonicalReader, readCanonical, parseState } from '../../../src/core/catalog/canonical-reader.ts';
+import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
+import { sourceBackends } from '../../../src/core/storage/backends.ts';
 
 const updatedAt = '2026-11-20T00:00:00.000Z';
 const owner = { pipelineId: 'maps', destinationId: 'web' };

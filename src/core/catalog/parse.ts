@@ -1,0 +1,269 @@
+import {
+  catalogVersion,
+  type CatalogState,
+  type AttemptAction,
+  type Catalog,
+  type Holder,
+  type OutputRecord,
+  type Pending,
+  type PublishedBundle,
+  type GeneratedMetadata,
+  type LegacyRecord,
+} from './catalog.ts';
+import {
+  asObject,
+  Malformed,
+  asArrayOf,
+  asExactInstant,
+  asInstant,
+  asInteger,
+  asOwner,
+  asStoredKey,
+  asString,
+  asStringOrNull,
+  oneOf,
+  asDigest,
+  asPath,
+  asUrlOrNull,
+} from './parse-fields.ts';
+import { sameOwner, type SourceIdentity } from '../storage/identity.ts';
+import { findCollisions } from '../lib/paths.ts';
+
+/**
+ * Parses the bytes of a `.publisher.json` as a whole. Takes several times the memory of `CanonicalReader`.
+ * Strict: anything but a well-formed state of a known version is `invalid`, with the reason, because a commit
+ * would lose the parts that were not understood. Only unknown keys are tolerated, and the next commit drops
+ * them. `backends` lists the valid backends of a source. Never throws because of the content. Pure.
+ */
+export function parseWhole(bytes: Uint8Array, backends: SourceBackends): CatalogState {
+  try {
+    return parseDocument(parseJson(bytes), backends);
+  } catch (error) {
+    if (error instanceof Malformed) return { kind: 'invalid', reason: error.message };
+    throw error;
+  }
+}
+
+function parseDocument(document: Record<string, unknown>, backends: SourceBackends): CatalogState {
+  const version = document['schema_version'] ?? document['version'];
+  if (typeof version !== 'number' || !Number.isInteger(version) || version < 1)
+    throw new Malformed('schema_version', 'is not a positive integer');
+  if (version > catalogVersion) return { kind: 'future', version };
+  if (version < catalogVersion) return parseLegacy(version as 1 | 2 | 3, document);
+  if (document['schema_version'] !== version) throw new Malformed('schema_version', 'is missing');
+  return { kind: 'valid', catalog: parseCatalog(document, backends) };
+}
+
+function parseJson(bytes: Uint8Array): Record<string, unknown> {
+  let document: unknown;
+  try {
+    document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new Malformed('', `is not JSON: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  return asObject(document, '');
+}
+
+/** Parses a document of the current version. Throws `Malformed` with the place. Pure. */
+export function parseCatalog(document: Record<string, unknown>, backends: SourceBackends): Catalog {
+  return {
+    outputs: parseRecords(document['outputs'], 'outputs', backends),
+    generation: asInteger(document['generation'], 'generation'),
+    updatedAt: asInstant(document['updated_at'], 'updated_at'),
+    bundles: parseBundles(document['bundles'] ?? [], backends),
+    pending:
+      document['pending'] === null ? null : parsePending(asObject(document['pending'], 'pending'), backends),
+  };
+}
+
+/** At most one per owner. */
+function parseBundles(value: unknown, backends: SourceBackends): PublishedBundle[] {
+  const bundles = asArrayOf(value, 'bundles', (item): PublishedBundle => {
+    const bundle = asObject(item, '');
+    return {
+      owner: asOwner(asObject(bundle['owner'], 'owner'), 'owner'),
+      source: parseSource(asObject(bundle['source'], 'source'), backends),
+      created: asExactInstant(bundle['created'], 'created'),
+    };
+  });
+  bundles.forEach(({ owner }, index) => {
+    if (bundles.slice(0, index).some((earlier) => sameOwner(earlier.owner, owner)))
+      throw new Malformed(`bundles[${index}].owner`, 'is a duplicate');
+  });
+  return bundles;
+}
+
+function parseRecords(value: unknown, at: string, backends: SourceBackends): OutputRecord[] {
+  return withoutCollisions(asArrayOf(value, at, recordParser(backends)), at);
+}
+
+function withoutCollisions(records: OutputRecord[], at: string): OutputRecord[] {
+  const [collision] = findCollisions(records.map(({ path }) => path));
+  if (collision !== undefined) throw new Malformed(`${at}[${collision.index}].path`, collision.reason);
+  return records;
+}
+
+const attemptActions = [
+  'publish_new',
+  'upsert_additive',
+  'replace_catalog',
+  'force_replace',
+  'prune',
+  'unpublish',
+] as const satisfies AttemptAction[];
+
+function parsePending(pending: Record<string, unknown>, backends: SourceBackends): Pending {
+  return {
+    attemptId: asString(pending['attempt_id'], 'pending.attempt_id'),
+    owner: asOwner(asObject(pending['owner'], 'pending.owner'), 'pending.owner'),
+    action: oneOf(pending['action'], attemptActions, 'pending.action'),
+    startedAt: asInstant(pending['started_at'], 'pending.started_at'),
+    holder: pending['holder'] === null ? null : parseHolder(pending['holder'], 'pending.holder'),
+    renewals: asInteger(pending['renewals'], 'pending.renewals'),
+    outputs: parseRecords(pending['outputs'], 'pending.outputs', backends),
+    removes: asArrayOf(pending['removes'], 'pending.removes', (path) => asStoredKey(path, '')),
+  };
+}
+
+/** Throws `Malformed` if the value is not a holder. Pure. */
+export function parseHolder(value: unknown, at: string): Holder {
+  const holder = asObject(value, at);
+  return {
+    host: asString(holder['host'], `${at}.host`),
+    pid: asInteger(holder['pid'], `${at}.pid`),
+    bootId: asStringOrNull(holder['boot_id'], `${at}.boot_id`),
+    process: asStringOrNull(holder['process'], `${at}.process`),
+    // Earlier versions did not record the thread.
+    thread: asStringOrNull(holder['thread'] ?? null, `${at}.thread`),
+    instanceId: asString(holder['instance_id'], `${at}.instance_id`),
+  };
+}
+
+export type SourceBackends = readonly SourceIdentity['backend'][];
+
+/**
+ * Returns a parser for the records of one state. It throws `Malformed` with the place within the record.
+ * Equal owners, sources, kinds and metadata of adjacent records become one shared object, which halves the
+ * memory that half a million records take.
+ */
+export function recordParser(backends: SourceBackends): (value: unknown) => OutputRecord {
+  const owners = shared(sameOwner);
+  const sources = shared(sameSource);
+  const metadata = shared(samePlainMetadata);
+  const kinds = shared<string>((a, b) => a === b);
+  return (value) => {
+    const record = asObject(value, '');
+    return {
+      path: asPath(record['path'], 'path'),
+      owner: owners(asOwner(asObject(record['owner'], 'owner'), 'owner')),
+      source: sources(parseSource(asObject(record['source'], 'source'), backends)),
+      kind: kinds(asString(record['kind'], 'kind')),
+      digest: asDigest(record['digest'], 'digest'),
+      size: asInteger(record['size'], 'size'),
+      updatedAt: asInstant(record['updated_at'], 'updated_at'),
+      generated: metadata(parseGenerated(asObject(record['generated'], 'generated'))),
+      url: asUrlOrNull(record['url'], 'url'),
+    };
+  };
+}
+
+/** Throws `Malformed`. */
+function parseSource(source: Record<string, unknown>, backends: SourceBackends): SourceIdentity {
+  return {
+    backend: oneOf(source['backend'], backends, 'source.backend'),
+    id: asString(source['id'], 'source.id'),
+    path: asString(source['path'], 'source.path'),
+  };
+}
+
+/**
+ * Number of recent values to compare with. Records are sorted by path, so adjacent ones are usually alike.
+ */
+const maxRecent = 8;
+
+/** Returns a recent equal value in place of the given one. */
+function shared<T>(isSame: (a: T, b: T) => boolean): (value: T) => T {
+  const recent: T[] = [];
+  return (value) => {
+    for (const known of recent) if (isSame(known, value)) return known;
+    if (recent.length === maxRecent) recent.pop();
+    recent.unshift(value);
+    return value;
+  };
+}
+
+function sameSource(a: SourceIdentity, b: SourceIdentity): boolean {
+  return a.backend === b.backend && a.id === b.id && a.path === b.path;
+}
+
+/** Never equal for generated outputs: there are few of them, and their inputs differ. */
+function samePlainMetadata(a: GeneratedMetadata, b: GeneratedMetadata): boolean {
+  return (
+    a.generator === null &&
+    b.generator === null &&
+    a.contentType === b.contentType &&
+    a.cacheControl === b.cacheControl
+  );
+}
+
+function parseGenerated(generated: Record<string, unknown>): GeneratedMetadata {
+  const generator = generated['generator'];
+  return {
+    contentType: asStringOrNull(generated['content_type'] ?? null, 'generated.content_type'),
+    cacheControl: asStringOrNull(generated['cache_control'] ?? null, 'generated.cache_control'),
+    generator: generator === undefined ? null : parseGenerator(asObject(generator, 'generated.generator')),
+  };
+}
+
+function parseGenerator(generator: Record<string, unknown>): NonNullable<GeneratedMetadata['generator']> {
+  return {
+    name: asString(generator['name'], 'generated.generator.name'),
+    version: asInteger(generator['version'], 'generated.generator.version'),
+    inputs: asDigest(generator['inputs'], 'generated.generator.inputs'),
+  };
+}
+
+/**
+ * Parses states of superseded versions. Any of them marks the bundle path as managed. Versions 2 and 3 also
+ * list the managed files.
+ *
+ * v1 `{"version": 1, "published_at"}`; v2 `{"version": 2, "files": [path]}`; v3 `{"schema_version": 3,
+ * "pipeline_id", "destination_id", "outputs": [{path, digest, size, updated_at}]}`. A malformed document
+ * lists no files, because removing only some of the files of a damaged list would be wrong. Pure.
+ */
+function parseLegacy(version: 1 | 2 | 3, document: Record<string, unknown>): CatalogState {
+  return { kind: 'legacy', version, records: wholeOrNone(() => recordsOf[version](document)) };
+}
+
+function wholeOrNone(read: () => LegacyRecord[]): LegacyRecord[] {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof Malformed) return [];
+    throw error;
+  }
+}
+
+const recordsOf: Record<1 | 2 | 3, (document: Record<string, unknown>) => LegacyRecord[]> = {
+  1: () => [],
+  2: (document) =>
+    asArrayOf(document['files'] ?? [], 'files', (path) => ({ path: asPath(path, ''), v3: null })),
+  3: (document) => {
+    const owner = {
+      pipelineId: asString(document['pipeline_id'], 'pipeline_id'),
+      destinationId: asString(document['destination_id'], 'destination_id'),
+    };
+    return asArrayOf(document['outputs'], 'outputs', (item) => {
+      const record = asObject(item, '');
+      return {
+        path: asPath(record['path'], 'path'),
+        v3: {
+          owner,
+          digest: asDigest(record['digest'], 'digest'),
+          size: asInteger(record['size'], 'size'),
+          updatedAt: asInstant(record['updated_at'], 'updated_at'),
+        },
+      };
+    });
+  },
+};
