@@ -31,7 +31,7 @@ import { summariesOf } from '../../api/runs/pipelines-route.ts';
 import { measuredStage } from '../../api/upload/measured-stage.ts';
 import { requireStrongTokens } from '../../core/config/weak-tokens.ts';
 import type { UploadPipeline } from '../../api/upload/ports.ts';
-import type { Pulse } from '../../weather/api/pulse.ts';
+import type { Pulse } from '../../weather/api/open-weather.ts';
 import type { WeatherService } from '../../weather/api/service.ts';
 import type { Foundation, ProgramNotifier } from './bootstrap.ts';
 

@@ -1,6 +1,6 @@
-import type { PlacelessFinding } from './finding-codes.ts';
+import type { PlacelessFinding } from './report.ts';
 import { quoted } from '../lib/located-json/pointer.ts';
-import { maxFindings } from './limits.ts';
+import { maxFindings } from './report.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';

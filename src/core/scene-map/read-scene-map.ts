@@ -6,14 +6,21 @@ import { parseJson, type ParsedJson } from '../lib/located-json/parse.ts';
 import { positionsIn } from '../lib/located-json/position.ts';
 import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/problems.ts';
 import { contentFindings } from './content-rules.ts';
-import { type FindingCode, type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
-import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';
+import {
+  type FindingCode,
+  maxContainers,
+  maxDepth,
+  maxDocumentBytes,
+  maxFindings,
+  type PlacelessFinding,
+  sceneMapFinding,
+} from './report.ts';
 import { validate as isValid } from './generated/quick-validator.js';
 import { schemaFindings } from './schema-findings.ts';
 import type { SceneMap } from './generated/schema-types.ts';
 import type { Transcript } from './transcript.ts';
 
-export interface CheckOptions {
+interface CheckOptions {
   /** Skips the content rules. */
   schemaOnly?: boolean;
   transcript?: Transcript;
