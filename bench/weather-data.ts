@@ -1,4 +1,4 @@
-import type { Target } from '../src/weather/feed/tables/target.ts';
+import type { Target } from '../src/weather/feed/tables/upsert.ts';
 
 export const stations = 2000;
 

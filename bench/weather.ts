@@ -16,7 +16,7 @@ import path from 'node:path';
 import { createTables } from '../src/weather/feed/tables/create-tables.ts';
 import { lookUp } from '../src/weather/feed/tables/load.ts';
 import { openServer } from '../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../src/weather/feed/tables/target.ts';
+import type { Target } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';

@@ -18,7 +18,7 @@ import { mostUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
-import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/limits.ts';
+import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/report.ts';
 import { maxSecretBytes } from '../src/core/lib/secrets.ts';
 
 type Row = readonly [limit: string, value: string, beyond: string];

@@ -27,7 +27,7 @@ const pureFiles = [
   'publish/decision/refusals.ts',
 ]
   .map((file) => `core/${file}`)
-  .concat('weather/current-conditions.ts', 'weather/derived.ts', 'weather/units.ts')
+  .concat('weather/records/combined-conditions.ts', 'weather/records/derived.ts', 'weather/units.ts')
   .map((file) => `src/${file}`);
 
 /**
@@ -72,8 +72,8 @@ const homes: Record<string, string> = {
   'modern-tar': 'src/browser/.+',
   ejs: 'src/(core/(outputs|scene-map)/.+|weather/render/.+|api/pages/render-page\\.ts)',
   'fast-xml-builder': 'src/core/lib/xml\\.ts',
-  '@turf/rewind': 'src/weather/render/map-geometry\\.ts',
-  '@turf/bbox-clip': 'src/weather/render/map-geometry\\.ts',
+  '@turf/rewind': 'src/weather/render/formats\\.ts',
+  '@turf/bbox-clip': 'src/weather/render/formats\\.ts',
   '@turf/bearing': 'src/weather/places/place-index\\.ts',
   '@turf/distance': 'src/weather/places/place-index\\.ts',
   '@turf/boolean-point-in-polygon': 'src/weather/places/outlines\\.ts',
@@ -82,9 +82,9 @@ const homes: Record<string, string> = {
   flatbush: 'src/weather/places/outlines\\.ts',
   'd3-geo': 'src/weather/pages/projection\\.ts',
   'csv-parse': 'src/(weather/feed/documents/place-tables|core/scene-map/transcript)\\.ts',
-  'csv-stringify': 'src/weather/render/csv\\.ts',
+  'csv-stringify': 'src/weather/render/formats\\.ts',
   negotiator: 'src/api/http/answer/negotiate\\.ts',
-  '@photostructure/tz-lookup': 'src/weather/places/time-zone\\.ts',
+  '@photostructure/tz-lookup': 'src/weather/places/position\\.ts',
   'fast-xml-parser': 'src/weather/feed/documents/.+',
   'prom-client': 'src/api/metrics/.+',
   '@opentelemetry/[^/]+': 'src/core/tracing/open-telemetry\\.ts',

@@ -1,12 +1,10 @@
 import { alert, alerts } from './records/alerts/alerts.ts';
 import { convectiveOutlooks } from './records/convective-outlooks.ts';
 import { currentConditions } from './records/current-conditions.ts';
-import { forecastDiscussions } from './records/forecast-discussions.ts';
-import { hourlyForecasts } from './records/hourly-forecasts.ts';
-import { narrativeForecasts } from './records/narrative-forecasts.ts';
+import { forecastDiscussions, outlookDiscussions } from './records/discussions.ts';
+import { hourlyForecasts, narrativeForecasts } from './records/forecasts.ts';
 import { observationHistory } from './records/observation-history.ts';
 import { observations } from './records/observations.ts';
-import { outlookDiscussions } from './records/outlook-discussions.ts';
 import { locations, offices, stations } from './records/places.ts';
 import { weatherStories } from './records/weather-stories.ts';
 import type { WeatherFamily } from './family.ts';

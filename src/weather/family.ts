@@ -3,13 +3,10 @@ import type { Clock } from '../core/lib/clock.ts';
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../core/lib/parameters.ts';
 import type { WeatherDatabase } from './database/database.ts';
-import type { Geometry } from './geometry.ts';
-import type { Instant } from './instant.ts';
-import type { UnknownPart } from './known.ts';
+import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
-import type { Note, Rejection } from './rows/rejections.ts';
-import type { WeatherTable } from './table.ts';
+import type { Note, Rejection } from './database/cleaner.ts';
 
 /**
  * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint

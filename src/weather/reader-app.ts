@@ -8,8 +8,10 @@ import { problemPage } from '../api/pages/send-page.ts';
 import { siteOf } from '../api/pages/site.ts';
 import { withDirectReads } from './api/direct-reads.ts';
 import { weatherPages } from './pages/weather-pages.ts';
-import type { WeatherPorts } from './api/ports.ts';
-import { readerRoutes } from './api/reader-routes.ts';
+import type { WeatherPorts } from './api/service.ts';
+import type { Route } from '../api/http/route.ts';
+import { apiPageRoute, openApiRoute } from '../api/openapi/openapi-routes.ts';
+import { weatherRoutes } from './api/weather-routes.ts';
 
 /** The application of the weather reader alone: its routes and its pages. */
 export function createReaderApp(
@@ -29,3 +31,10 @@ function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
     else next();
   };
 }
+
+/** The routes of the weather reader alone: its refusals name the document and the page. */
+export const readerRoutes: readonly Route<WeatherPorts & Pick<HttpPorts, 'http'>>[] = [
+  ...weatherRoutes,
+  openApiRoute,
+  apiPageRoute,
+];

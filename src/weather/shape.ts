@@ -1,5 +1,4 @@
-import type { Box, Geometry, Position } from './geometry.ts';
-import { empty, known, unknown, type Known } from './known.ts';
+import { type Box, type Geometry, type Position, empty, known, unknown, type Known } from './values.ts';
 
 /**
  * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read a geometry

@@ -5,7 +5,7 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { dayOfChanges, nwsYaml, officeTable, paths } from '../weather/feed/day.ts';
 import { dump } from '../weather/feed/dump.ts';
 import { refusing, startNws, type Moment, type NwsServer } from '../weather/feed/nws-server.ts';

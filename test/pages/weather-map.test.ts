@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import type { AlertsData } from '../../src/weather/records/alerts/alerts.ts';
-import type { ObservationData } from '../../src/weather/observation-record.ts';
+import type { ObservationData } from '../../src/weather/records/observation-record.ts';
 import { startWeather } from '../weather/api/weather-harness.ts';
 import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { clockAt } from '../weather/suite.ts';

@@ -2,14 +2,13 @@ import t from 'tap';
 import { fillAlerts } from '../../bench/weather-data.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import type { Target } from '../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
 import type { WeatherDatabase } from '../../src/weather/database/database.ts';
 import { openDatabase } from '../../src/weather/database/open-database.ts';
 import { outlinesInTime, type AlertOutlines } from '../../src/weather/records/alerts/alert-outlines.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
-import { openWeatherDatabases } from '../../src/weather/open-reader.ts';
-import type { WeatherReader } from '../../src/weather/reader.ts';
+import { openWeatherDatabases, type WeatherReader } from '../../src/weather/reader.ts';
 import { startPostgres } from '../services/postgres.ts';
 
 const server = await startPostgres();

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { currentConditions } from '../../src/weather/current-conditions.ts';
-import type { ObservationRow } from '../../src/weather/observation-row.ts';
+import { currentConditions } from '../../src/weather/records/combined-conditions.ts';
+import type { ObservationRow } from '../../src/weather/records/observation-record.ts';
 
 const now = new Date('2026-01-20T18:00:00Z');
 const window = { now, maxAgeMinutes: 90 };

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { feelsLike, heatIndex, relativeHumidity, windChill } from '../../src/weather/derived.ts';
+import { feelsLike, heatIndex, relativeHumidity, windChill } from '../../src/weather/records/derived.ts';
 
 interface Oracle {
   station: string;

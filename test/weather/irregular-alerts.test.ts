@@ -3,7 +3,7 @@ import { systemClock } from '../../src/core/lib/clock.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import { openWeatherDatabases } from '../../src/weather/open-reader.ts';
+import { openWeatherDatabases } from '../../src/weather/reader.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { primary } from './primary-database.ts';

@@ -1,4 +1,4 @@
-import type { Target } from '../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import type { Rings } from './brute-force.ts';
 
 /** A database full of weather all over the Earth, and over ten days, drawn from random numbers. */

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { Target } from '../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import type { Position } from '../../src/weather/places/position.ts';
 import type { WeatherReader } from '../../src/weather/reader.ts';

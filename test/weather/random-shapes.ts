@@ -1,4 +1,4 @@
-import type { Geometry } from '../../src/weather/geometry.ts';
+import type { Geometry } from '../../src/weather/values.ts';
 import type { Box } from '../../src/weather/places/position.ts';
 
 /**

@@ -3,7 +3,7 @@ import t from 'tap';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
-import { openWeatherDatabases } from '../../src/weather/open-reader.ts';
+import { openWeatherDatabases } from '../../src/weather/reader.ts';
 import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { howMany } from '../support/sampling.ts';
 import { oracleSuite } from './oracle.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { contains, outlineIndex } from '../../src/weather/places/outlines.ts';
-import { mapGeometry } from '../../src/weather/render/map-geometry.ts';
+import { mapGeometry } from '../../src/weather/render/formats.ts';
 import { middleOf, shapeOf } from '../../src/weather/shape.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { holds, randomShape } from './random-shapes.ts';

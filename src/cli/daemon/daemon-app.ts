@@ -4,7 +4,7 @@ import type { ApiPorts } from '../../api/ports.ts';
 import { routesWith } from '../../api/routes.ts';
 import { siteOf } from '../../api/pages/site.ts';
 import { weatherPages } from '../../weather/pages/weather-pages.ts';
-import type { WeatherPorts } from '../../weather/api/ports.ts';
+import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';
 
 /** The dependencies of the API and of the weather routes and pages. */

@@ -1,5 +1,5 @@
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import { inContext } from '../../weather/open-reader.ts';
+import { inContext } from '../../weather/reader.ts';
 import { listen } from '../../api/http/listen.ts';
 import { openWeather, requireForDatabases } from '../../weather/api/open-weather.ts';
 import { createReaderApp } from '../../weather/reader-app.ts';

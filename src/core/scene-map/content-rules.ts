@@ -1,6 +1,5 @@
-import type { PlacelessFinding } from './finding-codes.ts';
+import { type PlacelessFinding, maxFindings } from './report.ts';
 import { quoted } from '../lib/located-json/measure.ts';
-import { maxFindings } from './limits.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
 import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';

@@ -4,14 +4,21 @@ import { examineJson, type JsonLimits, parseJson, type ParsedJson } from '../lib
 import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';
 import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/tokens.ts';
 import { contentFindings } from './content-rules.ts';
-import { type FindingCode, type PlacelessFinding, sceneMapFinding } from './finding-codes.ts';
-import { maxContainers, maxDepth, maxDocumentBytes, maxFindings } from './limits.ts';
+import {
+  type FindingCode,
+  maxContainers,
+  maxDepth,
+  maxDocumentBytes,
+  maxFindings,
+  type PlacelessFinding,
+  sceneMapFinding,
+} from './report.ts';
 import { validate as isValid } from './generated/quick-validator.js';
 import { schemaFindings } from './schema-findings.ts';
 import type { SceneMap } from './generated/schema-types.ts';
 import type { Transcript } from './transcript.ts';
 
-export interface CheckOptions {
+interface CheckOptions {
   /** Skips the content rules. */
   schemaOnly?: boolean;
   transcript?: Transcript;

@@ -1,6 +1,6 @@
 import { distance } from 'fastest-levenshtein';
 import type { ErrorObject } from 'ajv';
-import type { FindingCode, PlacelessFinding } from './finding-codes.ts';
+import type { FindingCode, PlacelessFinding } from './report.ts';
 import { validate } from './generated/full-validator.js';
 import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
 import { escapePointer, quoted } from '../lib/located-json/measure.ts';

@@ -10,11 +10,9 @@ import { refusedHead } from '../../api/http/request/request-head.ts';
 import { requestContext } from '../../api/http/request/request-context.ts';
 import { clientOf, logRequest, setCommonHeaders } from '../../api/http/request-log.ts';
 import { type Metrics, recordRequest } from '../../api/metrics/metrics.ts';
-import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
-import type { WeatherPorts } from './ports.ts';
-import type { WeatherAnswer } from './service.ts';
+import { weatherEndpoints, type WeatherEndpoint, weatherRequest } from './endpoints.ts';
+import type { WeatherPorts, WeatherAnswer } from './service.ts';
 import { problemFormOf } from './weather-routes.ts';
-import { weatherRequest } from './weather-request.ts';
 
 /**
  * The application with a direct way for weather reads: the same answers, refusals, log lines and counters

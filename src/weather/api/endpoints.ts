@@ -1,10 +1,10 @@
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { ParameterMap } from '../../core/lib/parameters.ts';
+import type { ParameterMap, Parameter } from '../../core/lib/parameters.ts';
 import { familyNames, weatherFamilies, type FamilyName } from '../families.ts';
 import type { WeatherFamily } from '../family.ts';
 import { commonFormats, type Format } from '../../api/http/answer/negotiate.ts';
 import { queryParameters, type QueryParameters } from '../../api/http/query-parameters.ts';
-import { formatParameter } from './format-parameter.ts';
+import type { IncomingHttpHeaders } from 'node:http';
 
 /** The endpoint of one family, as the API serves it. */
 export interface WeatherEndpoint {
@@ -46,4 +46,32 @@ function formatsOf(family: WeatherFamily): Format[] {
     ...(family.features === undefined ? [] : (['geojson'] as const)),
     ...(family.table === undefined ? [] : (['csv'] as const)),
   ];
+}
+
+/**
+ * The format of an answer that there is in these. Any text but an empty one: an unknown format is refused by
+ * the negotiation, with what is offered.
+ */
+function formatParameter(formats: readonly Format[]): Parameter<string | null> {
+  return {
+    description: 'The form of the answer; it beats `Accept`. Without both: json.',
+    schema: { type: 'string', enum: formats },
+    absent: null,
+    expected: `one of ${formats.join(', ')}`,
+    parse: (text) => (text === '' ? undefined : text),
+  };
+}
+
+/** The part of a request that decides its answer. */
+export interface WeatherRequest {
+  /** With its query. */
+  url: string;
+  accept: string | undefined;
+  acceptEncoding: string | undefined;
+}
+
+/** @param url With its query. */
+export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
+  const { accept, 'accept-encoding': encodings } = headers;
+  return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };
 }

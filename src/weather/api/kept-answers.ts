@@ -1,9 +1,8 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { ByteCache } from './byte-cache.ts';
 
 /** An answer to a question, before it is encoded. */
-export interface Produced<A> {
+interface Produced<A> {
   answer: A;
   /** Milliseconds of the monotonic clock up to which it may be kept. */
   until: number;
@@ -11,7 +10,7 @@ export interface Produced<A> {
   isStandIn: boolean;
 }
 
-export interface KeptAnswers<A> {
+interface KeptAnswers<A> {
   /**
    * The answer of this key: the one that is kept, the one that is under way, or else what `make` makes. If
    * the database is away and the last good answer is still good, that one stands in, and `onStandIn` learns
@@ -74,4 +73,43 @@ export function newKeptAnswers<A extends Keepable>(clock: Clock, cacheMs: number
 
 function isAway(error: unknown): boolean {
   return error instanceof WaybillError && error.code === 'database_unavailable';
+}
+
+/**
+ * Keeps values for a while and within bounds: what was put in first goes first. Time is milliseconds of a
+ * monotonic clock.
+ */
+export class ByteCache<T> {
+  readonly #entries = new Map<string, { value: T; bytes: number; until: number }>();
+  readonly #most: { entries: number; bytes: number };
+  #bytes = 0;
+
+  constructor(most: { entries: number; bytes: number }) {
+    this.#most = most;
+  }
+
+  get(key: string, now: number): T | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    if (entry.until > now) return entry.value;
+    this.#delete(key);
+    return undefined;
+  }
+
+  /** Keeps nothing that is larger than all that may be kept. */
+  set(key: string, value: T, { bytes, until }: { bytes: number; until: number }): void {
+    this.#delete(key);
+    if (bytes > this.#most.bytes) return;
+    this.#entries.set(key, { value, bytes, until });
+    this.#bytes += bytes;
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#most.bytes && this.#entries.size <= this.#most.entries) return;
+      this.#delete(oldest);
+    }
+  }
+
+  #delete(key: string): void {
+    this.#bytes -= this.#entries.get(key)?.bytes ?? 0;
+    this.#entries.delete(key);
+  }
 }

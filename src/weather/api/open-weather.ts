@@ -7,12 +7,10 @@ import { referencedSecrets, requireSecrets } from '../../core/config/secret-refe
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
-import { inContext, openWeatherDatabases } from '../open-reader.ts';
+import { inContext, openWeatherDatabases } from '../reader.ts';
 import { createTextRenderer, packagedTemplates } from '../render/text.ts';
-import { newPulse, type Pulse } from './pulse.ts';
-import { createWeatherService, type WeatherService } from './service.ts';
+import { createWeatherService, type WeatherService, newWeatherObserver } from './service.ts';
 import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
-import { newWeatherObserver } from './weather-observer.ts';
 
 export interface OpenedWeather {
   service: WeatherService;
@@ -69,4 +67,39 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
     if (config.databases.some(({ driver }) => driver === 'pglite')) requireDatabasePackage();
     requireSecrets(secrets, referencedSecrets(own, { databases: true }));
   });
+}
+
+/** Whether the weather database answers, without waiting for it. */
+export interface Pulse {
+  /** As found by the last probe that ended. The look starts another if that one is some seconds old. */
+  isUp(): boolean;
+}
+
+const freshMs = 2000;
+
+/** A probe may take until the deadline of a read, and readiness must not. */
+function newPulse(reader: { probe(): Promise<void> }, clock: Clock): Pulse {
+  let isUp = true;
+  let probedAt = -Infinity;
+  let isProbing = false;
+  const probe = (): void => {
+    isProbing = true;
+    void reader
+      .probe()
+      .then(
+        () => (isUp = true),
+        () => (isUp = false),
+      )
+      .finally(() => {
+        isProbing = false;
+        probedAt = clock.monotonic();
+      });
+  };
+  probe();
+  return {
+    isUp: () => {
+      if (!isProbing && clock.monotonic() - probedAt >= freshMs) probe();
+      return isUp;
+    },
+  };
 }

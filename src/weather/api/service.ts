@@ -1,18 +1,14 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { weatherFamilies, type DatedFamily, type FamilyName } from '../families.ts';
 import type { Reading, ResolvedPlace, WeatherFamily } from '../family.ts';
-import type { NewestObservations } from '../records/newest-observations.ts';
-import type { ZoneOutlines } from '../places/zone-outlines.ts';
-import type { UnknownPart } from '../known.ts';
+import type { NewestObservations } from '../records/observations.ts';
+import type { ZoneOutlines } from '../places/outlines.ts';
+import type { UnknownPart } from '../values.ts';
 import { readFamily, type QueryOf, type RecordOf, type WeatherReader } from '../reader.ts';
-import { renderCsv } from '../render/csv.ts';
-import { renderGeoJson } from '../render/geojson.ts';
-import { renderJson } from '../render/json.ts';
-import type { AnswerMeta } from '../render/meta.ts';
+import { renderCsv, renderGeoJson, renderJson, type AnswerMeta, renderXml } from '../render/formats.ts';
 import type { TextRenderer } from '../render/text.ts';
-import { renderXml } from '../render/xml.ts';
 import type { UnitSystem } from '../units.ts';
-import { ByteCache } from './byte-cache.ts';
+import { ByteCache, mostKept, newKeptAnswers } from './kept-answers.ts';
 import {
   codingFor,
   newAnswerEncoder,
@@ -20,13 +16,12 @@ import {
   type TaggedAnswer,
 } from '../../api/http/answer/send-with-etag.ts';
 import { negotiate, type Format, type Representation } from '../../api/http/answer/negotiate.ts';
-import { newDates, type Dates } from './dates.ts';
-import { mostKept, newKeptAnswers } from './kept-answers.ts';
-import type { WeatherEndpoint } from './endpoints.ts';
-import { linkToNext } from './next-page.ts';
-import { asOfMeta, isStale } from './staleness.ts';
-import type { WeatherObserver } from './weather-observer.ts';
-import type { WeatherRequest } from './weather-request.ts';
+import { newDates, type Dates, linkToNext, asOfMeta, isStale } from './answer-headers.ts';
+import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { Rejection } from '../database/cleaner.ts';
+import { reasonOf } from '../../api/http/answer/problem.ts';
+import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
 
 /** A rendered answer, ready to be sent, and what it answers. */
 export interface WeatherAnswer extends TaggedAnswer {
@@ -49,7 +44,7 @@ export interface WeatherService {
 }
 
 /** What was read of a family, as of now. */
-export interface CurrentRecord<Name extends FamilyName> {
+interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;
   /** When it was measured, issued or fetched; null if that is not known. */
@@ -61,7 +56,7 @@ export interface CurrentRecord<Name extends FamilyName> {
   otherIssues: readonly { field: string; issuedAt: string }[];
 }
 
-export interface ServiceParts {
+interface ServiceParts {
   reader: WeatherReader;
   text: TextRenderer;
   clock: Clock;
@@ -222,4 +217,50 @@ function withoutFormat(format: Format): TypeError {
 
 function unitsOf(query: object): UnitSystem {
   return 'units' in query && query.units === 'us' ? 'us' : 'si';
+}
+
+/** What the weather routes need. */
+export interface WeatherPorts {
+  /** Null if no database is configured. */
+  weather: WeatherService | null;
+}
+
+/** Learns what becomes of reads, for the log and the metrics. */
+interface WeatherObserver {
+  answered(
+    family: FamilyName,
+    answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
+  ): void;
+  /** A last good answer was given, since the database did not answer. */
+  stoodIn(family: FamilyName, error: unknown): void;
+}
+
+const mostNamed = 10_000;
+
+/**
+ * Counts each bad field of each record once, and names it once in the log, however often it is read; past
+ * 10,000 of them it begins anew.
+ */
+export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): WeatherObserver {
+  const named = new Set<string>();
+  return {
+    answered(family, { stale, asOf, rejected }) {
+      metrics?.weatherAnswered(family, { stale, asOf });
+      for (const each of rejected) {
+        const { field, reason, record, isLeftOut } = each;
+        const name = `${family} ${field} ${reason} ${record}`;
+        if (named.has(name)) continue;
+        if (named.size >= mostNamed) named.clear();
+        named.add(name);
+        metrics?.weatherRejected(family, reason);
+        const what = isLeftOut ? 'a weather record is left out' : 'a field of a weather record is left out';
+        log.warn({ family, field, reason, record }, what);
+      }
+    },
+    stoodIn(family, error) {
+      metrics?.weatherStoodIn(family);
+      const reason = error instanceof Error ? reasonOf(error) : String(error);
+      log.warn({ family, reason }, 'the last good answer stands in');
+    },
+  };
 }

@@ -2,15 +2,11 @@ import type { FamilyName } from '../families.ts';
 import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
 import { negotiateProblem, type Format } from '../../api/http/answer/negotiate.ts';
-import type { WeatherPorts } from './ports.ts';
-import { weatherRequest } from './weather-request.ts';
+import type { WeatherPorts } from './service.ts';
+import { weatherRequest, weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import type { ProblemForm } from '../../api/http/request/request-context.ts';
-import { weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
-import { collectionSchema } from './schemas/collection-schema.ts';
-import { familySchemas } from './schemas/family-schemas.ts';
-import { metaSchema } from './schemas/meta-schema.ts';
-import { orNull } from './schemas/fields.ts';
-import { weatherExamples } from './schemas/examples.ts';
+import { collectionSchema, metaSchema, orNull, weatherExamples } from './schema-fields.ts';
+import { familySchemas } from './family-schemas.ts';
 
 const headers: Record<string, Header> = {
   ETag: header('Strong, of the bytes of the body as they are sent.', true),

@@ -1,17 +1,149 @@
-import type { Queries } from './database.ts';
+import { drizzle } from 'drizzle-orm/postgres-js';
+import type { Sql } from 'postgres';
+import type { Clock } from '../../core/lib/clock.ts';
+import { withUnsafe, type Connect } from './connect.ts';
+import { closeSeconds, type Connections, type Work, type Queries } from './database.ts';
+import { isCutOff } from './errors.ts';
 
-/** Work on a database, by the statements that it sends. */
-export type Work<T> = (queries: Queries) => Promise<T>;
-
-/** Connections to one server, opened as they are needed. What they throw is the driver's. */
-export interface Connections {
-  /** For one statement. */
-  one<T>(work: Work<T>): Promise<T>;
-  /** Ends every connection at once, with what waits for an answer on it: the next read has new ones. */
-  renew(): void;
-  /** Waits for a while for what is under way. */
-  close(): Promise<void>;
+/** A client with a single connection, which is of one read at a time. */
+interface Line {
+  client: Sql;
+  /** Sends nothing once the line is lost. */
+  queries: Queries;
+  /** Whether the connection was closed since it was taken. */
+  isLost: boolean;
+  /** Milliseconds of the monotonic clock from which it is not used again: servers keep much for a session. */
+  until: number;
 }
 
-/** Seconds for which statements that are under way may go on when their connections are closed. */
-export const closeSeconds = 5;
+/** The driver would end a connection of that age between two statements of a transaction. */
+const lifetimeMs = 45 * 60_000;
+
+/** Connections that are each of one read at a time, which may send several statements on its own. */
+interface OwnConnections extends Connections {
+  /** For several statements, which see one and the same snapshot and cannot write. */
+  snapshot<T>(work: Work<T>): Promise<T>;
+}
+
+/**
+ * A connection for each read that is under way: how many those are, the caller bounds. `inTurn` statements of
+ * one read are sent together.
+ *
+ * Not `begin` of the driver, whose version 3.4 writes the next statement of a transaction, or its `rollback`,
+ * to a connection that is gone, from a callback of its own that ends the process. A client with a single
+ * connection tells when that was closed; from then on the read sends nothing, and its client is never used
+ * again.
+ */
+export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
+  const free: Line[] = [];
+  const used = new Map<Line, Promise<unknown>>();
+  let isClosed = false;
+  const onLine = async <T>(work: (line: Line) => Promise<T>): Promise<T> => {
+    const line = free.pop() ?? openLine(connect, inTurn, clock.monotonic() + lifetimeMs);
+    line.isLost = false;
+    const done = work(line);
+    used.set(line, done);
+    try {
+      return await done;
+    } catch (error) {
+      // A statement that met the end of its connection silences the next one of that client.
+      if (isCutOff(error)) line.isLost = true;
+      throw error;
+    } finally {
+      // `renew` has given it up already if it is not there.
+      if (used.delete(line)) {
+        if (isClosed || line.isLost || clock.monotonic() >= line.until) void line.client.end({ timeout: 0 });
+        else free.push(line);
+      }
+    }
+  };
+  return {
+    one: (work) => onLine(({ queries }) => work(queries)),
+    snapshot: (work) => onLine((line) => inSnapshot(line, work)),
+    renew: () => {
+      for (const line of [...free.splice(0), ...used.keys()]) {
+        line.isLost = true;
+        void line.client.end({ timeout: 0 });
+      }
+      used.clear();
+    },
+    close: async () => {
+      isClosed = true;
+      const enough = new AbortController();
+      const done = Promise.allSettled(used.values()).then(() => enough.abort());
+      if (used.size > 0)
+        await Promise.race([done, clock.sleep(closeSeconds * 1000, enough.signal)]).catch(() => undefined);
+      await Promise.all([...free.splice(0), ...used.keys()].map(({ client }) => client.end({ timeout: 0 })));
+    },
+  };
+}
+
+function openLine(connect: Connect, inTurn: number, until: number): Line {
+  const onClose = (): void => {
+    line.isLost = true;
+  };
+  const client = connect({ most: 1, inTurn, isRenewed: false, onClose });
+  const whileOpen = withUnsafe(client, (...statement) => {
+    // The driver would open another connection for it, outside of the transaction.
+    if (line.isLost) throw closed();
+    return client.unsafe(...statement);
+  });
+  const line: Line = { client, queries: drizzle(whileOpen), isLost: false, until };
+  return line;
+}
+
+async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
+  await line.client.unsafe('begin isolation level repeatable read read only').simple();
+  // To open a connection may have taken several, each of which was closed.
+  line.isLost = false;
+  try {
+    const result = await work(line.queries);
+    await send(line, 'commit');
+    return result;
+  } catch (error) {
+    if (!isCutOff(error)) await send(line, 'rollback').catch(() => (line.isLost = true));
+    throw error;
+  }
+}
+
+async function send(line: Line, statement: string): Promise<void> {
+  if (line.isLost) throw closed();
+  await line.client.unsafe(statement).simple();
+}
+
+function closed(): Error {
+  return Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' });
+}
+
+interface Pool {
+  client: Sql;
+  queries: Queries;
+}
+
+/** `most` connections for single statements, `inTurn` of which share one at a time. */
+export function openShared(connect: Connect, most: number, inTurn: number): Connections {
+  const open = (): Pool => {
+    const client = connect({ most, inTurn, isRenewed: true });
+    return { client, queries: drizzle(client) };
+  };
+  let pool = open();
+  const replace = (lost: Pool, timeout: number): void => {
+    if (pool !== lost) return;
+    pool = open();
+    void lost.client.end({ timeout });
+  };
+  return {
+    one: async (work) => {
+      const used = pool;
+      try {
+        return await work(used.queries);
+      } catch (error) {
+        // The driver may have silenced that connection for good; other reads end on theirs.
+        if (isCutOff(error)) replace(used, closeSeconds);
+        throw error;
+      }
+    },
+    renew: () => replace(pool, 0),
+    close: () => pool.client.end({ timeout: closeSeconds }),
+  };
+}

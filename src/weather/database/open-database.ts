@@ -1,6 +1,8 @@
 import type { DatabaseConfig } from '../../core/config/weather/databases.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { WeatherDatabase } from './database.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { asWaybillError } from '../../core/lib/errors.ts';
 
 /** Opens without probing. A driver and its package are loaded only if they are configured. */
 export async function openDatabase(
@@ -14,4 +16,43 @@ export async function openDatabase(
   const url = secrets.require(config.urlEnv, `database "${config.name}"`);
   const { openPostgres } = await import('./postgres.ts');
   return openPostgres(config, url, limits);
+}
+
+const againAfterMs = 1000;
+
+/**
+ * A database that is opened by the first use that finds it there, tried once a second at most. What is wrong
+ * with its configuration is thrown now.
+ */
+export async function openWhenThere(
+  name: string,
+  open: () => Promise<WeatherDatabase>,
+  clock: Clock,
+): Promise<WeatherDatabase> {
+  let opening: Promise<WeatherDatabase> | undefined;
+  let failedAt: number | null = null;
+  const opened = (): Promise<WeatherDatabase> => {
+    if (failedAt !== null && clock.monotonic() - failedAt >= againAfterMs) {
+      failedAt = null;
+      opening = undefined;
+    }
+    opening ??= open().catch((error: unknown) => {
+      failedAt = clock.monotonic();
+      throw error;
+    });
+    return opening;
+  };
+  await opened().catch((error: unknown) => {
+    if (asWaybillError(error).code !== 'database_unavailable') throw error;
+  });
+  return {
+    name,
+    one: async (work, family) => (await opened()).one(work, family),
+    snapshot: async (work, family) => (await opened()).snapshot(work, family),
+    probe: async () => (await opened()).probe(),
+    close: async () => {
+      const database = await opening?.catch(() => null);
+      await database?.close();
+    },
+  };
 }

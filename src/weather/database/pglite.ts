@@ -10,7 +10,7 @@ import { openAdmission } from './admission.ts';
 import type { Queries, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 import { lockDirectory } from './directory-lock.ts';
-import { openWatchdog } from './query-watchdog.ts';
+import { openWatchdog } from './connect.ts';
 
 /**
  * The embedded database of a directory, which must be there. Reads wait for each other, since it has one

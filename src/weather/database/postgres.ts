@@ -1,14 +1,11 @@
 import { sql } from 'drizzle-orm';
 import { systemClock, type Clock } from '../../core/lib/clock.ts';
 import { openAdmission } from './admission.ts';
-import { connectTo } from './connect.ts';
-import type { Connections } from './connections.ts';
-import type { WeatherDatabase } from './database.ts';
+import { connectTo, openWatchdog } from './connect.ts';
+import type { Connections, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
-import { openOwn } from './own-connections.ts';
-import { openWatchdog } from './query-watchdog.ts';
+import { openOwn, openShared } from './connections.ts';
 import type { PostgresConfig } from '../../core/config/weather/databases.ts';
-import { openShared } from './shared-connections.ts';
 
 /**
  * Single statements that share a connection at once: they are sent together and answered in turn, which saves

@@ -1,8 +1,8 @@
-import { NothingToLoad, reasonOf } from './documents/faults.ts';
+import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { recognise, type Recognised } from './documents/recognise.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { load } from './tables/load.ts';
-import type { Statements, Target } from './tables/target.ts';
+import type { Statements, Target } from './tables/upsert.ts';
 
 /** A document that came from somewhere. */
 export interface Arrived {

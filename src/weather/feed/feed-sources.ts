@@ -3,13 +3,12 @@ import { hasCode } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
 import type { FeedConfig, NwsConfig, SourceName } from '../../core/config/weather/feed.ts';
 import type { Fed } from './feed-document.ts';
-import { createClient } from './http/client.ts';
-import { filesAt } from './sources/files.ts';
+import { createClient } from './sources/http-client.ts';
+import { filesAt, watchDirectory } from './sources/files.ts';
 import { poll } from './sources/poll.ts';
 import { sourcesOf, type Source } from './sources/requests-of.ts';
-import { watchDirectory } from './sources/watch.ts';
 import { openRequests } from './tables/requests.ts';
-import type { Target } from './tables/target.ts';
+import type { Target } from './tables/upsert.ts';
 
 export interface FeedOptions {
   target: Target;

@@ -1,8 +1,8 @@
 import { wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
-import { unitsParameter } from '../parameters.ts';
-import { searchParameter, stateParameter } from '../places/place-parameters.ts';
+import { unitsParameter, searchParameter, stateParameter } from '../places/place-parameters.ts';
 import { queryParameters } from '../../api/http/query-parameters.ts';
 import type { UnitSystem } from '../units.ts';
+import type { IncomingMessage } from 'node:http';
 
 /** What the map is asked for. */
 export interface MapQuery {
@@ -70,4 +70,23 @@ export function queryText(query: Partial<MapQuery>): string {
   if (units !== 'us') parameters.set('units', units);
   const text = parameters.toString();
   return text === '' ? '' : `?${text}`;
+}
+
+/** The units that a browser chose last, in the cookie `waybill_units` of the weather pages. */
+
+const yearSeconds = 365 * 24 * 60 * 60;
+
+export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): UnitSystem | null {
+  const [, value] = /(?:^|;\s*)waybill_units=(si|us)\s*(?:;|$)/.exec(headers.cookie ?? '') ?? [];
+  return value === 'si' || value === 'us' ? value : null;
+}
+
+/** The header of a page on which the units were chosen. Without a choice there is none. */
+export function unitsHeaders(
+  { units, isChosen }: { units: UnitSystem; isChosen: boolean },
+  basePath: string,
+): Record<string, string> {
+  if (!isChosen) return {};
+  const attributes = `Max-Age=${yearSeconds}; Path=${basePath}weather/; HttpOnly; SameSite=Lax`;
+  return { 'Set-Cookie': `waybill_units=${units}; ${attributes}` };
 }

@@ -1,5 +1,5 @@
 import { geoAlbersUsa } from 'd3-geo';
-import type { Geometry } from '../geometry.ts';
+import type { Geometry } from '../values.ts';
 import { polygonsOf, type Ring } from '../shape.ts';
 
 /** A point of the map, in pixels of a picture that is 975 wide and 610 high. */

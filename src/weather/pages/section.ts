@@ -1,6 +1,6 @@
 import { asWaybillError } from '../../core/lib/errors.ts';
 import type { FamilyName } from '../families.ts';
-import type { UnknownPart } from '../known.ts';
+import type { UnknownPart } from '../values.ts';
 import type { QueryOf, RecordOf } from '../reader.ts';
 import type { WeatherService } from '../api/service.ts';
 

@@ -6,13 +6,23 @@ import type { Page } from '../../api/pages/render-page.ts';
 import { publicPage, sendPublic } from '../../api/pages/send-page.ts';
 import type { Site } from '../../api/pages/site.ts';
 import { newKeptAnswers } from '../api/kept-answers.ts';
-import type { WeatherPorts } from '../api/ports.ts';
-import type { WeatherService } from '../api/service.ts';
-import { mapPage } from './map-page.ts';
-import { mapQuery, stationQuery, type ChosenUnits } from './map-query.ts';
-import { rememberedUnits, unitsHeaders } from './remembered-units.ts';
-import { stationPage } from './station-page.ts';
-import { openZoneShapes } from './zone-shapes.ts';
+import type { WeatherPorts, WeatherService } from '../api/service.ts';
+import {
+  mapQuery,
+  stationQuery,
+  type ChosenUnits,
+  rememberedUnits,
+  unitsHeaders,
+  type MapQuery,
+} from './map-query.ts';
+import { openZoneShapes, frameOf, states, wholeCountry, type ZoneShapes } from './map-shapes.ts';
+import { alertAreas, outlookAreas, observed, spread, unplacedAlerts } from './map-layers.ts';
+import { mapView } from './map-view.ts';
+import { dataOf, sectionOf } from './section.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { PlaceData } from '../records/places.ts';
+import type { UnitSystem } from '../units.ts';
+import { stationView } from './station-view.ts';
 
 /** A page is made of many reads: whoever comes within that time gets the same. */
 const keptMs = 15_000;
@@ -93,4 +103,104 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
       return (await answers.of(key, answer, () => undefined)).answer;
     },
   };
+}
+
+/** Every place at once: they are few, and in memory. */
+const mostPlaces = 100_000;
+const mostFound = 50;
+const mostAlerts = 500;
+
+/** Throws what the reader throws where there is nothing to make a map of: the stations. */
+async function mapPage(
+  parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
+  query: MapQuery,
+  now: Date,
+): Promise<Page> {
+  const { weather, zoneShapes, base } = parts;
+  const state = states().find(({ code }) => code === query.state) ?? null;
+  const frame = state === null ? wholeCountry : frameOf(state);
+  // On the screen of a desk, about a pixel.
+  const least = (frame.width / wholeCountry.width) * 1.2;
+  const { data: listed } = await weather.record('stations', { state: query.state, limit: mostPlaces });
+  const stations = listed?.stations ?? [];
+  const found =
+    query.q === null
+      ? null
+      : ((await weather.record('stations', { q: query.q, limit: mostFound })).data?.stations ?? []);
+  const shown = await observed(weather, spread(stations, frame), now);
+  const alerts = await sectionOf(weather, 'alerts', { area: query.state, limit: mostAlerts });
+  const outlook =
+    query.day === null
+      ? null
+      : await sectionOf(weather, 'convectiveOutlooks', { day: query.day, select: 'effective' });
+  const shownOutlook = outlook === null ? null : dataOf(outlook);
+  const { areas, drawn } =
+    outlook === null
+      ? await alertAreas(dataOf(alerts)?.alerts ?? [], zoneShapes, least)
+      : { areas: shownOutlook === null ? [] : outlookAreas(shownOutlook, least), drawn: [] };
+  return mapView(
+    { query, now, state, frame, stations, shown, found, alerts, outlook, areas, drawnAlerts: drawn },
+    base,
+  );
+}
+
+const mostStationAlerts = 50;
+const hours = 48;
+const outlookDays = [1, 2, 3];
+
+/** Throws `not_found` for a station that is not in the table, and what the reader throws of that question. */
+async function stationPage(
+  { weather, base }: { weather: WeatherService; base: string },
+  { id, units, now }: { id: string; units: UnitSystem; now: Date },
+): Promise<Page> {
+  const place = await placeOf(weather, id);
+  const point = { latitude: place.latitude, longitude: place.longitude };
+  const [conditions, newest, alerts, hourly, narrative, ...outlooks] = await Promise.all([
+    sectionOf(weather, 'currentConditions', { station: [place.id], maxAge: 360, units }),
+    sectionOf(weather, 'observations', { station: [place.id], units }),
+    sectionOf(weather, 'alerts', { point, limit: mostStationAlerts }),
+    sectionOf(weather, 'hourlyForecasts', { point, hours, units }),
+    sectionOf(weather, 'narrativeForecasts', { point, periods: 14, units }),
+    ...outlookDays.map((day) =>
+      sectionOf(weather, 'convectiveOutlooks', { day, point, select: 'effective', geometry: false }),
+    ),
+  ]);
+  const unplaced = await unplacedAlerts(weather, alerts, place);
+  const office = dataOf(narrative)?.office ?? dataOf(hourly)?.office ?? null;
+  const [discussion, stories] =
+    office === null
+      ? [null, null]
+      : await Promise.all([
+          sectionOf(weather, 'forecastDiscussions', { office }),
+          sectionOf(weather, 'weatherStories', { office, limit: 7 }),
+        ]);
+  return stationView(
+    {
+      place,
+      now,
+      units,
+      conditions,
+      newest,
+      alerts,
+      unplaced,
+      hourly,
+      narrative,
+      outlooks,
+      discussion,
+      stories,
+    },
+    base,
+  );
+}
+
+/** @param id untrusted */
+async function placeOf(weather: WeatherService, id: string): Promise<PlaceData> {
+  const asked = id.toUpperCase();
+  const isOne = /^[A-Z0-9]{3,8}$/.test(asked);
+  const { data } = isOne ? await weather.record('stations', { q: asked, limit: 500 }) : { data: null };
+  const place = data?.stations.find((each) => each.id === asked);
+  if (place !== undefined) return place;
+  throw new WaybillError('not_found', 'there is no weather station of this name', {
+    hint: 'the map of the weather leads to every station that is known here',
+  });
 }

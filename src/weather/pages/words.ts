@@ -106,3 +106,66 @@ export function cloudsOf(
     .join(', ');
   return capital(text);
 }
+
+/** The text of an alert, which comes in lines of 69 characters, as paragraphs for a page. */
+
+export interface Paragraph {
+  /** `What` of `* WHAT...Heavy snow.`; null without one. */
+  label: string | null;
+  text: string;
+  /** Whether its lines and gaps have to stay, as those of a table. */
+  isTable: boolean;
+}
+
+/** The paragraphs of a text: blank lines and list items divide it, single line ends do not. Pure. */
+export function paragraphsOf(text: string | null): Paragraph[] {
+  return (text ?? '')
+    .trim()
+    .split(/\n[ \t]*\n\s*|\n(?=\s*(?:[*•]|- )\s*\S)/)
+    .filter((part) => part.trim() !== '')
+    .map((part) => {
+      if (isTable(part)) return { label: null, text: part, isTable: true };
+      const joined = part.replaceAll(/\s+/g, ' ').trim();
+      const [, name, rest] = /^\* ?([A-Z][A-Z /]{2,40})\.\.\.\s*(.*)$/.exec(joined) ?? [];
+      if (name === undefined || rest === undefined) return { label: null, text: joined, isTable: false };
+      return { label: `${name.charAt(0)}${name.slice(1).toLowerCase()}`, text: rest, isTable: false };
+    });
+}
+
+function isTable(part: string): boolean {
+  return part.split('\n').filter((line) => /\S(?: {3,}|\t+)\S/.test(line)).length >= 2;
+}
+
+/** The icons that `templates/weather-pages/icons.ejs` draws. */
+type Icon =
+  | 'thunder'
+  | 'sleet'
+  | 'snow'
+  | 'rain'
+  | 'fog'
+  | 'wind'
+  | 'partly'
+  | 'cloudy'
+  | 'clear'
+  | 'night'
+  | 'partly-night';
+
+const iconWords: readonly [RegExp, Icon][] = [
+  [/thunder|t-?storm|tornado|funnel|squall/i, 'thunder'],
+  [/sleet|freezing (?:rain|drizzle|spray)|ice|hail|wintry/i, 'sleet'],
+  [/snow|blizzard|flurr/i, 'snow'],
+  [/rain|drizzle|shower|precipitation/i, 'rain'],
+  [/fog|mist|haze|smoke|dust|ash|sand/i, 'fog'],
+  [/partly|mostly (?:sunny|clear)|few|scattered/i, 'partly'],
+  [/cloud|overcast|broken|obscured/i, 'cloudy'],
+  [/clear|sunny|fair|skc/i, 'clear'],
+  [/wind|breez|blust/i, 'wind'],
+];
+
+/** Null if no word is known: an icon never says more than its text. Pure. */
+export function iconOf(sky: string | null, isDaytime: boolean): Icon | null {
+  const icon = sky === null ? undefined : iconWords.find(([pattern]) => pattern.test(sky))?.[1];
+  if (icon === undefined) return null;
+  if (isDaytime || (icon !== 'clear' && icon !== 'partly')) return icon;
+  return icon === 'clear' ? 'night' : 'partly-night';
+}

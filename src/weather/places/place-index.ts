@@ -24,7 +24,7 @@ export interface Nearby {
 }
 
 /** Conditions that a place meets, all of them; null: none. */
-export interface PlaceFilter {
+interface PlaceFilter {
   box: Box | null;
   state: string | null;
   words: string | null;
@@ -85,7 +85,7 @@ function inMillimetres({ distanceKm }: Nearby): number {
 }
 
 /** Where a place lies from a point. Pure. */
-export function nearby(from: Position, place: Place): Nearby {
+function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };
 }
@@ -135,4 +135,40 @@ function wordsOf(text: string): string[] {
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
     .filter((word) => word !== '');
+}
+
+/** The point that is asked for, and how far the answer may be from it. */
+export interface Around {
+  point: Position;
+  radiusKm: number;
+}
+
+export function aroundOf(point: Position | null, radiusKm: number): Around | null {
+  return point === null ? null : { point, radiusKm };
+}
+
+/** How many places are asked at once: nearly always one of the nearest has something. */
+const batches = [10, 100, Infinity];
+
+/**
+ * Up to `most` of the nearest places that have something to say, the nearest first. `having` picks them out
+ * of some places' identifiers.
+ */
+export async function nearestHaving(
+  index: PlaceIndex,
+  { point, radiusKm }: Around,
+  { most, having }: { most: number; having: (ids: readonly string[]) => Promise<ReadonlySet<string>> },
+): Promise<Nearby[]> {
+  const found: Nearby[] = [];
+  let asked = 0;
+  for (const batch of batches) {
+    const near = index.nearest(point, { most: batch, withinKm: radiusKm });
+    const next = near.slice(asked);
+    if (next.length === 0) break;
+    const ids = await having(next.map(({ place }) => place.id));
+    found.push(...next.filter(({ place }) => ids.has(place.id)));
+    asked = near.length;
+    if (found.length >= most || near.length < batch) break;
+  }
+  return found.slice(0, most);
 }

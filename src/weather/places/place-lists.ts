@@ -1,14 +1,60 @@
+import { doublePrecision, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import { getTableColumns, sql } from 'drizzle-orm';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
 import { placesRequired } from '../database/errors.ts';
-import { numberCheck, timeZoneCheck, type FieldCheck } from '../rows/field-checks.ts';
-import type { Note, Rejection } from '../rows/rejections.ts';
+import {
+  numberCheck,
+  timeZoneCheck,
+  type FieldCheck,
+  type Note,
+  type Rejection,
+} from '../database/cleaner.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
-import { locations, offices, stations } from './place-tables.ts';
+
+/** The tables that say where something is. */
+
+export const stations = pgTable('stations', {
+  stationId: text('station_id').notNull(),
+  name: text('name').notNull(),
+  latitudeDeg: doublePrecision('latitude_deg').notNull(),
+  longitudeDeg: doublePrecision('longitude_deg').notNull(),
+  elevationM: doublePrecision('elevation_m'),
+  timeZone: text('time_zone').notNull(),
+  state: text('state'),
+});
+/** Grid cells of forecasts. */
+export const locations = pgTable('locations', {
+  locationId: text('location_id').notNull(),
+  name: text('name'),
+  latitudeDeg: doublePrecision('latitude_deg').notNull(),
+  longitudeDeg: doublePrecision('longitude_deg').notNull(),
+  timeZone: text('time_zone'),
+  state: text('state'),
+});
+export const offices = pgTable('offices', {
+  office: text('office').notNull(),
+  name: text('name'),
+  latitudeDeg: doublePrecision('latitude_deg').notNull(),
+  longitudeDeg: doublePrecision('longitude_deg').notNull(),
+  timeZone: text('time_zone'),
+  state: text('state'),
+});
+/** Outlines of public, marine and offshore zones, and counties. */
+export const zones = pgTable('zones', {
+  ugc: text('ugc').notNull(),
+  name: text('name'),
+  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
+});
+/** Outlines of zones of fire weather, whose codes are also those of public zones. */
+export const fireZones = pgTable('fire_zones', {
+  ugc: text('ugc').notNull(),
+  name: text('name'),
+  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
+});
 
 /** The places of one kind, and what was left out of them since it cannot be. */
-export interface PlaceList {
+interface PlaceList {
   index: PlaceIndex;
   rejected: readonly Rejection[];
 }

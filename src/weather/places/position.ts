@@ -1,8 +1,7 @@
-import type { Box, Position } from '../geometry.ts';
+import type { Box, Position } from '../values.ts';
+import lookup from '@photostructure/tz-lookup';
 
 export type { Box, Position };
-
-export const wholeEarth: Box = { west: -180, south: -90, east: 180, north: 90 };
 
 /** One box, or the two on both sides of the antimeridian, each with its west before its east. Pure. */
 export function partsOf(box: Box): readonly Box[] {
@@ -40,4 +39,45 @@ export function isInUnitedStates({ latitude, longitude }: Position): boolean {
       ({ west, south, east, north }) =>
         longitude >= west && longitude <= east && latitude >= south && latitude <= north,
     );
+}
+
+/**
+ * The IANA name of the time zone of a place, in degrees; off the coasts that of the sea, as `Etc/GMT+5`.
+ * Where the table of the library is too coarse, islands of the United States have their own zone and not that
+ * of the country next to them, which is on the other side of the date line.
+ */
+export function timeZoneAt(latitude: number, longitude: number): string {
+  const zone = lookup(latitude, longitude);
+  if (zone === 'Pacific/Apia' && longitude > -171.2) return 'Pacific/Pago_Pago';
+  const isSaintLawrence = latitude < 64 && longitude > -172.2;
+  const isLittleDiomede = latitude < 66 && longitude > -169;
+  if (zone === 'Asia/Anadyr' && longitude < 0 && (isSaintLawrence || isLittleDiomede)) return 'America/Nome';
+  return zone;
+}
+
+/** The kinds of zones and counties. Fire-weather zones have codes that public zones have too. */
+export const zoneKinds = ['public', 'county', 'fire', 'marine', 'offshore'] as const;
+export type ZoneKind = (typeof zoneKinds)[number];
+
+/** A zone of a kind, as api.weather.gov names it in URLs: `fire/COZ040`. Codes alone are ambiguous. */
+export type ZoneKey = `${ZoneKind}/${string}`;
+
+export function zoneKey(ugc: string, kind: ZoneKind): ZoneKey {
+  return `${kind}/${ugc}`;
+}
+
+/** The code of a key: `COZ040`. */
+export function ugcOf(key: ZoneKey): string {
+  return key.slice(key.indexOf('/') + 1);
+}
+
+/** Areas of zones at sea and on the Great Lakes, by the first two letters of their codes. */
+const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)/;
+
+/** The kind of a zone by the type that its source gives, or by its code; `forecast` is no kind of its own. */
+export function zoneKind(ugc: string, type: string): ZoneKind {
+  if (type === 'fire') return 'fire';
+  if (ugc[2] === 'C') return 'county';
+  if (type === 'offshore') return 'offshore';
+  return marineAreas.test(ugc) ? 'marine' : 'public';
 }

@@ -1,7 +1,7 @@
 import { and, desc, gt, inArray, lte } from 'drizzle-orm';
 import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
-import { currentConditions as aggregate, windowOf, type CurrentConditions } from '../current-conditions.ts';
-import type { FeelsLikeMethod } from '../derived.ts';
+import { currentConditions as aggregate, windowOf, type CurrentConditions } from './combined-conditions.ts';
+import type { FeelsLikeMethod } from './derived.ts';
 import {
   newNotes,
   noReading,
@@ -11,7 +11,7 @@ import {
   type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { instant, type Instant } from '../instant.ts';
+import { instant, type Instant } from '../values.ts';
 import {
   cloudData,
   measuredData,
@@ -19,14 +19,19 @@ import {
   stationFeatures,
   type MeasuredData,
   type StationData,
-} from '../observation-record.ts';
-import type { CloudData, ObservationRow, PresentWeatherData } from '../observation-row.ts';
-import { stationPattern, unitsParameter } from '../parameters.ts';
-import { nearestHaving } from '../places/nearest.ts';
-import type { Nearby } from '../places/place-index.ts';
-import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
-import type { ObservationUnits } from '../quantity-units.ts';
-import { converterOf, observationUnits, type Converter } from '../units.ts';
+  type CloudData,
+  type ObservationRow,
+  type PresentWeatherData,
+} from './observation-record.ts';
+import {
+  stationPattern,
+  unitsParameter,
+  pointParameter,
+  radiusParameter,
+  radiusRule,
+} from '../places/place-parameters.ts';
+import { nearestHaving, type Nearby } from '../places/place-index.ts';
+import { type ObservationUnits, converterOf, observationUnits, type Converter } from '../units.ts';
 import {
   cleanedObservation,
   observationRows,

@@ -1,14 +1,24 @@
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../core/lib/parameters.ts';
-import { instantColumn } from '../rows/columns.ts';
-import type { Features } from '../family.ts';
-import { pointGeometry } from '../geometry.ts';
-import { instant, instantOrNull, type Instant } from '../instant.ts';
+import { instantColumn, firstClean, presentUntil, type Page } from '../database/columns.ts';
+import {
+  type Features,
+  newNotes,
+  noReading,
+  reading,
+  resolvedPlace,
+  type Reading,
+  type WeatherSource,
+} from '../family.ts';
+import { pointGeometry, instant, instantOrNull, type Instant } from '../values.ts';
 import { pointParameter } from '../places/place-parameters.ts';
 import type { Position } from '../places/position.ts';
-import type { ForecastUnits } from '../quantity-units.ts';
-import { cleanerOf, type Cleaned } from '../rows/cleaner.ts';
-import { forecastUnits, type Converter } from '../units.ts';
+import { type ForecastUnits, forecastUnits, type Converter } from '../units.ts';
+import { cleanerOf, type Cleaned, pastCheck } from '../database/cleaner.ts';
+import { and, asc, desc, eq, gt, inArray, lt, lte } from 'drizzle-orm';
+import type { Queries } from '../database/database.ts';
+import { nearestHaving, type Around, type Nearby, type PlaceIndex } from '../places/place-index.ts';
+import type { PlaceLists } from '../places/place-lists.ts';
 
 /** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
 
@@ -27,7 +37,7 @@ export const forecastRuns = pgTable('forecast_runs', {
   elevationM: doublePrecision('elevation_m'),
   receivedAt: instantColumn('received_at').notNull(),
 });
-export const forecastPeriods = pgTable('forecast_periods', {
+const forecastPeriods = pgTable('forecast_periods', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
   number: smallint('number').notNull(),
   startsAt: instantColumn('starts_at').notNull(),
@@ -98,17 +108,17 @@ export interface ForecastPeriodData {
 }
 
 const dispensable = ['timeZone', 'updatedAt', 'validFrom', 'validUntil', 'receivedAt'] as const;
-export const cleanForecastRun = cleanerOf(forecastRuns, {
+const cleanForecastRun = cleanerOf(forecastRuns, {
   key: ['kind', 'locationId', 'generatedAt'],
   nullable: dispensable,
 });
-export const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'] });
+const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'] });
 
-export type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
-export type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
+type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
+type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
 
 /** Where the cell of a run lies; null if no table says so. */
-export type CellPlace = Position | null;
+type CellPlace = Position | null;
 
 /** One place: the cell, with its periods. */
 export function forecastFeatures(record: ForecastRunData): Features {
@@ -152,4 +162,115 @@ export function periodData(period: ForecastPeriodRow, convert: Converter): Forec
     shortForecast: period.shortForecast,
     iconUrl: period.iconUrl,
   };
+}
+
+/** Which forecast, and which of its periods. */
+interface ForecastQuery {
+  kind: ForecastRunRow['kind'];
+  /** Null: the newest of any place. */
+  location: string | null;
+  /** The nearest cell stands for it that has a forecast which is not over. Null: no point was asked for. */
+  around: Around | null;
+  /** Most periods. */
+  count: number;
+  /** Periods that end at or before this moment are over. */
+  from: Date;
+  /** Periods that begin then or later are too late. Null: to the last of the run. */
+  until: Date | null;
+}
+
+/** The newest run of a kind for a place, or for any, with its first `count` periods. */
+export async function readForecast<T>(
+  { database, clock, places }: WeatherSource,
+  query: ForecastQuery,
+  dataOf: (run: ForecastRunRow, place: CellPlace, periods: ForecastPeriodRow[]) => T,
+): Promise<Reading<T>> {
+  const now = clock.now();
+  const notes = newNotes();
+  const generatedAt = pastCheck(presentUntil(now));
+  const index = await cellsOf(places, query.around !== null);
+  return database.snapshot(async (queries) => {
+    const near = await nearestCell(queries, index, query, now);
+    if (near === undefined) return noReading(notes);
+    const location = near?.place.id ?? query.location;
+    const run = await firstClean(
+      now,
+      (page) => selectRuns(queries, { ...query, location }, page),
+      (row) => cleanForecastRun(row, notes.note, { generatedAt }),
+    );
+    if (run === null) return noReading(notes);
+    const { from, until, count } = query;
+    const rows = await queries
+      .select()
+      .from(forecastPeriods)
+      .where(
+        and(
+          eq(forecastPeriods.runId, run.runId),
+          gt(forecastPeriods.endsAt, from),
+          until === null ? undefined : lt(forecastPeriods.startsAt, until),
+        ),
+      )
+      .orderBy(asc(forecastPeriods.number));
+    const periods = rows.flatMap((row) => cleanForecastPeriod(row, notes.note) ?? []).slice(0, count);
+    const data = dataOf(run, index?.get(run.locationId) ?? null, periods);
+    // Periods end with the clock alone.
+    const found = reading({ data, lastModified: null, asOf: run.generatedAt }, notes);
+    return near === null ? found : { ...found, resolved: resolvedPlace('location', near) };
+  });
+}
+
+/** Null where no table says where cells lie, unless that is what was asked. */
+async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex | null> {
+  try {
+    return (await places.locations()).index;
+  } catch (error) {
+    if (isAsked) throw error;
+    return null;
+  }
+}
+
+/** Null: no point was asked for. Undefined: nothing is near it. */
+async function nearestCell(
+  queries: Queries,
+  index: PlaceIndex | null,
+  { kind, around }: ForecastQuery,
+  now: Date,
+): Promise<Nearby | null | undefined> {
+  if (around === null || index === null) return null;
+  const having = async (ids: readonly string[]): Promise<ReadonlySet<string>> => {
+    const rows = await queries
+      .selectDistinct({ id: forecastRuns.locationId })
+      .from(forecastRuns)
+      .where(
+        and(
+          eq(forecastRuns.kind, kind),
+          inArray(forecastRuns.locationId, [...ids]),
+          gt(forecastRuns.validUntil, now),
+          lte(forecastRuns.generatedAt, presentUntil(now)),
+        ),
+      );
+    return new Set(rows.map(({ id }) => id));
+  };
+  const [nearest] = await nearestHaving(index, around, { most: 1, having });
+  return nearest;
+}
+
+function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit, offset, until }: Page) {
+  return queries
+    .select()
+    .from(forecastRuns)
+    .where(
+      and(
+        eq(forecastRuns.kind, kind),
+        location === null ? undefined : eq(forecastRuns.locationId, location),
+        until === null ? undefined : lte(forecastRuns.generatedAt, until),
+      ),
+    )
+    .orderBy(
+      desc(forecastRuns.generatedAt),
+      // Beside a place the key has one run for a moment, and its index no such column.
+      ...(location === null ? [desc(forecastRuns.runId)] : []),
+    )
+    .limit(limit)
+    .offset(offset);
 }

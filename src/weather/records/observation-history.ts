@@ -8,26 +8,24 @@ import {
   type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { pointGeometry } from '../geometry.ts';
-import { instant, type Instant } from '../instant.ts';
+import { pointGeometry, instant, type Instant } from '../values.ts';
 import {
   pastObservationData,
   stationData,
   type PastObservationData,
   type StationData,
-} from '../observation-record.ts';
-import { rangeRule, stationPattern, unitsParameter } from '../parameters.ts';
-import type { ObservationUnits } from '../quantity-units.ts';
-import { converterOf, observationUnits } from '../units.ts';
-import { observationTable } from './observation-columns.ts';
-import { observations } from './observations.ts';
+} from './observation-record.ts';
+import { rangeRule, stationPattern, unitsParameter } from '../places/place-parameters.ts';
+import { type ObservationUnits, converterOf, observationUnits } from '../units.ts';
 import {
+  observationTable,
   cleanedObservation,
   observationRows,
   requireStations,
   selectObservations,
   stationOf,
 } from './observation-tables.ts';
+import { observations } from './observations.ts';
 
 const dayMs = 24 * 60 * 60_000;
 const longestMs = 366 * dayMs;

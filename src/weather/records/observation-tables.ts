@@ -1,22 +1,93 @@
+import { type Instant, fields, weatherTable, type Cell, type Column } from '../values.ts';
+import {
+  type CloudData,
+  type PresentWeatherData,
+  measuredColumns,
+  type MeasuredRow,
+  type ObservationRow,
+  type StationRow,
+} from './observation-record.ts';
 import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
 import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { WaybillError, finding } from '../../core/lib/errors.ts';
 import type { Queries } from '../database/database.ts';
-import { usable } from '../current-conditions.ts';
-import {
-  measuredColumns,
-  type CloudData,
-  type MeasuredRow,
-  type ObservationRow,
-  type PresentWeatherData,
-  type StationRow,
-} from '../observation-row.ts';
-import { stations } from '../places/place-tables.ts';
-import { cleanerOf } from '../rows/cleaner.ts';
-import { instantColumn } from '../rows/columns.ts';
-import { numberCheck, oneOf, pastCheck, textsCheck } from '../rows/field-checks.ts';
-import { presentUntil } from '../rows/first-clean.ts';
-import type { Note } from '../rows/rejections.ts';
+import { usable } from './combined-conditions.ts';
+import { stations } from '../places/place-lists.ts';
+import { cleanerOf, numberCheck, oneOf, pastCheck, textsCheck, type Note } from '../database/cleaner.ts';
+import { instantColumn, presentUntil } from '../database/columns.ts';
+
+const measured = {
+  temperature: 'temperature',
+  dewpoint: 'temperature',
+  relativeHumidity: 'relativeHumidity',
+  windDirection: 'windDirection',
+  windSpeed: 'windSpeed',
+  windGust: 'windSpeed',
+  altimeter: 'pressure',
+  seaLevelPressure: 'pressure',
+  visibility: 'visibility',
+  temperatureMax24h: 'temperature',
+  temperatureMin24h: 'temperature',
+  precipitation1h: 'precipitation',
+  precipitation3h: 'precipitation',
+  precipitation6h: 'precipitation',
+  heatIndex: 'temperature',
+  windChill: 'temperature',
+} as const;
+
+/** What a row is made of: the record of one observation, or as much of it. */
+interface TableRow extends PlacelessRow, PlaceOfRow {}
+
+interface PlaceOfRow {
+  station: { id: string; name: string; latitude: Cell; longitude: Cell; elevation: Cell };
+  timeZone: string | null;
+}
+
+interface PlacelessRow extends Readonly<Record<keyof typeof measured, number | null>> {
+  observedAt: Instant;
+  textDescription: string | null;
+  rawMessage: string | null;
+  presentWeather: readonly PresentWeatherData[];
+  clouds: readonly CloudData[];
+}
+
+const columns: readonly Column<TableRow>[] = [
+  { name: 'station', of: ({ station }) => station.id },
+  { name: 'name', of: ({ station }) => station.name },
+  { name: 'latitude', of: ({ station }) => station.latitude },
+  { name: 'longitude', of: ({ station }) => station.longitude },
+  { name: 'elevation', quantity: 'elevation', of: ({ station }) => station.elevation },
+  ...fields({ observedAt: null, timeZone: null }),
+  ...fields(measured),
+  { name: 'presentWeather', of: ({ presentWeather }) => presentWeather.map(inWords).join('; ') },
+  { name: 'clouds', quantity: 'cloudBase', of: ({ clouds }) => clouds.map(layer).join('; ') },
+  ...fields({ textDescription: null, rawMessage: null }),
+];
+
+/** One observation, several, or those of one station. */
+type ObservationTableData =
+  TableRow | { observations: readonly TableRow[] } | (PlaceOfRow & { observations: readonly PlacelessRow[] });
+
+/** A row for each observation. The letters of quality are in the other forms only. */
+export const observationTable = weatherTable(columns, (data: ObservationTableData) => {
+  if (!('observations' in data)) return [data];
+  if (!('station' in data)) return data.observations;
+  const { station, timeZone, observations } = data;
+  return observations.map((row): TableRow => ({ ...row, station, timeZone }));
+});
+
+/** `light freezing rain`. The code, `-FZRA`, would be a formula to a spreadsheet. */
+function inWords({ intensity, modifier, phenomenon, inVicinity }: PresentWeatherData): string {
+  const words = [intensity, modifier, phenomenon, inVicinity ? 'in vicinity' : null];
+  return words
+    .filter((word) => word !== null)
+    .join(' ')
+    .replaceAll('_', ' ');
+}
+
+function layer({ amount, base }: CloudData): string {
+  return base === null ? amount : `${amount} ${base}`;
+}
 
 /** The tables of observations, and their rows as they are read: whole, and clean. */
 
@@ -69,7 +140,7 @@ const belongs = (table: typeof observationWeather | typeof observationClouds): S
   and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
 
 /** When an observation may have been made: after the one moment, and not after the other. */
-export interface ObservedWithin {
+interface ObservedWithin {
   after: Date;
   until: Date;
 }

@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
 import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
-import type { Queries } from '../database/database.ts';
+import type { Queries, WeatherDatabase } from '../database/database.ts';
 import {
   newNotes,
   noReading,
@@ -11,17 +11,27 @@ import {
   type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { observationData, stationFeatures, type ObservationData } from '../observation-record.ts';
-import { measuredColumns, type ObservationRow } from '../observation-row.ts';
-import { nearestHaving, type Around } from '../places/nearest.ts';
-import { pointParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
-import { stations } from '../places/place-tables.ts';
-import { stationPattern, unitsParameter } from '../parameters.ts';
-import { firstClean, presentUntil, type Page } from '../rows/first-clean.ts';
-import type { Note } from '../rows/rejections.ts';
-import { converterOf, type Converter } from '../units.ts';
-import { observationTable } from './observation-columns.ts';
 import {
+  observationData,
+  stationFeatures,
+  type ObservationData,
+  measuredColumns,
+  type ObservationRow,
+} from './observation-record.ts';
+import { nearestHaving, type Around } from '../places/place-index.ts';
+import {
+  pointParameter,
+  radiusParameter,
+  radiusRule,
+  stationPattern,
+  unitsParameter,
+} from '../places/place-parameters.ts';
+import { stations } from '../places/place-lists.ts';
+import { firstClean, presentUntil, type Page } from '../database/columns.ts';
+import type { Note } from '../database/cleaner.ts';
+import { converterOf, type Converter } from '../units.ts';
+import {
+  observationTable,
   cleanedObservation,
   observationClouds,
   observationRows,
@@ -30,6 +40,7 @@ import {
   selectObservations,
   stationsHaving,
 } from './observation-tables.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 
 const parameters = {
   station: identifiers(stationPattern, 50, 'a station, such as KNYC', {
@@ -210,5 +221,35 @@ function prepareLatest(queries: Queries) {
       .orderBy(desc(observationRows.observedAt))
       .limit(1)
       .prepare('observations_of_station'),
+  };
+}
+
+/**
+ * The newest observation since a moment of each of some stations, in stored units, by their identifiers: in
+ * one statement, for many of them. One that cannot be is left out, as if it were not there.
+ */
+export type NewestObservations = (
+  stations: readonly string[],
+  since: Date,
+) => Promise<ReadonlyMap<string, ObservationData>>;
+
+export function openNewestObservations(database: WeatherDatabase, clock: Clock): NewestObservations {
+  return async (stations, since) => {
+    const now = clock.now();
+    // A search backwards in the primary key for each, and then the rows by it.
+    const newest = sql`(${observationRows.stationId}, ${observationRows.observedAt}) in (
+      select o.station_id, o.observed_at
+      from jsonb_array_elements_text(${JSON.stringify(stations)}::text::jsonb) as wanted(id)
+      cross join lateral (select station_id, observed_at from ${observationRows} as n
+        where n.station_id = wanted.id and n.observed_at > ${since.toISOString()}::timestamptz
+        and n.observed_at <= ${presentUntil(now).toISOString()}::timestamptz
+        order by n.observed_at desc limit 1) as o)`;
+    const rows = await database.one(async (queries) => selectObservations(queries, newest));
+    return new Map(
+      rows.flatMap((row) => {
+        const clean = cleanedObservation(row, () => undefined, now);
+        return clean === null ? [] : [[row.stationId, observationData(clean, converterOf('si'))] as const];
+      }),
+    );
   };
 }

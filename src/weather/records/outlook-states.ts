@@ -1,6 +1,100 @@
-import { empty, fold, known, unknown, type Known, type UnknownPart, type UnknownReason } from '../known.ts';
-import { hazards, hazardsOf, markers, type Hazard, type Marker } from '../outlook-hazards.ts';
-import type { Geometry } from '../geometry.ts';
+import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { wholeNumber } from '../../core/lib/parameters.ts';
+import { instantColumn } from '../database/columns.ts';
+import { outlookShapeRequired } from '../database/errors.ts';
+import {
+  instant,
+  type Instant,
+  empty,
+  fold,
+  known,
+  unknown,
+  type Known,
+  type UnknownPart,
+  type UnknownReason,
+  type Geometry,
+} from '../values.ts';
+import { cleanerOf } from '../database/cleaner.ts';
+
+/** Hazards of convective outlooks, as the feeder stores them and the reader expects them. */
+export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
+export type Hazard = (typeof hazards)[number];
+
+/** The hazards that the Storm Prediction Center outlines for a day, each in a file of its own. */
+export function hazardsOf(day: number): readonly Hazard[] {
+  if (day >= 4) return ['any_severe'];
+  return day === 3 ? ['categorical', 'any_severe'] : ['categorical', 'tornado', 'wind', 'hail'];
+}
+
+/**
+ * Labels of rows that stand for a whole hazard, with rank 0 and an empty geometry: `NONE`, no area is
+ * outlined; `UNKNOWN`, the provider cannot say; `UNREADABLE`, a part of the file cannot be read.
+ */
+const markers = ['NONE', 'UNKNOWN', 'UNREADABLE'] as const;
+export type Marker = (typeof markers)[number];
+
+/** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
+
+export const outlookRuns = pgTable('outlook_runs', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  shape: text('shape').notNull(),
+  day: smallint('day').notNull(),
+  issuedAt: instantColumn('issued_at').notNull(),
+  validFrom: instantColumn('valid_from').notNull(),
+  validUntil: instantColumn('valid_until').notNull(),
+  forecaster: text('forecaster'),
+  receivedAt: instantColumn('received_at').notNull(),
+});
+
+export const outlooks = pgTable('outlooks', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  hazard: text('hazard', { enum: hazards }).notNull(),
+  label: text('label').notNull(),
+  part: smallint('part').notNull(),
+  kind: text('kind', { enum: ['category', 'probability', 'intensity'] }).notNull(),
+  rank: smallint('rank').notNull(),
+  probabilityPct: doublePrecision('probability_pct'),
+  labelText: text('label_text'),
+  stroke: text('stroke'),
+  fill: text('fill'),
+  geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
+});
+
+/** A run can do without the moment at which it was written. */
+export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt'], nullable: ['receivedAt'] });
+
+/** From 1, which is today. */
+export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
+
+export interface OutlookWindowData {
+  /** 1 (today) to 8. */
+  day: number;
+  issuedAt: Instant;
+  validFrom: Instant;
+  validUntil: Instant;
+  timeZone: string;
+}
+
+type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
+
+export function windowData(run: Window): OutlookWindowData {
+  return {
+    day: run.day,
+    issuedAt: instant(run.issuedAt),
+    validFrom: instant(run.validFrom),
+    validUntil: instant(run.validUntil),
+    timeZone: 'UTC',
+  };
+}
+
+/** Names the shape that outlooks need if the tables do not have it. */
+export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw outlookShapeRequired(error);
+  }
+}
 
 /** Knowledge of each hazard of an outlook: areas, none, or unknown with the reason. */
 
@@ -37,10 +131,7 @@ export interface OutlookRiskData {
 /** An area, or the row that stands for a whole hazard. */
 type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
-export type HazardStates<Area> = ReadonlyMap<
-  Hazard,
-  { state: Known<readonly Area[]>; areas: readonly Area[] }
->;
+type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;
 
 export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean {
   return rank === 0 && (markers as readonly string[]).includes(label);

@@ -3,20 +3,22 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import { wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
 import type { Queries } from '../database/database.ts';
 import { weatherFamily, type Features, type Reading, type WeatherSource } from '../family.ts';
-import { pointGeometry } from '../geometry.ts';
-import { instantOrNull, type Instant } from '../instant.ts';
-import { unitsParameter } from '../parameters.ts';
+import { pointGeometry, instantOrNull, type Instant } from '../values.ts';
+import {
+  unitsParameter,
+  boxParameter,
+  pointParameter,
+  searchParameter,
+  stateParameter,
+} from '../places/place-parameters.ts';
 import type { Nearby, Place } from '../places/place-index.ts';
+import * as tables from '../places/place-lists.ts';
 import type { PlaceKind } from '../places/place-lists.ts';
-import { boxParameter, pointParameter, searchParameter, stateParameter } from '../places/place-parameters.ts';
-import * as tables from '../places/place-tables.ts';
-import type { PlaceUnits } from '../quantity-units.ts';
-import { earliest } from '../rows/columns.ts';
-import { presentUntil } from '../rows/first-clean.ts';
-import { converterOf, distanceIn, type UnitSystem } from '../units.ts';
+import { type PlaceUnits, converterOf, distanceIn, type UnitSystem } from '../units.ts';
+import { earliest, presentUntil } from '../database/columns.ts';
 import { observationRows } from './observation-tables.ts';
 import { forecastRuns } from './forecast-runs.ts';
-import { forecastDiscussionRows } from './forecast-discussions.ts';
+import { forecastDiscussionRows } from './discussions.ts';
 
 const parameters = {
   near: pointParameter('Latitude and longitude: the nearest come first, with their distance and bearing.'),

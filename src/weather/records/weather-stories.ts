@@ -1,13 +1,11 @@
 import { and, asc, desc, eq, lte } from 'drizzle-orm';
 import { bigint, boolean, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../core/lib/parameters.ts';
-import { instantColumn } from '../rows/columns.ts';
+import { instantColumn, firstClean, presentUntil } from '../database/columns.ts';
 import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
-import { instant, instantOrNull, type Instant } from '../instant.ts';
-import { officeParameter } from '../parameters.ts';
-import { cleanerOf } from '../rows/cleaner.ts';
-import { pastCheck } from '../rows/field-checks.ts';
-import { firstClean, presentUntil } from '../rows/first-clean.ts';
+import { instant, instantOrNull, type Instant } from '../values.ts';
+import { officeParameter } from '../places/place-parameters.ts';
+import { cleanerOf, pastCheck } from '../database/cleaner.ts';
 
 const storyRuns = pgTable('weather_story_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),

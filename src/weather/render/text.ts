@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ejs from 'ejs';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { AnswerMeta } from './meta.ts';
+import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
 /** What a template knows of the request: its endpoint and its parameters, with defaults filled in. */

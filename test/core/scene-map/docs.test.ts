@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { findingCodes } from '../../../src/core/scene-map/finding-codes.ts';
+import { findingCodes } from '../../../src/core/scene-map/report.ts';
 
 t.test('the documentation has each finding code with its severity and rule', async (t) => {
   const text = await readFile('docs/scene-map.md', 'utf8');

@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import { createHttpApp } from '../../../src/api/http/app.ts';
 import { createMetrics, type Metrics, recordRequests } from '../../../src/api/metrics/metrics.ts';
 import { withDirectReads } from '../../../src/weather/api/direct-reads.ts';
-import { readerRoutes } from '../../../src/weather/api/reader-routes.ts';
+import { readerRoutes } from '../../../src/weather/reader-app.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { feedAll } from '../feed-samples.ts';
 import { placeRows } from '../place-rows.ts';

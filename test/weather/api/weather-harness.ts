@@ -5,9 +5,11 @@ import type { Test } from 'tap';
 import type { HttpPorts } from '../../../src/api/http/app.ts';
 import { createReaderApp } from '../../../src/weather/reader-app.ts';
 import type { WeatherMetrics } from '../../../src/api/metrics/weather-metrics.ts';
-import type { WeatherPorts } from '../../../src/weather/api/ports.ts';
-import { newWeatherObserver } from '../../../src/weather/api/weather-observer.ts';
-import { createWeatherService } from '../../../src/weather/api/service.ts';
+import {
+  type WeatherPorts,
+  newWeatherObserver,
+  createWeatherService,
+} from '../../../src/weather/api/service.ts';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { type Log, logControl, silentLog } from '../../../src/core/lib/log.ts';
 import { familyNames, type FamilyName } from '../../../src/weather/families.ts';

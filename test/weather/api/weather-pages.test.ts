@@ -1,10 +1,14 @@
 import t from 'tap';
-import { type MapStation, apart } from '../../../src/weather/pages/map-stations.ts';
-import { iconOf } from '../../../src/weather/pages/icons.ts';
-import { paragraphsOf } from '../../../src/weather/pages/paragraphs.ts';
+import { type MapStation, apart } from '../../../src/weather/pages/map-layers.ts';
+import {
+  iconOf,
+  paragraphsOf,
+  directionOf,
+  forecastWindOf,
+  windOf,
+} from '../../../src/weather/pages/words.ts';
 import { outlinePath } from '../../../src/weather/pages/projection.ts';
-import { rememberedUnits } from '../../../src/weather/pages/remembered-units.ts';
-import { directionOf, forecastWindOf, windOf } from '../../../src/weather/pages/words.ts';
+import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
 
 t.test('wind is said in words', (t) => {
   t.same(['N', 'SE', 'NNW', 'WSW', '--', 'VRB'].map(directionOf), [

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openDirectory } from '../../../src/weather/feed/tables/open-directory.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { openWeatherDatabases } from '../../../src/weather/open-reader.ts';
+import { openWeatherDatabases } from '../../../src/weather/reader.ts';
 import { weatherHttpSuite } from './weather-suite.ts';
 
 const secrets = await loadSecrets({ directory: null, env: {} });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { openWeatherDatabases } from '../../../src/weather/open-reader.ts';
+import { openWeatherDatabases } from '../../../src/weather/reader.ts';
 import { clockAt } from '../suite.ts';
 import { primary } from '../primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';

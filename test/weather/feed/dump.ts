@@ -1,4 +1,4 @@
-import type { Target } from '../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 
 /** The runs that the rows of other tables belong to: their ids are of the database alone. */
 const runsOf: Readonly<Record<string, string>> = {

@@ -4,7 +4,7 @@ import { hasCode } from '../../../src/core/lib/errors.ts';
 import { feedForever } from '../../../src/weather/feed/feed-sources.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { atConnectionEnd } from '../../support/at-connection-end.ts';
 import { sharedPglite } from '../shared-pglite.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
-import { createClient, type ClientOptions, type Get } from '../../../src/weather/feed/http/client.ts';
+import { createClient, type ClientOptions, type Get } from '../../../src/weather/feed/sources/http-client.ts';
 import { refusing, startNws, type NwsServer } from './nws-server.ts';
 
 /** Time that passes only while somebody waits for it. */

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { read } from './day.ts';

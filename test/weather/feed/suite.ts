@@ -5,7 +5,7 @@ import type { FeedConfig } from '../../../src/core/config/weather/feed.ts';
 import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
 import { startNws, type Moment, type NwsServer } from './nws-server.ts';

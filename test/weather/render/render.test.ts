@@ -7,16 +7,18 @@ import { getIssues } from '@placemarkio/check-geojson';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import t from 'tap';
-import { observationTable } from '../../../src/weather/records/observation-columns.ts';
-import type { ObservationData } from '../../../src/weather/observation-record.ts';
-import { renderCsv } from '../../../src/weather/render/csv.ts';
-import { renderGeoJson } from '../../../src/weather/render/geojson.ts';
-import { mapGeometry } from '../../../src/weather/render/map-geometry.ts';
-import { renderJson } from '../../../src/weather/render/json.ts';
+import { observationTable } from '../../../src/weather/records/observation-tables.ts';
+import type { ObservationData } from '../../../src/weather/records/observation-record.ts';
+import {
+  renderCsv,
+  renderGeoJson,
+  mapGeometry,
+  renderJson,
+  renderXml,
+} from '../../../src/weather/render/formats.ts';
 import { createTextRenderer } from '../../../src/weather/render/text.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
-import { renderXml } from '../../../src/weather/render/xml.ts';
-import { fields, weatherTable } from '../../../src/weather/table.ts';
+import { fields, weatherTable } from '../../../src/weather/values.ts';
 import { xmllint } from '../../services/xmllint.ts';
 
 t.test('JSON is the envelope and nothing else', (t) => {

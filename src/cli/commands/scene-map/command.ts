@@ -1,6 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { TranscriptFlags } from './documents.ts';
-import type { SceneMapIo } from './io.ts';
+import type { TranscriptFlags, SceneMapIo } from './documents.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {
@@ -43,7 +42,7 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
     .command('schema')
     .description('print the JSON Schema (2020-12)')
     .action(async () => {
-      const { print } = await import('./io.ts');
+      const { print } = await import('./documents.ts');
       const { sceneMapSchemaText } = await import('../../../core/scene-map/schema-file.ts');
       await print(io.stdout, sceneMapSchemaText());
     });

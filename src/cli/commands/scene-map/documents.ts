@@ -1,8 +1,9 @@
-import { describeFinding } from '../../../core/lib/errors.ts';
-import type { CheckedFile } from '../../../core/scene-map/report.ts';
+import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
+import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
 import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
 import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
-import { count, nameOf, print, printable, readInput, type SceneMapIo } from './io.ts';
+import { readFile, writeFile } from 'node:fs/promises';
+import type { Readable, Writable } from 'node:stream';
 
 export interface TranscriptFlags {
   transcript?: string;
@@ -56,4 +57,79 @@ export function textReport(checked: readonly CheckedFile[]): string {
       );
   }
   return `${printable(lines.join('\n'))}\n`;
+}
+
+export interface SceneMapIo {
+  stdin: Readable;
+  stdout: Writable;
+  stderr: Writable;
+  /** Gets 0 if the command did what it was asked, 1 if a document failed. Errors are thrown instead. */
+  setExitCode: (code: number) => void;
+}
+
+async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
+  if (file === '-') return readAll(io.stdin);
+  try {
+    return await readFile(file);
+  } catch (error) {
+    throw new WaybillError('usage', `${file} cannot be read: ${reason(error)}.`, {
+      hint: 'Name a file that exists and may be read.',
+      cause: error,
+    });
+  }
+}
+
+/** Stops one chunk past the limit, so that endless input ends; the check then reports it as too large. */
+async function readAll(stream: Readable): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    const bytes = Buffer.from(chunk as Uint8Array | string);
+    chunks.push(bytes);
+    size += bytes.length;
+    if (size > maxDocumentBytes) break;
+  }
+  return Buffer.concat(chunks);
+}
+
+export async function writeOutput(file: string, text: string): Promise<void> {
+  try {
+    await writeFile(file, text);
+  } catch (error) {
+    throw new WaybillError('usage', `${file} cannot be written: ${reason(error)}.`, {
+      hint: 'Name a place that exists and may be written.',
+      cause: error,
+    });
+  }
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export function nameOf(file: string): string {
+  return file === '-' ? '<stdin>' : file;
+}
+
+export function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}
+
+/** Replaces control characters, which a terminal would act on. */
+export function printable(text: string): string {
+  return text.replace(/(?![\n\u200c\u200d])[\p{Cc}\p{Cf}]/gu, '\uFFFD');
+}
+
+export async function printJson(stream: Writable, value: unknown): Promise<void> {
+  await print(stream, `${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** Resolves once the text is flushed, so that an exit right afterwards does not cut it off. */
+export async function print(stream: Writable, text: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    stream.write(text, (error) => {
+      if (error) reject(error);
+      else resolve();
+    });
+  });
 }

@@ -1,6 +1,13 @@
 import { renderSceneMapPage } from '../../../core/scene-map/page.ts';
-import { check, openTranscript, refuse, type TranscriptFlags } from './documents.ts';
-import { print, writeOutput, type SceneMapIo } from './io.ts';
+import {
+  check,
+  openTranscript,
+  refuse,
+  type TranscriptFlags,
+  print,
+  writeOutput,
+  type SceneMapIo,
+} from './documents.ts';
 
 /** `waybill scene-map render`. */
 export async function renderFile(

@@ -1,6 +1,5 @@
 import { sceneMapStats, type SceneMapStats } from '../../../core/scene-map/stats.ts';
-import { check, refuse } from './documents.ts';
-import { count, print, printable, printJson, type SceneMapIo } from './io.ts';
+import { check, refuse, count, print, printable, printJson, type SceneMapIo } from './documents.ts';
 
 /** `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {

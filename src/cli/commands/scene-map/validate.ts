@@ -1,7 +1,15 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { CheckedFile } from '../../../core/scene-map/report.ts';
-import { check, openTranscript, textReport, type TranscriptFlags } from './documents.ts';
-import { nameOf, print, printJson, type SceneMapIo } from './io.ts';
+import {
+  check,
+  openTranscript,
+  textReport,
+  type TranscriptFlags,
+  nameOf,
+  print,
+  printJson,
+  type SceneMapIo,
+} from './documents.ts';
 
 export type ValidateFlags = TranscriptFlags & {
   schemaOnly: boolean;

@@ -6,7 +6,7 @@ import type { Secrets } from '../../../core/lib/secrets.ts';
 import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
 import { failure } from '../../../weather/feed/tables/load.ts';
-import type { Target } from '../../../weather/feed/tables/target.ts';
+import type { Target } from '../../../weather/feed/tables/upsert.ts';
 
 /**
  * The database that the configuration has fed, with its tables: made where that was asked for, else they must

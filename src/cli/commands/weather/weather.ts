@@ -1,10 +1,16 @@
 import { serveWeather } from '../../daemon/weather.ts';
 import { asWaybillError, describeFinding } from '../../../core/lib/errors.ts';
-import { logControl, newRedaction } from '../../../core/lib/log.ts';
+import {
+  logControl,
+  newRedaction,
+  type Log,
+  type LogControl,
+  type Redaction,
+} from '../../../core/lib/log.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
-import { weatherLine, weatherLog } from './weather-log.ts';
+import { logLines, isoMicroseconds } from '../../output/logger.ts';
 
 export interface WeatherOptions {
   /** By default READER_CONFIG, or config.yml if that is not set. */
@@ -60,4 +66,83 @@ function causesOf(cause: unknown): string[] {
   const inner = cause instanceof AggregateError ? cause.errors : [cause.cause];
   const all = [cause.message, ...inner.flatMap((each) => causesOf(each))];
   return [...new Set(all.filter((message) => message !== ''))];
+}
+
+type Level = 'debug' | 'info' | 'warn' | 'error';
+
+/**
+ * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr, of levels that are shown
+ * then. No line holds a secret that `redaction` knows. Logging never throws, whatever becomes of stderr.
+ */
+function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): Log {
+  // Lines of one turn of the event loop are written together; none is left behind when the process ends.
+  let waiting = '';
+  const lines = logLines(2);
+  const flush = (): void => {
+    const text = waiting;
+    waiting = '';
+    if (text !== '') lines.write(redaction.clean(text));
+  };
+  process.once('exit', flush);
+  const at =
+    (level: Level) =>
+    (fields: object, message: string): void => {
+      if (!logging.shows(level)) return;
+      const text = level === 'warn' || level === 'error' ? `${level}: ${message}` : message;
+      if (waiting === '') setImmediate(flush);
+      waiting += `${weatherLine(`${text}${describe(fields)}`)}\n`;
+    };
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+  };
+}
+
+/** One line of the log, now, whatever the text holds. */
+function weatherLine(text: string): string {
+  const now = isoMicroseconds();
+  const stamp = `${dayOf(now.slice(0, 10))} ${now.slice(11, -1)}`;
+  const isOneLine = !text.includes('\n') && !text.includes('\r');
+  return `${stamp} weather: ${isOneLine ? text : text.replaceAll(/\s*[\r\n]+\s*/g, '; ')}`;
+}
+
+let today = { iso: '', slashed: '' };
+
+function dayOf(iso: string): string {
+  if (today.iso !== iso) today = { iso, slashed: iso.replaceAll('-', '/') };
+  return today.slashed;
+}
+
+function describe(fields: object): string {
+  let text = '';
+  // Not of its entries: to make a pair of each is most of what a line costs.
+  for (const key of Object.keys(fields) as (keyof typeof fields)[]) {
+    const value: unknown = fields[key];
+    if (value !== null && value !== undefined) text += ` ${String(key)}=${valueText(value)}`;
+  }
+  return text;
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === 'number') return String(value);
+  const text =
+    value instanceof Error ? whyOf(value) : typeof value === 'string' ? value : JSON.stringify(value);
+  return isPlain(text) ? text : JSON.stringify(text);
+}
+
+/** Whether text needs no quotes: it has no blank, quotation mark or equals sign. */
+function isPlain(text: string): boolean {
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code <= 0x20 || code === 0x22 || code === 0x3d) return false;
+    if (code > 0x7e) return !/[\s"=]/.test(text);
+  }
+  return true;
+}
+
+/** Includes the cause: the sentence for clients does not name the file or the statement. */
+function whyOf(error: Error): string {
+  return error.cause instanceof Error ? `${error.message}: ${whyOf(error.cause)}` : error.message;
 }

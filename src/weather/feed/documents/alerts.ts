@@ -1,7 +1,7 @@
 import { alertAreas, alertRow, endless, isOver, vtecCodes } from './alert-rows.ts';
-import { BrokenDocument, reasonOf } from './faults.ts';
-import { outlineOf } from './outlines.ts';
 import {
+  BrokenDocument,
+  reasonOf,
   instantOf,
   isMap,
   itemsOf,
@@ -14,7 +14,7 @@ import {
   type Loadable,
   type Note,
 } from './rows.ts';
-import { officeOfProduct } from './zone-keys.ts';
+import { outlineOf, officeOfProduct } from './places.ts';
 
 /**
  * A list of alerts as api.weather.gov gives it: one poll. A broken field of an alert is unknown, and noted.

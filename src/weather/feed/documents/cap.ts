@@ -1,8 +1,7 @@
 import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
-import { BrokenDocument } from './faults.ts';
-import { outlineOf } from './outlines.ts';
 import {
+  BrokenDocument,
   instantOf,
   isMap,
   mapsOf,
@@ -15,8 +14,8 @@ import {
   type Note,
   type Row,
 } from './rows.ts';
-import { parseXml } from './xml.ts';
-import { officeOfProduct } from './zone-keys.ts';
+import { outlineOf, officeOfProduct } from './places.ts';
+import { XMLParser } from 'fast-xml-parser';
 
 /** Elements that CAP allows several times. */
 const lists = [
@@ -247,4 +246,21 @@ function circleOf(text: string): Ring | null {
     return [((east + 540) % 360) - 180, (to * 180) / Math.PI];
   });
   return [...ring, ring[0] as [number, number]];
+}
+
+/**
+ * The elements of a document as maps, by their names without a prefix, with text everywhere; `lists` names
+ * those that may be there several times. A DOCTYPE is refused: nothing that is read here has one, and
+ * entities of its own can be made to grow without end.
+ */
+export function parseXml(text: string, lists: readonly string[]): unknown {
+  if (/<!DOCTYPE/i.test(text)) throw new BrokenDocument('it has a DOCTYPE');
+  const parser = new XMLParser({
+    parseTagValue: false,
+    removeNSPrefix: true,
+    // Numeric character references, which the parser takes for a matter of HTML.
+    htmlEntities: true,
+    isArray: (name) => lists.includes(name),
+  });
+  return parser.parse(text) as unknown;
 }

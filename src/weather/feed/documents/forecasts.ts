@@ -1,9 +1,20 @@
-import { BrokenDocument, NothingToLoad, readEach } from './faults.ts';
-import { outlineOf } from './outlines.ts';
+import {
+  BrokenDocument,
+  NothingToLoad,
+  readEach,
+  instantOf,
+  isMap,
+  itemsOf,
+  textOf,
+  type Json,
+  type Loadable,
+  type Note,
+  type Row,
+} from './rows.ts';
+import { outlineOf } from './places.ts';
 import { quantity } from './quantities.ts';
 import { middleOf } from '../../shape.ts';
-import { timeZoneAt } from '../../places/time-zone.ts';
-import { instantOf, isMap, itemsOf, textOf, type Json, type Loadable, type Note, type Row } from './rows.ts';
+import { timeZoneAt } from '../../places/position.ts';
 
 /**
  * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.

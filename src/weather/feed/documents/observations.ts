@@ -1,6 +1,5 @@
-import { BrokenDocument } from './faults.ts';
-import { quantity } from './quantities.ts';
 import {
+  BrokenDocument,
   instantOf,
   isMap,
   oneOf,
@@ -13,8 +12,8 @@ import {
   type Note,
   type Row,
 } from './rows.ts';
-import { isInUnitedStates } from '../../places/position.ts';
-import { timeZoneAt } from '../../places/time-zone.ts';
+import { quantity } from './quantities.ts';
+import { isInUnitedStates, timeZoneAt } from '../../places/position.ts';
 
 /** Column of the contract by the name that api.weather.gov gives the quantity. */
 const columns: Record<string, string> = {

@@ -1,8 +1,8 @@
-import type { Hazard, Marker } from '../../outlook-hazards.ts';
+import type { Hazard, Marker } from '../../records/outlook-states.ts';
 import { shapeOf } from '../../shape.ts';
-import { BrokenDocument, NothingToLoad } from './faults.ts';
-import { outlineOf } from './outlines.ts';
 import {
+  BrokenDocument,
+  NothingToLoad,
   isMap,
   itemsOf,
   required,
@@ -14,6 +14,7 @@ import {
   type OutlookRun,
   type Row,
 } from './rows.ts';
+import { outlineOf } from './places.ts';
 
 const categories = ['TSTM', 'MRGL', 'SLGT', 'ENH', 'MDT', 'HIGH'];
 const hazardNames: [RegExp, Hazard][] = [

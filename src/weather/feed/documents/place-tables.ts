@@ -1,8 +1,15 @@
 import { CsvError, parse } from 'csv-parse/sync';
-import { BrokenDocument, NothingToLoad } from './faults.ts';
+import {
+  BrokenDocument,
+  NothingToLoad,
+  quoted,
+  textOf,
+  type Loadable,
+  type PlaceTable,
+  type Row,
+} from './rows.ts';
 import { placeKeys } from './places.ts';
-import { quoted, textOf, type Loadable, type PlaceTable, type Row } from './rows.ts';
-import { timeZoneAt } from '../../places/time-zone.ts';
+import { timeZoneAt } from '../../places/position.ts';
 
 /**
  * Places in a table of text (CSV, RFC 4180), whose first line names columns of the contract. What no service

@@ -1,9 +1,7 @@
-import { timeZoneCheck } from '../../rows/field-checks.ts';
-import { BrokenDocument, readEach } from './faults.ts';
-import { coordinatesOf } from './observations.ts';
-import { outlineOf } from './outlines.ts';
-import { quantity } from './quantities.ts';
+import { timeZoneCheck, geometryCheck } from '../../database/cleaner.ts';
 import {
+  BrokenDocument,
+  readEach,
   isMap,
   quoted,
   required,
@@ -13,8 +11,17 @@ import {
   type Note,
   type PlaceTable,
 } from './rows.ts';
-import { ugcPattern } from './zone-keys.ts';
-import { timeZoneAt } from '../../places/time-zone.ts';
+import { coordinatesOf } from './observations.ts';
+import { quantity } from './quantities.ts';
+import {
+  timeZoneAt,
+  isInUnitedStates,
+  zoneKey,
+  zoneKind,
+  type ZoneKey,
+  type ZoneKind,
+} from '../../places/position.ts';
+import { middleOf } from '../../shape.ts';
 
 /** Places as api.weather.gov lists them: stations, and zones with their outlines. */
 
@@ -120,3 +127,87 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
   zones: 'ugc',
   fire_zones: 'ugc',
 };
+
+/**
+ * A polygon, multipolygon or collection with closed rings; null if it is none. An outline outside the United
+ * States that lies within it with latitude and longitude swapped is swapped, and noted. Otherwise the
+ * alert would apply in Antarctica.
+ */
+export function outlineOf(geometry: unknown, note: Note): Json | null {
+  if (!isMap(geometry)) return null;
+  const isKnown = isOutline(geometry);
+  if (isKnown && isOfUnitedStates(geometry)) return geometry;
+  const swapped = swappedOf(geometry);
+  if (!isMap(swapped) || !isOutline(swapped) || !isOfUnitedStates(swapped)) return isKnown ? geometry : null;
+  note('geometry.coordinates have latitude and longitude swapped');
+  return swapped;
+}
+
+function isOutline(geometry: Json): boolean {
+  return geometry['type'] !== 'Point' && geometryCheck(geometry) === null;
+}
+
+function isOfUnitedStates(geometry: Json): boolean {
+  const middle = middleOf(geometry);
+  return middle !== null && isInUnitedStates(middle);
+}
+
+/** The geometry with the numbers of every position swapped. */
+function swappedOf(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const [first, second, ...rest] = value as unknown[];
+    return typeof first === 'number' ? [second, first, ...rest] : value.map(swappedOf);
+  }
+  if (!isMap(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, swappedOf(inner)]));
+}
+
+/** UGC codes: two letters of a state or marine area, C for a county or Z for a zone, three digits. */
+const ugcPattern = /^[A-Z]{2}[CZ]\d{3}$/;
+
+/** A zone that a message names, `https://api.weather.gov/zones/fire/COZ040`; null if it is not one. */
+function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
+  const [, type = '', code = ''] = /\/zones\/(\w+)\/(\w+)\/?$/i.exec(url.trim()) ?? [];
+  const ugc = code.toUpperCase();
+  return ugcPattern.test(ugc) ? { ugc, kind: zoneKind(ugc, type.toLowerCase()) } : null;
+}
+
+/**
+ * The areas of an alert, each code once. A code has the kind that the message names (`affectedZones`), or
+ * else the kind of the product. Codes that are not UGC, and URLs that are no zone, are `unreadable`. Zones
+ * whose code another zone of the alert has are `doubled`: the tables hold one zone for a code of an alert.
+ */
+export function areaCodes(
+  ugcs: readonly string[],
+  affected: readonly string[],
+  isFireProduct: boolean,
+): { areas: ReadonlyMap<string, ZoneKind>; doubled: ZoneKey[]; unreadable: string[] } {
+  const areas = new Map<string, ZoneKind>();
+  const doubled = new Set<ZoneKey>();
+  const unreadable: string[] = [];
+  for (const url of affected) {
+    const zone = affectedZone(url);
+    if (zone === null) unreadable.push(url);
+    else if ((areas.get(zone.ugc) ?? zone.kind) === zone.kind) areas.set(zone.ugc, zone.kind);
+    else doubled.add(zoneKey(zone.ugc, zone.kind));
+  }
+  for (const code of ugcs) {
+    const ugc = code.trim().toUpperCase();
+    if (!ugcPattern.test(ugc)) unreadable.push(code);
+    else if (!areas.has(ugc)) areas.set(ugc, zoneKind(ugc, isFireProduct ? 'fire' : ''));
+  }
+  return { areas, doubled: [...doubled], unreadable };
+}
+
+/** Products of fire weather are for fire zones, whose codes are also those of other, public zones. */
+export function isFireProduct(event: string, vtec: readonly string[]): boolean {
+  return (
+    vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
+  );
+}
+
+/** The office of a product by its own identifier (`AFDSJU` is of SJU), else by its VTEC codes. */
+export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
+  const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
+  return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;
+}

@@ -1,4 +1,4 @@
-import { numberCheck } from '../../rows/field-checks.ts';
+import { numberCheck } from '../../database/cleaner.ts';
 import { isMap, type Json, type Note } from './rows.ts';
 
 /**

@@ -2,7 +2,9 @@ import { lstat, open, readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { feedDocument, notFed, type Fed } from '../feed-document.ts';
-import type { Target } from '../tables/target.ts';
+import type { Target } from '../tables/upsert.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import type { WatchConfig } from '../../../core/config/weather/feed.ts';
 
 /** The largest file that is read, in bytes; the largest documents of NWS have some 10 MB. */
 export const largestFile = 64 * 1024 * 1024;
@@ -71,7 +73,47 @@ async function bytesOf(file: string): Promise<Uint8Array> {
 }
 
 /** What tells that a file is another one than it was; null where it is gone or no regular file. */
-export async function stateOf(file: string): Promise<string | null> {
+async function stateOf(file: string): Promise<string | null> {
   const found = await lstat(file).catch(() => null);
   return found?.isFile() === true ? `${found.ino} ${found.size} ${found.mtimeMs}` : null;
+}
+
+interface LookOptions {
+  /** What is there counts as settled. */
+  settled?: boolean;
+  signal?: AbortSignal;
+}
+
+/**
+ * Loads what has settled since the last look, and returns what became of it. Throws `usage` where the
+ * directory is away, and what the database throws; those files are loaded at the next look.
+ */
+type Look = (target: Target, options?: LookOptions) => Promise<Fed[]>;
+
+/**
+ * Looks for files of a directory that are new or have changed, by listing it: that works on network drives,
+ * and misses nothing that came while nobody watched. A file is loaded once it has stayed as it is for
+ * `settleMs`, and again only when it has changed, whatever became of it.
+ */
+export function watchDirectory({ directory, settleMs }: WatchConfig, clock: Clock): Look {
+  const seen = new Map<string, { state: string; since: number; isLoaded: boolean }>();
+  return async (target, { settled = false, signal } = {}) => {
+    const files = await filesAt(directory);
+    const present = new Set(files);
+    for (const file of seen.keys()) if (!present.has(file)) seen.delete(file);
+    const fed: Fed[] = [];
+    for (const file of files) {
+      signal?.throwIfAborted();
+      const state = await stateOf(file);
+      if (state === null) continue;
+      const now = clock.monotonic();
+      const before = seen.get(file);
+      const known = before?.state === state ? before : { state, since: now, isLoaded: false };
+      seen.set(file, known);
+      if (known.isLoaded || (!settled && now - known.since < settleMs)) continue;
+      fed.push(await feedFile(target, file));
+      known.isLoaded = true;
+    }
+    return fed;
+  };
 }

@@ -1,13 +1,11 @@
-import { reasonOf } from '../documents/faults.ts';
+import { reasonOf, BrokenDocument, isMap, textOf, mapsOf, type Json } from '../documents/rows.ts';
 import { feedDocument, notFed, type Fed } from '../feed-document.ts';
-import { RequestFailed, type Answer } from '../http/request.ts';
+import { RequestFailed, type Answer, type Get } from './http-client.ts';
 import { load, lookUp } from '../tables/load.ts';
 import { confirm } from '../tables/polls.ts';
-import type { Target } from '../tables/target.ts';
-import { answered, type Polling } from './asking.ts';
-import { pollPages } from './pages.ts';
-import { newestProducts, type ListedProduct } from './products.ts';
+import type { Target } from '../tables/upsert.ts';
 import type { Source } from './requests-of.ts';
+import type { Requests } from '../tables/requests.ts';
 
 /**
  * Asks once for a source and writes what is new. A request that fails and a document that is broken are
@@ -75,4 +73,117 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
     [id],
   );
   return found !== undefined;
+}
+
+/** What asking for a source takes. */
+interface Polling {
+  target: Target;
+  requests: Requests;
+  get: Get;
+  /** Where single products are: `<base>/products/<id>`. */
+  productsUrl: string;
+}
+
+/** The answer, or why there is none. Throws the reason of the signal of `get`. */
+async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
+  try {
+    return await get(url, known);
+  } catch (error) {
+    if (error instanceof RequestFailed) return error;
+    throw error;
+  }
+}
+
+/** The longest list has some 20 pages of 500. */
+const mostPages = 100;
+const longestCursor = 1000;
+
+/**
+ * Asks for a list that comes in pages, each on the condition that it has changed, and writes each by itself.
+ * Where a page ends is remembered with it, so that the next one is asked for although this one has not
+ * changed. Throws what the database throws, and the reason of the signal of `get`.
+ */
+async function pollPages(
+  { target, requests, get }: Polling,
+  { url, fileName: name }: Source,
+): Promise<Fed[]> {
+  const fed: Fed[] = [];
+  const seen = new Set<string>();
+  for (let place: string | null = url; place !== null;) {
+    const page: string = place;
+    if (seen.has(page)) return [...fed, notFed(page, 'failed', 'pagination.next leads back to this page')];
+    if (seen.size === mostPages)
+      return [...fed, notFed(page, 'failed', `the list goes on after ${mostPages} pages`)];
+    seen.add(page);
+    const known = requests.keepsCursors ? await requests.get(page) : null;
+    const answer = await answered(get, page, known);
+    // What follows stays unknown; the next round asks again.
+    if (answer instanceof RequestFailed) return [...fed, notFed(page, 'failed', answer.message)];
+    let cursor = known?.cursor ?? null;
+    if (answer.kind === 'same') fed.push(notFed(page, 'unchanged', null));
+    else {
+      const { text, at, validators } = answer;
+      cursor = cursorOf(text);
+      // Remembered without its cursor, a page would be the last one.
+      const alongside = async (statements: Parameters<typeof requests.put>[0]): Promise<void> => {
+        if (requests.keepsCursors) await requests.put(statements, page, { ...validators, cursor });
+      };
+      fed.push(await feedDocument(target, { place: page, name, text, receivedAt: at, alongside }));
+    }
+    place = cursor === null ? null : `${url}&cursor=${encodeURIComponent(cursor)}`;
+  }
+  return fed;
+}
+
+/**
+ * Where the next page begins; null after the last, and where that cannot be told. The service has a next page
+ * after the last one too, which is empty. Only the cursor is used and never the URL. Pure.
+ */
+function cursorOf(text: string): string | null {
+  let document: unknown;
+  try {
+    document = JSON.parse(text);
+  } catch {
+    // Loading it says what is wrong.
+    return null;
+  }
+  if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
+    return null;
+  const next = isMap(document['pagination']) ? textOf(document['pagination']['next']) : null;
+  if (next === null || !URL.canParse(next, 'http://localhost')) return null;
+  const cursor = new URL(next, 'http://localhost').searchParams.get('cursor') ?? '';
+  return cursor === '' || cursor.length > longestCursor ? null : cursor;
+}
+
+/** A text product that a list of them names. */
+interface ListedProduct {
+  id: string;
+  issuedAt: number;
+}
+
+/**
+ * The newest products of a list, of each of these WMO collections, or of all of them if there are none. Only
+ * the id is used and never a URL, so that a list leads nowhere else. Pure.
+ */
+function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
+  const document: unknown = JSON.parse(text);
+  const graph = isMap(document) ? document['@graph'] : null;
+  if (!Array.isArray(graph)) throw new BrokenDocument('@graph is no list of products');
+  const listed = mapsOf(graph);
+  const groups =
+    collections.length === 0
+      ? [listed]
+      : collections.map((name) => listed.filter((item) => item['wmoCollectiveId'] === name));
+  return groups.flatMap((group) => {
+    const [newest] = group.map(productOf).sort((a, b) => b.issuedAt - a.issuedAt);
+    return newest ?? [];
+  });
+}
+
+function productOf(item: Json): ListedProduct {
+  const id = textOf(item['id']) ?? '';
+  if (!/^[0-9a-f-]{8,64}$/i.test(id)) throw new BrokenDocument('@graph has a product without an id');
+  const issuedAt = Date.parse(textOf(item['issuanceTime']) ?? '');
+  if (Number.isNaN(issuedAt)) throw new BrokenDocument(`the issuanceTime of the product ${id} is no time`);
+  return { id, issuedAt };
 }

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Statements, Target } from './target.ts';
+import type { Statements, Target } from './upsert.ts';
 
 /**
  * Makes the tables of the contract where they are not there, all of them or none, and adds what those of an

@@ -3,8 +3,7 @@ import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { lockDirectory } from '../../database/directory-lock.ts';
-import { withSavepoints } from './savepoints.ts';
-import type { Statements, Target, Transaction } from './target.ts';
+import { withSavepoints, type Statements, type Target, type Transaction } from './upsert.ts';
 
 /**
  * The embedded database of a directory; with `create` it is made where it is not there. Throws

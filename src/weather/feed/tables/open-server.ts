@@ -1,8 +1,7 @@
 import postgres, { type Sql } from 'postgres';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
-import { withSavepoints } from './savepoints.ts';
-import type { Statements, Target, Transaction } from './target.ts';
+import { withSavepoints, type Statements, type Target, type Transaction } from './upsert.ts';
 
 const statementSeconds = 60;
 const lockSeconds = 30;

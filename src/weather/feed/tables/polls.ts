@@ -1,7 +1,6 @@
 import type { Alert, Loadable, Row } from '../documents/rows.ts';
-import { runWith } from './runs.ts';
-import type { Statements } from './target.ts';
-import { upsert } from './upsert.ts';
+import { runWith } from './outlooks.ts';
+import { type Statements, upsert } from './upsert.ts';
 
 /**
  * Alerts and stories: lists that are asked for over and over, of which each state is a run. A poll that finds

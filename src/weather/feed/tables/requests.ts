@@ -1,5 +1,5 @@
 import { lookUp } from './load.ts';
-import type { Statements, Target } from './target.ts';
+import type { Statements, Target } from './upsert.ts';
 
 /** What a server said of the document that was loaded last from a URL: what the next request is made with. */
 export interface Validators {

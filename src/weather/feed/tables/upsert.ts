@@ -1,5 +1,27 @@
 import type { Row } from '../documents/rows.ts';
-import type { Statements } from './target.ts';
+
+/** Statements, of either driver. */
+export interface Statements {
+  query(text: string, values: unknown[]): Promise<Record<string, unknown>[]>;
+  /** Several statements without values. */
+  run(text: string): Promise<void>;
+}
+
+/** Statements of a transaction. */
+export interface Transaction extends Statements {
+  /** Where `work` throws, what it did is undone, and the transaction goes on. */
+  savepoint<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
+}
+
+/** A weather database that is open for writing. */
+export interface Target extends Statements {
+  /**
+   * All or nothing, on one connection: where it is lost half-way, nothing of it stays. Transactions of one
+   * target wait for each other.
+   */
+  transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
 
 /** Where rows go, and what becomes of those that are there already. */
 export interface Upsert {
@@ -48,4 +70,20 @@ export function movedForward(received: string): string {
 /** The conditions that columns have the values $1, $2, … from `first` on, null included. */
 export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
+}
+
+/** The statements of a transaction that is under way, with savepoints, one within the other at most. */
+export function withSavepoints(statements: Statements): Transaction {
+  return {
+    ...statements,
+    async savepoint(work) {
+      await statements.run('savepoint part');
+      try {
+        return await work(statements);
+      } catch (error) {
+        await statements.run('rollback to savepoint part');
+        throw error;
+      }
+    },
+  };
 }

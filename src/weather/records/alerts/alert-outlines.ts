@@ -3,11 +3,10 @@ import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
 import { placesRequired } from '../../database/errors.ts';
-import type { Geometry } from '../../geometry.ts';
-import type { Outline, OutlineIndex } from '../../places/outlines.ts';
-import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
-import { readZones } from '../../places/zone-outlines.ts';
-import { geometryCheck } from '../../rows/field-checks.ts';
+import type { Geometry } from '../../values.ts';
+import { type Outline, type OutlineIndex, readZones } from '../../places/outlines.ts';
+import { zoneKey, zoneKind, type ZoneKey } from '../../places/position.ts';
+import { geometryCheck } from '../../database/cleaner.ts';
 import {
   alertAreas,
   alertRows,

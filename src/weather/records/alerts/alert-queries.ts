@@ -15,11 +15,10 @@ import {
   type SQLWrapper,
 } from 'drizzle-orm';
 import type { Queries } from '../../database/database.ts';
-import type { Geometry } from '../../geometry.ts';
-import { instant, instantOrNull, type Instant } from '../../instant.ts';
-import { zoneKey, zoneKind, type ZoneKey } from '../../places/zone-key.ts';
-import { saneInstant } from '../../rows/columns.ts';
-import type { Note } from '../../rows/rejections.ts';
+import { type Geometry, instant, instantOrNull, type Instant } from '../../values.ts';
+import { zoneKey, zoneKind, type ZoneKey } from '../../places/position.ts';
+import { saneInstant } from '../../database/columns.ts';
+import type { Note } from '../../database/cleaner.ts';
 import {
   alertAreas,
   alertReferences,

@@ -20,12 +20,11 @@ import {
   type Reading,
   type WeatherSource,
 } from '../../family.ts';
-import { instant, instantOrNull, type Instant } from '../../instant.ts';
-import type { UnknownPart } from '../../known.ts';
+import { instant, instantOrNull, type Instant, type UnknownPart } from '../../values.ts';
 import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
-import { fireZones, zones } from '../../places/place-tables.ts';
-import { pastCheck } from '../../rows/field-checks.ts';
-import { firstClean, presentUntil } from '../../rows/first-clean.ts';
+import { fireZones, zones } from '../../places/place-lists.ts';
+import { pastCheck } from '../../database/cleaner.ts';
+import { firstClean, presentUntil } from '../../database/columns.ts';
 import { outlinesInTime, type AlertOutlines } from './alert-outlines.ts';
 import { alertData, selectAlert, selectInForce, type AlertData, type InForceQuery } from './alert-queries.ts';
 import {

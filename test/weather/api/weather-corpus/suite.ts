@@ -121,7 +121,7 @@ const introduction = `# Corpus of weather oddities
 
 Each case is a patch of a recorded sample (\`test/fixtures/weather\`) and the values that are right, written by
 hand from the standards: NWSI 10-1703 (VTEC), NWSI 10-1702 (UGC), CAP 1.2, RFC 7946, FMH-1 (METAR), and the
-OpenAPI description of api.weather.gov. \`test/api/weather-corpus-*.test.ts\` feed each case and compare the
+OpenAPI description of api.weather.gov. \`test/weather/api/weather-corpus-*.test.ts\` feed each case and compare the
 answers in every format with these values, on an embedded database and on a server. A cell counts the
 expectations that hold: right/all. An empty cell is a format that the endpoint does not have.
 

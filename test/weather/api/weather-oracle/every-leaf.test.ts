@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openServer } from '../../../../src/weather/feed/tables/open-server.ts';
-import { openWeatherDatabases } from '../../../../src/weather/open-reader.ts';
+import { openWeatherDatabases } from '../../../../src/weather/reader.ts';
 import { loadSecrets } from '../../../../src/core/lib/secrets.ts';
 import { sharedPglite } from '../../shared-pglite.ts';
 import { primary } from '../../primary-database.ts';

@@ -1,4 +1,4 @@
-import type { Target } from '../../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../../src/weather/feed/tables/upsert.ts';
 
 /** Rows as they stand in the database, by the names of the contract: what the oracle computes from. */
 export type Row = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-import type { Target } from '../../../../src/weather/feed/tables/target.ts';
+import type { Target } from '../../../../src/weather/feed/tables/upsert.ts';
 import { anywhere, outline, type Draw } from '../../oracle-world.ts';
 import { alertRows } from './world-alerts.ts';
 import { observationRows } from './world-observations.ts';

@@ -1,0 +1,206 @@
+import type { CurrentConditionsData } from '../records/current-conditions.ts';
+import type { ObservationHistoryData } from '../records/observation-history.ts';
+import type { ObservationsData } from '../records/observations.ts';
+import type {
+  MeasuredData,
+  ObservationData,
+  PastObservationData,
+  StationData,
+  CloudData,
+  PresentWeatherData,
+} from '../records/observation-record.ts';
+import type { ObservationUnits, PlaceUnits } from '../units.ts';
+import type { JsonSchema } from '../../api/http/route.ts';
+import {
+  degreesEast,
+  degreesNorth,
+  flag,
+  instantOf,
+  listOf,
+  oneOf,
+  orNull,
+  quantity,
+  record,
+  text,
+  textOrNull,
+  timeZone,
+  unit,
+  type SchemasOf,
+  count,
+} from './schema-fields.ts';
+import type { LocationsData, OfficesData, PlaceData, StationsData } from '../records/places.ts';
+
+const station = record<StationData>({
+  id: text('Identifier.', 'KNYC'),
+  name: text('Name.', 'New York City, Central Park'),
+  latitude: degreesNorth,
+  longitude: degreesEast,
+  elevation: quantity('Above sea level', 'm', 'ft'),
+});
+const measured: { [K in keyof MeasuredData]: JsonSchema } = {
+  temperature: quantity('Air temperature', 'degC', 'degF'),
+  dewpoint: quantity('Dewpoint', 'degC', 'degF'),
+  relativeHumidity: quantity('Relative humidity', '%'),
+  windDirection: quantity('Where the wind comes from; null in calm', 'deg'),
+  windSpeed: quantity('Wind speed', 'km/h', 'mph'),
+  windGust: quantity('Gusts', 'km/h', 'mph'),
+  altimeter: quantity('Altimeter setting', 'Pa', 'inHg'),
+  seaLevelPressure: quantity('Pressure at sea level', 'Pa', 'inHg'),
+  visibility: quantity('Visibility', 'm', 'mi'),
+  temperatureMax24h: quantity('Highest of the last 24 hours', 'degC', 'degF'),
+  temperatureMin24h: quantity('Lowest of the last 24 hours', 'degC', 'degF'),
+  precipitation1h: quantity('In the last hour', 'mm', 'in'),
+  precipitation3h: quantity('In the last 3 hours', 'mm', 'in'),
+  precipitation6h: quantity('In the last 6 hours', 'mm', 'in'),
+  heatIndex: quantity('Heat index', 'degC', 'degF'),
+  windChill: quantity('Wind chill', 'degC', 'degF'),
+};
+const presentWeather = listOf(
+  record<PresentWeatherData>({
+    intensity: { type: ['string', 'null'], enum: ['light', 'heavy', null] },
+    modifier: textOrNull('Such as `freezing`.'),
+    phenomenon: text('What there is.', 'rain'),
+    raw: text('As in the METAR.', '-RA'),
+    inVicinity: flag('Near the station, not at it.'),
+  }),
+);
+const clouds = listOf(
+  record<CloudData>({
+    amount: oneOf(['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'], 'How much of the sky.'),
+    base: quantity('Above the ground; null in a clear sky', 'm', 'ft'),
+  }),
+);
+const units = record<ObservationUnits>(
+  {
+    temperature: unit('degC', 'degF'),
+    windSpeed: unit('km/h', 'mph'),
+    windDirection: unit('deg'),
+    pressure: unit('Pa', 'inHg'),
+    visibility: unit('m', 'mi'),
+    precipitation: unit('mm', 'in'),
+    relativeHumidity: unit('%'),
+    cloudBase: unit('m', 'ft'),
+    elevation: unit('m', 'ft'),
+  },
+  'The unit of each quantity.',
+);
+const letter: JsonSchema = { type: ['string', 'null'] };
+const eachOf = <K extends string>(names: readonly K[], schema: JsonSchema): Record<K, JsonSchema> =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<K, JsonSchema>;
+
+const pastFields: SchemasOf<PastObservationData> = {
+  observedAt: instantOf('When it was observed'),
+  receivedAt: orNull(instantOf('When the feeder wrote it')),
+  textDescription: textOrNull('In words.', 'Clear'),
+  rawMessage: textOrNull('The METAR.'),
+  ...measured,
+  presentWeather,
+  clouds,
+  quality: record<ObservationData['quality']>(
+    eachOf(Object.keys(measured) as (keyof MeasuredData)[], letter),
+    'The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned, Z none.',
+  ),
+};
+const observation = record<ObservationData>({ station, timeZone: orNull(timeZone), ...pastFields, units });
+
+export const observationHistory = record<ObservationHistoryData>({
+  station,
+  timeZone: orNull(timeZone),
+  start: instantOf('The first moment of the range'),
+  end: instantOf('The moment before which it ends'),
+  observations: listOf(record<PastObservationData>(pastFields), 'The earliest first.'),
+  units,
+});
+
+export const observations: JsonSchema = {
+  description: 'The newest observation; of several stations, the newest of each.',
+  anyOf: [
+    observation,
+    record<ObservationsData>({
+      observations: listOf(observation, 'In the order asked.'),
+      missing: listOf(text('A station without any.', 'KXYZ')),
+    }),
+  ],
+};
+
+type Source = CurrentConditionsData['source'];
+const source = orNull(
+  record<NonNullable<Source[keyof Source]>>({
+    station: text('Which station.', 'KNYC'),
+    observedAt: instantOf('When it was observed'),
+  }),
+);
+export const currentConditions = record<CurrentConditionsData>({
+  station,
+  observedAt: instantOf('Of the newest observation that gave a value'),
+  timeZone: orNull(timeZone),
+  textDescription: textOrNull('In words.', 'Clear'),
+  ...measured,
+  presentWeather,
+  clouds,
+  feelsLike: quantity('What the air feels like', 'degC', 'degF'),
+  feelsLikeMethod: {
+    description: 'The formula that says so.',
+    type: ['string', 'null'],
+    enum: ['wind_chill', 'heat_index', 'temperature', null],
+  },
+  source: record<Source>(
+    eachOf(
+      [
+        'temperature',
+        'dewpoint',
+        'relativeHumidity',
+        'wind',
+        'altimeter',
+        'seaLevelPressure',
+        'visibility',
+        'sky',
+        'temperatureMax24h',
+        'temperatureMin24h',
+        'precipitation1h',
+        'precipitation3h',
+        'precipitation6h',
+      ],
+      source,
+    ),
+    'The observation that each value was taken from.',
+  ),
+  units,
+});
+
+const place = (newest: string): JsonSchema =>
+  record<PlaceData>({
+    id: text('Identifier.', 'KNYC'),
+    name: textOrNull('Name.', 'New York City, Central Park'),
+    latitude: { ...degreesNorth, type: 'number' },
+    longitude: { ...degreesEast, type: 'number' },
+    elevation: quantity('Above sea level', 'm', 'ft'),
+    state: textOrNull('State or territory, in two letters.', 'NY'),
+    timeZone: orNull(timeZone),
+    distance: quantity('Great-circle distance from `near`', 'km', 'mi'),
+    bearing: quantity('From `near`, clockwise from north', 'deg'),
+    newestAt: orNull(instantOf(newest)),
+    newestAge: { description: 'How long ago that was, in min.', type: ['integer', 'null'], minimum: 0 },
+  });
+const total = count('All that match, of which the list holds the first `limit`.');
+const placeUnits = record<PlaceUnits>(
+  { distance: unit('km', 'mi'), bearing: unit('deg'), elevation: unit('m', 'ft'), age: unit('min') },
+  'The unit of each quantity.',
+);
+const order = 'The nearest first where `near` is given, else by identifier.';
+
+export const stations = record<StationsData>({
+  total,
+  stations: listOf(place('When the newest observation was made'), order),
+  units: placeUnits,
+});
+export const locations = record<LocationsData>({
+  total,
+  locations: listOf(place('When the newest forecast was generated'), order),
+  units: placeUnits,
+});
+export const offices = record<OfficesData>({
+  total,
+  offices: listOf(place('When the newest discussion was issued'), order),
+  units: placeUnits,
+});

@@ -1,0 +1,215 @@
+import { earliest, latest } from './columns.ts';
+import { isPosition, shapeOf } from '../shape.ts';
+import { getTableColumns, getTableName, type AnyColumn } from 'drizzle-orm';
+import type { PgTable } from 'drizzle-orm/pg-core';
+
+/** Why a field became null, or a row was left out. */
+export type RejectionReason =
+  | 'bad_geometry'
+  | 'bad_instant'
+  | 'bad_json'
+  | 'in_future'
+  | 'not_finite'
+  | 'out_of_range'
+  | 'unknown_time_zone'
+  | 'unknown_value';
+
+/** One bad field of one record. */
+export interface Rejection {
+  /** Table and column: `observations.temperature_c`. */
+  field: string;
+  reason: RejectionReason;
+  /** What tells the record from others of its table: `KNYC 2026-01-20T17:51:00Z`. */
+  record: string;
+  /** Whether the whole record was left out. */
+  isLeftOut: boolean;
+}
+
+export type Note = (rejection: Rejection) => void;
+
+/** What is wrong with a value, which is not null; null if nothing is. Pure. */
+export type FieldCheck = (value: unknown) => RejectionReason | null;
+
+/**
+ * What can be, by the unit at the end of the name of a column: limits of the absurd, far beyond every record.
+ * What is merely unlikely is the business of quality letters and of `currentConditions`.
+ */
+const unitLimits: readonly [suffix: string, least: number, most: number][] = [
+  ['latitude_deg', -90, 90],
+  ['longitude_deg', -180, 180],
+  ['_deg', 0, 360],
+  // Sensors do give 149 °C, with the letter that refuses it.
+  ['_c', -150, 200],
+  ['_pct', 0, 100.5],
+  ['_kmh', 0, 600],
+  ['_pa', 75_000, 115_000],
+  ['elevation_m', -1000, 10_000],
+  ['_m', 0, 1_000_000],
+  ['_mm', 0, 5000],
+];
+
+/** For a number in a column of this name: finite, and what its unit allows. */
+export function numberCheck(columnName: string): FieldCheck {
+  const [, least, most] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
+    '',
+    -Infinity,
+    Infinity,
+  ];
+  return (value) => {
+    if (typeof value !== 'number' || !Number.isFinite(value)) return 'not_finite';
+    return value < least || value > most ? 'out_of_range' : null;
+  };
+}
+
+function instantCheck(value: unknown): RejectionReason | null {
+  return value instanceof Date && value >= earliest && value < latest ? null : 'bad_instant';
+}
+
+/** For the moment of something that has happened: `until` at the latest. */
+export function pastCheck(until: Date): FieldCheck {
+  return (value) =>
+    instantCheck(value) ?? (value instanceof Date && value.getTime() > until.getTime() ? 'in_future' : null);
+}
+
+export function oneOf(values: readonly string[]): FieldCheck {
+  return (value) => (typeof value === 'string' && values.includes(value) ? null : 'unknown_value');
+}
+
+/** A JSON object. */
+function objectCheck(value: unknown): RejectionReason | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'bad_json';
+}
+
+/** A JSON object of short texts, such as quality letters. */
+export function textsCheck(value: unknown): RejectionReason | null {
+  if (objectCheck(value) !== null) return 'bad_json';
+  return Object.values(value as object).every((text) => typeof text === 'string') ? null : 'bad_json';
+}
+
+const zones = new Map<unknown, boolean>();
+const mostZones = 2000;
+
+/** The name of a time zone that this runtime knows. */
+export function timeZoneCheck(value: unknown): RejectionReason | null {
+  let known = zones.get(value);
+  if (known === undefined) {
+    known = typeof value === 'string' && value !== '' && isTimeZone(value);
+    if (zones.size < mostZones) zones.set(value, known);
+  }
+  return known ? null : 'unknown_time_zone';
+}
+
+function isTimeZone(timeZone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en-US', { timeZone }).resolvedOptions().timeZone !== '';
+  } catch {
+    return false;
+  }
+}
+
+/** A GeoJSON point, polygon, multipolygon or collection of polygons: closed rings of positions on Earth. */
+export function geometryCheck(value: unknown): RejectionReason | null {
+  if (objectCheck(value) !== null) return 'bad_geometry';
+  const { type, coordinates } = value as { type?: unknown; coordinates?: unknown };
+  const isKnown = type === 'Point' ? isPosition(coordinates) : shapeOf(value).state === 'known';
+  return isKnown ? null : 'bad_geometry';
+}
+
+/**
+ * Looks at a row as it came. A bad field becomes null; where the table says that there is always a value, the
+ * row is left out (null), unless `nullable` names the field. Each is noted.
+ */
+type Cleaner<Row, N extends keyof Row> = <R extends Record<keyof Row, unknown>>(
+  row: R,
+  note: Note,
+  checks?: Partial<Record<keyof Row, FieldCheck>>,
+) => Cleaned<R, N> | null;
+
+export type Cleaned<Row, N extends PropertyKey> = {
+  [K in keyof Row]: K extends N ? Row[K] | null : Row[K];
+};
+
+interface CleanerOptions<Row, N extends keyof Row> {
+  /** The fields that tell the row from others, for the log. */
+  key: readonly (keyof Row & string)[];
+  /** Fields that the table requires and a reader can do without. */
+  nullable?: readonly N[];
+  /** Beside those that follow from the type of a column. */
+  checks?: Partial<Record<keyof Row, FieldCheck>>;
+}
+
+interface Field {
+  name: string;
+  field: string;
+  check: FieldCheck;
+  isRequired: boolean;
+  /** Null in a column that has always a value is a JSON null, which is none. */
+  isNullable: boolean;
+}
+
+/**
+ * The checks of a table follow from its columns: finite numbers within what their unit allows, instants that
+ * are some, members of closed lists, known time zones, geometries; and those of `checks`. Pure.
+ */
+export function cleanerOf<T extends PgTable, N extends keyof T['$inferSelect'] = never>(
+  table: T,
+  { key, nullable = [], checks = {} }: CleanerOptions<T['$inferSelect'], N>,
+): Cleaner<T['$inferSelect'], N> {
+  type Row = T['$inferSelect'];
+  const optional = new Set<PropertyKey>(nullable);
+  const given: Partial<Record<PropertyKey, FieldCheck>> = checks;
+  const fields: Field[] = Object.entries<AnyColumn>(getTableColumns(table)).flatMap(([name, column]) => {
+    const check = given[name] ?? checkOf(column);
+    const field = `${getTableName(table)}.${column.name}`;
+    const isRequired = column.notNull && !optional.has(name);
+    return check === null ? [] : [{ name, field, check, isRequired, isNullable: !column.notNull }];
+  });
+  return <R extends Record<keyof Row, unknown>>(
+    row: R,
+    note: Note,
+    more: Partial<Record<keyof Row, FieldCheck>> = {},
+  ) => {
+    const now: Partial<Record<PropertyKey, FieldCheck>> = more;
+    const values = row as Record<string, unknown>;
+    let cleaned: Record<string, unknown> | undefined;
+    for (const { name, field, check, isRequired, isNullable } of fields) {
+      const value = values[name];
+      if (value === undefined || (value === null && isNullable)) continue;
+      const reason = (now[name] ?? check)(value);
+      if (reason === null) continue;
+      note({ field, reason, record: recordOf(values, key), isLeftOut: isRequired });
+      if (isRequired) return null;
+      cleaned ??= { ...values };
+      cleaned[name] = null;
+    }
+    return (cleaned ?? row) as Cleaned<R, N>;
+  };
+}
+
+function checkOf(column: AnyColumn): FieldCheck | null {
+  if (column.name === 'time_zone') return timeZoneCheck;
+  if (column.name === 'geometry') return geometryCheck;
+  switch (column.getSQLType()) {
+    case 'timestamp with time zone':
+      return instantCheck;
+    case 'double precision':
+      return numberCheck(column.name);
+    case 'jsonb':
+      return objectCheck;
+    default:
+      return column.enumValues === undefined ? null : oneOf(column.enumValues);
+  }
+}
+
+const longestRecord = 120;
+
+function recordOf(row: Record<string, unknown>, key: readonly string[]): string {
+  return key
+    .map((name) => {
+      const value = row[name];
+      if (!(value instanceof Date)) return String(value);
+      return Number.isNaN(value.getTime()) ? 'no instant' : `${value.toISOString().slice(0, 19)}Z`;
+    })
+    .join(' ')
+    .slice(0, longestRecord);
+}

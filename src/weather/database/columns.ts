@@ -1,0 +1,71 @@
+import { customType } from 'drizzle-orm/pg-core';
+import { sql, type AnyColumn, type SQL } from 'drizzle-orm';
+
+const instantType = customType<{ data: Date; driverData: string }>({
+  dataType: () => 'timestamp with time zone',
+  toDriver: (date) => date.toISOString(),
+  fromDriver: dateOf,
+});
+
+/**
+ * A column of an instant: `timestamptz`, read as a `Date`. What a `Date` cannot hold (`infinity`, years
+ * before Christ) is read as an invalid one, which the checks of the row find.
+ */
+export function instantColumn(name: string) {
+  return instantType(name);
+}
+
+/** Instants outside are no instants of weather records, but placeholders or mistakes. */
+export const earliest = new Date('1800-01-01T00:00:00Z');
+export const latest = new Date('2200-01-01T00:00:00Z');
+
+/** The column in SQL, null where its instant is none. */
+export function saneInstant(column: AnyColumn): SQL {
+  return sql`case when ${column} >= '1800-01-01Z'::timestamptz and ${column} < '2200-01-01Z'::timestamptz then ${column} end`;
+}
+
+function dateOf(value: string | Date): Date {
+  if (value instanceof Date) return value;
+  return /^\d{4}-/.test(value) && !value.endsWith('BC') ? new Date(value) : new Date(NaN);
+}
+
+/** How far ahead of this clock a feeder's may be. */
+const aheadMs = 60 * 60_000;
+
+/** The last moment at which something can have been measured, issued or fetched. */
+export function presentUntil(now: Date): Date {
+  return new Date(now.getTime() + aheadMs);
+}
+
+/** Rows in the order of the query; `until` bounds the instant that they are ordered by. */
+export interface Page {
+  limit: number;
+  offset: number;
+  until: Date | null;
+}
+
+/**
+ * The first row that is clean, or null. Nearly always that is the first of all, so no more is asked for; then
+ * a page, so that what is bad is noted; then those of the present alone, since an instant far ahead is the
+ * commonest fault and such rows stay first for years.
+ */
+export async function firstClean<Row, Clean>(
+  now: Date,
+  page: (page: Page) => PromiseLike<Row[]>,
+  clean: (row: Row) => Clean | null,
+): Promise<Clean | null> {
+  const pages: Page[] = [
+    { limit: 1, offset: 0, until: null },
+    { limit: 50, offset: 1, until: null },
+    { limit: 500, offset: 0, until: presentUntil(now) },
+  ];
+  for (const each of pages) {
+    const rows = await page(each);
+    for (const row of rows) {
+      const found = clean(row);
+      if (found !== null) return found;
+    }
+    if (each.until === null && rows.length < each.limit) return null;
+  }
+  return null;
+}

@@ -1,0 +1,214 @@
+import type { Clock } from '../../../core/lib/clock.ts';
+import { createSemaphore } from '../../../core/lib/parallel.ts';
+import type { Validators } from '../tables/requests.ts';
+import { parseRetryAfter } from '../../../core/lib/retry.ts';
+
+export interface ClientOptions extends RequestOptions {
+  concurrency: number;
+  /** A number in [0, 1); only tests pass their own. */
+  random?: () => number;
+}
+
+/** Asks for a document, with patience. Throws `RequestFailed` when it ran out, and the signal's reason. */
+export type Get = (url: string, known: Validators | null) => Promise<Answer>;
+
+const tries = 4;
+const firstPauseMs = 1000;
+const longestPauseMs = 60_000;
+/** A server that wants to be left alone for longer is left alone by the next round too. */
+const longestWaitMs = 5 * 60_000;
+
+/**
+ * Requests to one service, so many at once. One that fails for now is tried again after a pause that doubles,
+ * with full jitter; where the server says how long (`Retry-After`), everything waits for so long, since it
+ * speaks of the client and not of the document.
+ */
+export function createClient(options: ClientOptions): Get {
+  const { clock, concurrency, signal, random = Math.random } = options;
+  const permits = createSemaphore(concurrency);
+  const pause = sharedPause(clock);
+  return async (url, known) => {
+    const release = await permits.acquire(1, signal);
+    try {
+      for (let attempt = 1; ; attempt += 1) {
+        await pause.wait(signal);
+        try {
+          return await request(url, known, options);
+        } catch (error) {
+          if (!(error instanceof RequestFailed) || !error.retry) throw error;
+          const { retryAfterMs } = error;
+          if (retryAfterMs !== undefined) pause.extend(Math.min(retryAfterMs, longestWaitMs));
+          if (attempt === tries || (retryAfterMs ?? 0) > longestWaitMs) throw error;
+          if (retryAfterMs === undefined)
+            await clock.sleep(
+              Math.floor(random() * Math.min(longestPauseMs, firstPauseMs * 2 ** (attempt - 1))),
+              signal,
+            );
+        }
+      }
+    } finally {
+      release();
+    }
+  };
+}
+
+/** Until when nobody asks. */
+function sharedPause(clock: Clock): { extend(ms: number): void; wait(signal?: AbortSignal): Promise<void> } {
+  let until = 0;
+  return {
+    extend(ms) {
+      until = Math.max(until, clock.monotonic() + ms);
+    },
+    async wait(signal) {
+      for (let ms = until - clock.monotonic(); ms > 0; ms = until - clock.monotonic())
+        await clock.sleep(Math.ceil(ms), signal);
+    },
+  };
+}
+
+interface RequestOptions {
+  clock: Clock;
+  userAgent: string;
+  timeoutMs: number;
+  /** Bytes, decompressed. */
+  maxBody: number;
+  signal?: AbortSignal;
+}
+
+/** A document as a server gave it, or its word that it is the one of the validators. */
+export type Answer =
+  { kind: 'fresh'; text: string; at: Date; validators: Validators } | { kind: 'same'; at: Date };
+
+/** A request that brought nothing. */
+export class RequestFailed extends Error {
+  override readonly name = 'RequestFailed';
+  /** Whether trying again may help. */
+  readonly retry: boolean;
+  /** How long the server asks to be left alone, in milliseconds. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, retry: boolean, retryAfterMs?: number) {
+    super(message);
+    this.retry = retry;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** A server whose clock is further ahead than this does not say when anything was. */
+const skewMs = 5 * 60_000;
+const accepted = 'application/geo+json, application/ld+json;q=0.9, */*;q=0.5';
+
+/**
+ * One GET request, conditional where there are validators. Redirects are not followed. `at` is when the
+ * server says that it answered, which the copies of caches keep. Throws `RequestFailed`, and the signal's
+ * reason.
+ */
+export async function request(
+  url: string,
+  known: Validators | null,
+  options: RequestOptions,
+): Promise<Answer> {
+  const { clock, timeoutMs, maxBody } = options;
+  const late = new AbortController();
+  const timer = clock.timeout(timeoutMs, () => late.abort());
+  const signals = [late.signal, ...(options.signal === undefined ? [] : [options.signal])];
+  try {
+    const response = await fetch(url, {
+      headers: headersOf(options.userAgent, known),
+      redirect: 'manual',
+      signal: AbortSignal.any(signals),
+    });
+    const at = dateOf(response, clock.now());
+    if (response.status === 304) return { kind: 'same', at };
+    if (response.status !== 200) throw await refusal(response, clock);
+    const text = textOf(await bodyOf(response, maxBody));
+    return { kind: 'fresh', text, at, validators: validatorsOf(response) };
+  } catch (error) {
+    options.signal?.throwIfAborted();
+    if (error instanceof RequestFailed) throw error;
+    throw new RequestFailed(late.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error), true);
+  } finally {
+    timer.cancel();
+    // Ends what is left of an answer that is not read.
+    late.abort();
+  }
+}
+
+function headersOf(userAgent: string, known: Validators | null): Record<string, string> {
+  const headers: Record<string, string> = { 'user-agent': userAgent, accept: accepted };
+  // RFC 9110, 13.1.3: a recipient that understands the tag ignores the date.
+  if (known?.etag != null) headers['if-none-match'] = known.etag;
+  if (known?.lastModified != null) headers['if-modified-since'] = known.lastModified;
+  return headers;
+}
+
+function validatorsOf({ headers }: Response): Validators {
+  return { etag: headers.get('etag'), lastModified: headers.get('last-modified') };
+}
+
+function dateOf({ headers }: Response, now: Date): Date {
+  const at = new Date(headers.get('date') ?? '');
+  return Number.isNaN(at.getTime()) || at.getTime() > now.getTime() + skewMs ? now : at;
+}
+
+async function refusal(response: Response, clock: Clock): Promise<RequestFailed> {
+  const { status, headers } = response;
+  const retry = status === 408 || status === 425 || status === 429 || status >= 500;
+  const retryAfterMs = retry
+    ? parseRetryAfter(headers.get('retry-after') ?? undefined, clock.now())
+    : undefined;
+  const said = await problemOf(response);
+  // So the service refuses who does not say whom to write to, or asks too much.
+  const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
+  return new RequestFailed(
+    `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,
+    retry,
+    retryAfterMs,
+  );
+}
+
+/** The title of a problem document (RFC 9457), as one short line. */
+async function problemOf(response: Response): Promise<string> {
+  if (!/\bjson\b/.test(response.headers.get('content-type') ?? '')) return '';
+  try {
+    const problem: unknown = JSON.parse(textOf(await bodyOf(response, 64 * 1024)));
+    const title = typeof problem === 'object' && problem !== null && 'title' in problem ? problem.title : '';
+    return typeof title === 'string' ? title.replaceAll(/\s+/g, ' ').slice(0, 200) : '';
+  } catch {
+    return '';
+  }
+}
+
+async function bodyOf(response: Response, most: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength;
+    if (size > most)
+      throw new RequestFailed(
+        `the answer is larger than ${most} bytes (max_body of weather.feed.nws)`,
+        false,
+      );
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function textOf(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new RequestFailed('the answer is not UTF-8', false);
+  }
+}
+
+/** `fetch failed` has what failed as its cause. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error;
+  if (!(cause instanceof Error)) return error.message;
+  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : '';
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `the name of the server is not known, or no name server answers (${code})`;
+  return `the server cannot be reached, or broke off (${code === '' ? cause.message : code})`;
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import { mapSize, outlinePath } from './projection.ts';
+import { fileURLToPath } from 'node:url';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { ZoneKey } from '../places/position.ts';
+import { ByteCache } from '../api/kept-answers.ts';
+import type { WeatherService } from '../api/service.ts';
+
+/** A state as the map draws it. */
+export interface StateOutline {
+  /** Two letters. */
+  code: string;
+  name: string;
+  /** Left, top, right, bottom, in pixels of the map. */
+  box: readonly [number, number, number, number];
+  /** Data of an SVG path: for the whole country, and for the state alone. */
+  coarse: string;
+  fine: string;
+}
+
+let known: readonly StateOutline[] | undefined;
+
+/** The states that the map has, by their names. */
+export function states(): readonly StateOutline[] {
+  known ??= JSON.parse(
+    readFileSync(packagedFile('templates/weather-pages/states.json'), 'utf8'),
+  ) as readonly StateOutline[];
+  return known;
+}
+
+/** What of the map is shown. */
+export interface MapFrame {
+  left: number;
+  top: number;
+  width: number;
+  height: number;
+}
+
+export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
+
+/** The least frame of the proportions of the whole map around a state, with some room. Pure. */
+export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
+  const room = 1.15;
+  const ratio = mapSize.width / mapSize.height;
+  const width = Math.max((right - left) * room, (bottom - top) * room * ratio, 12);
+  const height = width / ratio;
+  const rounded = (value: number): number => Number(value.toFixed(1));
+  return {
+    left: rounded((left + right - width) / 2),
+    top: rounded((top + bottom - height) / 2),
+    width: rounded(width),
+    height: rounded(height),
+  };
+}
+
+export function isWithin({ left, top, width, height }: MapFrame, [x, y]: readonly [number, number]): boolean {
+  return x >= left && x <= left + width && y >= top && y <= top + height;
+}
+
+/** Whether two boxes have a point in common. Pure. */
+export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutline['box']): boolean {
+  return (
+    left <= frame.left + frame.width &&
+    right >= frame.left &&
+    top <= frame.top + frame.height &&
+    bottom >= frame.top
+  );
+}
+
+/** A file of the package by its path from the root, whether the program runs as it was built or bundled. */
+function packagedFile(file: string): string {
+  return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
+}
+
+/** The shapes of zones on the map, by their keys, with points `least` pixels apart. */
+export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<ReadonlyMap<ZoneKey, string>>;
+
+/** They are revised twice a year. */
+const keptMs = 60 * 60_000;
+const most = { entries: 20_000, bytes: 16 * 1024 * 1024 };
+/** Outlines are large: what is read is drawn, and forgotten, before the next are read. */
+const atOnce = 50;
+
+export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, clock: Clock): ZoneShapes {
+  const known = new ByteCache<string>(most);
+  return async (keys, least) => {
+    const shapes = new Map<ZoneKey, string>();
+    const now = clock.monotonic();
+    const wanted: ZoneKey[] = [];
+    for (const key of new Set(keys)) {
+      const shape = known.get(`${key} ${least}`, now);
+      if (shape === undefined) wanted.push(key);
+      else shapes.set(key, shape);
+    }
+    for (let from = 0; from < wanted.length; from += atOnce) {
+      const asked = wanted.slice(from, from + atOnce);
+      const outlines = await weather.zoneOutlines(asked);
+      for (const key of asked) {
+        const geometry = outlines.get(key);
+        const shape = geometry === undefined ? '' : outlinePath(geometry, least);
+        known.set(`${key} ${least}`, shape, { bytes: 2 * shape.length + 64, until: now + keptMs });
+        shapes.set(key, shape);
+      }
+    }
+    return shapes;
+  };
+}

@@ -1,0 +1,208 @@
+import { feelsLike, heatIndex, relativeHumidity, windChill, type FeelsLikeMethod } from './derived.ts';
+import {
+  columnName,
+  type MeasuredColumn,
+  type MeasuredRow,
+  type ObservationRow,
+} from './observation-record.ts';
+
+export interface CurrentConditions {
+  /** Of the station that stands first among those that gave a value. */
+  station: ObservationRow['station'];
+  observedAt: Date;
+  values: MeasuredRow;
+  sky: ObservationRow | null;
+  feelsLike: { value: number; method: FeelsLikeMethod } | null;
+  /**
+   * The observation that each value was taken from; wind, sky (text, weather, clouds) and each precipitation
+   * window are taken as one.
+   */
+  sources: Record<SourcedField, ObservationRow | null>;
+}
+
+export type SourcedField =
+  | 'temperature'
+  | 'dewpoint'
+  | 'relativeHumidity'
+  | 'wind'
+  | 'altimeter'
+  | 'seaLevelPressure'
+  | 'visibility'
+  | 'sky'
+  | 'temperatureMax24h'
+  | 'temperatureMin24h'
+  | 'precipitation1h'
+  | 'precipitation3h'
+  | 'precipitation6h';
+
+export interface Window {
+  now: Date;
+  maxAgeMinutes: number;
+}
+
+const aheadMs = 5 * 60_000;
+const derivableMs = 60 * 60_000;
+
+/**
+ * One picture of the present from the observations of several stations: for each field the newest usable
+ * value within the window `(now − maxAge, now + 5 min]`, where the order of `stations` beats age. What
+ * belongs together (wind; text, weather and clouds) comes from one observation; derived values take their
+ * inputs from one station, at most an hour apart. Null if no observation lies in the window. Pure.
+ */
+export function currentConditions(
+  observations: readonly ObservationRow[],
+  stations: readonly string[],
+  window: Window,
+): CurrentConditions | null {
+  const ordered = inOrder(observations, stations, window);
+  const [newest] = ordered;
+  if (newest === undefined) return null;
+  const sources = chooseSources(ordered);
+  const values = valuesOf(sources);
+  const felt = derive(values, sources);
+  const given = Object.values(sources).filter((source) => source !== null);
+  const first = ordered.find((observation) => given.includes(observation)) ?? newest;
+  return {
+    station: first.station,
+    observedAt: given.reduce(
+      (latest, { observedAt }) => (observedAt > latest ? observedAt : latest),
+      first.observedAt,
+    ),
+    values,
+    sky: sources.sky,
+    feelsLike: felt,
+    sources,
+  };
+}
+
+export function windowOf({ now, maxAgeMinutes }: Window): { after: Date; until: Date } {
+  return {
+    after: new Date(now.getTime() - maxAgeMinutes * 60_000),
+    until: new Date(now.getTime() + aheadMs),
+  };
+}
+
+function inOrder(
+  observations: readonly ObservationRow[],
+  stations: readonly string[],
+  window: Window,
+): ObservationRow[] {
+  const { after, until } = windowOf(window);
+  const priority = (row: ObservationRow): number => stations.indexOf(row.station.stationId);
+  return observations
+    .filter((row) => row.observedAt > after && row.observedAt <= until && priority(row) >= 0)
+    .sort((a, b) => priority(a) - priority(b) || b.observedAt.getTime() - a.observedAt.getTime());
+}
+
+function chooseSources(ordered: ObservationRow[]): CurrentConditions['sources'] {
+  const having = (column: MeasuredColumn): ObservationRow | null =>
+    ordered.find((row) => usable(row, column) !== null) ?? null;
+  return {
+    temperature: having('temperatureC'),
+    dewpoint: having('dewpointC'),
+    relativeHumidity: having('relativeHumidityPct'),
+    wind: having('windSpeedKmh'),
+    altimeter: having('altimeterPa'),
+    seaLevelPressure: having('seaLevelPressurePa'),
+    visibility: having('visibilityM'),
+    sky: ordered.find(tellsSky) ?? null,
+    temperatureMax24h: having('temperatureMax24hC'),
+    temperatureMin24h: having('temperatureMin24hC'),
+    precipitation1h: having('precipitation1hMm'),
+    precipitation3h: having('precipitation3hMm'),
+    precipitation6h: having('precipitation6hMm'),
+  };
+}
+
+function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {
+  const of = (source: ObservationRow | null, column: MeasuredColumn): number | null =>
+    source === null ? null : usable(source, column);
+  const speed = of(sources.wind, 'windSpeedKmh');
+  const gust = of(sources.wind, 'windGustKmh');
+  return {
+    temperatureC: of(sources.temperature, 'temperatureC'),
+    dewpointC: of(sources.dewpoint, 'dewpointC'),
+    relativeHumidityPct: of(sources.relativeHumidity, 'relativeHumidityPct'),
+    windDirectionDeg: speed === 0 ? null : of(sources.wind, 'windDirectionDeg'),
+    windSpeedKmh: speed,
+    windGustKmh: gust === null || speed === null || gust < speed ? null : gust,
+    altimeterPa: of(sources.altimeter, 'altimeterPa'),
+    seaLevelPressurePa: of(sources.seaLevelPressure, 'seaLevelPressurePa'),
+    visibilityM: of(sources.visibility, 'visibilityM'),
+    temperatureMax24hC: of(sources.temperatureMax24h, 'temperatureMax24hC'),
+    temperatureMin24hC: of(sources.temperatureMin24h, 'temperatureMin24hC'),
+    precipitation1hMm: of(sources.precipitation1h, 'precipitation1hMm'),
+    precipitation3hMm: of(sources.precipitation3h, 'precipitation3hMm'),
+    precipitation6hMm: of(sources.precipitation6h, 'precipitation6hMm'),
+    heatIndexC: null,
+    windChillC: null,
+  };
+}
+
+/**
+ * Fills in humidity, heat index and wind chill, computed rather than reported, so that they fit the values
+ * beside them.
+ */
+function derive(values: MeasuredRow, sources: CurrentConditions['sources']): CurrentConditions['feelsLike'] {
+  const { temperatureC: t, dewpointC: td } = values;
+  const { temperature, dewpoint } = sources;
+  if (t === null || temperature === null) return null;
+  if (td !== null && dewpoint !== null && td <= t + 1 && belongTogether(temperature, dewpoint)) {
+    // A dewpoint within the tolerance above the temperature is saturation.
+    values.relativeHumidityPct = Math.min(100, relativeHumidity(t, td));
+    sources.relativeHumidity = temperature;
+  }
+  const humidity = belongTogether(temperature, sources.relativeHumidity) ? values.relativeHumidityPct : null;
+  const wind = belongTogether(temperature, sources.wind) ? values.windSpeedKmh : null;
+  const felt = feelsLike(t, wind, humidity);
+  values.windChillC = wind === null ? null : windChill(t, wind);
+  if (felt.method === 'heat_index' && humidity !== null) values.heatIndexC = heatIndex(t, humidity);
+  return felt;
+}
+
+function belongTogether(a: ObservationRow, b: ObservationRow | null): boolean {
+  return (
+    b !== null &&
+    a.station.stationId === b.station.stationId &&
+    Math.abs(a.observedAt.getTime() - b.observedAt.getTime()) <= derivableMs
+  );
+}
+
+const temperatureBounds: [number, number] = [-90, 60];
+const pressureBounds: [number, number] = [85_000, 109_000];
+const windBounds: [number, number] = [0, 410];
+
+/** What is physically possible near the ground. */
+const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
+  temperatureC: temperatureBounds,
+  dewpointC: temperatureBounds,
+  temperatureMax24hC: temperatureBounds,
+  temperatureMin24hC: temperatureBounds,
+  altimeterPa: pressureBounds,
+  seaLevelPressurePa: pressureBounds,
+  windSpeedKmh: windBounds,
+  windGustKmh: windBounds,
+  heatIndexC: [-90, 90],
+  windChillC: [-120, 60],
+};
+
+/** MADIS letters of values that failed their checks (X, B) or are in question (Q). */
+const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
+
+/**
+ * The value of a column, or null where its quality letter refuses it, it is beyond what is possible near the
+ * ground, or the dewpoint is above the temperature. Current conditions, observations and the map all use it.
+ */
+export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
+  const value = row[column];
+  if (value === null || refusedLetters.has(row.qc[columnName(column)] ?? '')) return null;
+  const [least, most] = bounds[column] ?? [-Infinity, Infinity];
+  if (value < least || value > most) return null;
+  if (column !== 'dewpointC') return value;
+  const temperature = usable(row, 'temperatureC');
+  return temperature !== null && value > temperature + 1 ? null : value;
+}
+
+function tellsSky({ textDescription, presentWeather, clouds }: ObservationRow): boolean {
+  return textDescription !== null || presentWeather.length > 0 || clouds.length > 0;
+}

@@ -1,0 +1,196 @@
+import { and, asc, desc, eq, lte } from 'drizzle-orm';
+import { pgTable, smallint, text, bigint } from 'drizzle-orm/pg-core';
+import { instantColumn, firstClean, presentUntil } from '../database/columns.ts';
+import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
+import { instant, type Instant } from '../values.ts';
+import { officeParameter } from '../places/place-parameters.ts';
+import { cleanerOf, pastCheck } from '../database/cleaner.ts';
+import {
+  cleanOutlookRun,
+  dayParameter,
+  outlookRuns,
+  requireShape,
+  windowData,
+  type OutlookWindowData,
+} from './outlook-states.ts';
+
+export const forecastDiscussionRows = pgTable('forecast_discussions', {
+  productId: text('product_id').notNull(),
+  office: text('office').notNull(),
+  issuedAt: instantColumn('issued_at').notNull(),
+  wmoHeader: text('wmo_header'),
+  awipsId: text('awips_id'),
+  correction: text('correction'),
+  rawText: text('raw_text').notNull(),
+  receivedAt: instantColumn('received_at').notNull(),
+});
+const discussionSections = pgTable('forecast_discussion_sections', {
+  productId: text('product_id').notNull(),
+  position: smallint('position').notNull(),
+  heading: text('heading').notNull(),
+  qualifier: text('qualifier'),
+  body: text('body').notNull(),
+});
+
+const clean = cleanerOf(forecastDiscussionRows, { key: ['productId'], nullable: ['receivedAt'] });
+
+export interface ForecastDiscussionData {
+  id: string;
+  office: string;
+  issuedAt: Instant;
+  timeZone: string;
+  wmoHeader: string | null;
+  awipsId: string | null;
+  correction: string | null;
+  sections: DiscussionSectionData[];
+  text: string;
+}
+
+export interface DiscussionSectionData {
+  heading: string;
+  /** Such as `/through Tonight/`, without the slashes. */
+  qualifier: string | null;
+  body: string;
+}
+
+/** The newest forecast discussion of an office, or of any. */
+export const forecastDiscussions = weatherFamily({
+  tables: [forecastDiscussionRows, discussionSections],
+  endpoint: {
+    path: '/forecast-discussions',
+    operationId: 'getForecastDiscussion',
+    summary: 'The newest forecast discussion',
+    parameters: { office: officeParameter },
+    maxAgeSeconds: 120,
+  },
+  template: 'forecast_discussions',
+  itemNames: { sections: 'section' },
+  read: readDiscussion,
+});
+
+function readDiscussion(
+  { database, clock }: WeatherSource,
+  { office }: { office: string | null },
+): Promise<Reading<ForecastDiscussionData>> {
+  return database.snapshot(async (queries) => {
+    const now = clock.now();
+    const notes = newNotes();
+    const issuedAt = pastCheck(presentUntil(now));
+    const row = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select()
+          .from(forecastDiscussionRows)
+          .where(
+            and(
+              office === null ? undefined : eq(forecastDiscussionRows.office, office),
+              until === null ? undefined : lte(forecastDiscussionRows.issuedAt, until),
+            ),
+          )
+          .orderBy(desc(forecastDiscussionRows.issuedAt), desc(forecastDiscussionRows.productId))
+          .limit(limit)
+          .offset(offset),
+      (each) => clean(each, notes.note, { issuedAt }),
+    );
+    if (row === null) return noReading(notes);
+    const { heading, qualifier, body } = discussionSections;
+    const sections = await queries
+      .select({ heading, qualifier, body })
+      .from(discussionSections)
+      .where(eq(discussionSections.productId, row.productId))
+      .orderBy(asc(discussionSections.position));
+    const data = {
+      id: row.productId,
+      office: row.office,
+      issuedAt: instant(row.issuedAt),
+      timeZone: 'UTC',
+      wmoHeader: row.wmoHeader,
+      awipsId: row.awipsId,
+      correction: row.correction,
+      sections,
+      text: row.rawText,
+    };
+    return reading({ data, lastModified: row.receivedAt, asOf: row.issuedAt }, notes);
+  });
+}
+
+const discussions = pgTable('outlook_discussions', {
+  runId: bigint('run_id', { mode: 'number' }).notNull(),
+  productId: text('product_id').notNull(),
+  issuedAt: instantColumn('issued_at').notNull(),
+  correction: text('correction'),
+  headline: text('headline'),
+  summary: text('summary'),
+  rawText: text('raw_text').notNull(),
+});
+
+const cleanDiscussion = cleanerOf(discussions, { key: ['productId'] });
+
+export interface OutlookDiscussionData extends OutlookWindowData {
+  productId: string;
+  correction: string | null;
+  headline: string | null;
+  summary: string | null;
+  text: string;
+}
+
+/** The discussion of the outlook issued last for a day that has one. */
+export const outlookDiscussions = weatherFamily({
+  tables: [outlookRuns, discussions],
+  endpoint: {
+    path: '/convective-outlooks/discussions',
+    operationId: 'getConvectiveOutlookDiscussion',
+    summary: 'The discussion of the convective outlook of a day',
+    parameters: { day: dayParameter },
+    maxAgeSeconds: 120,
+  },
+  template: 'convective_outlook_discussions',
+  itemNames: {},
+  read: (source, query) => requireShape(() => readOutlookDiscussion(source, query)),
+});
+
+function readOutlookDiscussion(
+  { database, clock }: WeatherSource,
+  { day }: { day: number },
+): Promise<Reading<OutlookDiscussionData>> {
+  return database.snapshot(async (queries) => {
+    const now = clock.now();
+    const notes = newNotes();
+    const issuedAt = pastCheck(presentUntil(now));
+    const found = await firstClean(
+      now,
+      ({ limit, offset, until }) =>
+        queries
+          .select({ run: outlookRuns, discussion: discussions })
+          .from(outlookRuns)
+          .innerJoin(discussions, eq(discussions.runId, outlookRuns.runId))
+          .where(and(eq(outlookRuns.day, day), until === null ? undefined : lte(outlookRuns.issuedAt, until)))
+          .orderBy(
+            desc(outlookRuns.issuedAt),
+            desc(outlookRuns.runId),
+            desc(discussions.issuedAt),
+            desc(discussions.productId),
+          )
+          .limit(limit)
+          .offset(offset),
+      (row) => {
+        const run = cleanOutlookRun(row.run, notes.note, { issuedAt });
+        const discussion = cleanDiscussion(row.discussion, notes.note, { issuedAt });
+        return run === null || discussion === null ? null : { run, discussion };
+      },
+    );
+    if (found === null) return noReading(notes);
+    const { run, discussion } = found;
+    const data = {
+      ...windowData(run),
+      productId: discussion.productId,
+      issuedAt: instant(discussion.issuedAt),
+      correction: discussion.correction,
+      headline: discussion.headline,
+      summary: discussion.summary,
+      text: discussion.rawText,
+    };
+    return reading({ data, lastModified: run.receivedAt, asOf: discussion.issuedAt }, notes);
+  });
+}

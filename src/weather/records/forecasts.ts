@@ -1,0 +1,155 @@
+import { atMostOneOf, moment, wholeNumber } from '../../core/lib/parameters.ts';
+import { weatherFamily } from '../family.ts';
+import { rangeRule, unitsParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
+import { aroundOf } from '../places/place-index.ts';
+import { fields, weatherTable, type Column } from '../values.ts';
+import { converterOf } from '../units.ts';
+import {
+  readForecast,
+  forecastFeatures,
+  forecastPointParameter,
+  forecastRunData,
+  forecastTables,
+  locationParameter,
+  periodData,
+  type ForecastPeriodData,
+  type ForecastRunData,
+} from './forecast-runs.ts';
+
+export interface HourlyForecastData extends ForecastRunData {
+  periods: ForecastPeriodData[];
+}
+
+const columns: readonly Column<ForecastPeriodData & Pick<ForecastRunData, 'location' | 'timeZone'>>[] = [
+  ...fields({ location: null, timeZone: null, startsAt: null, endsAt: null, isDaytime: null }),
+  ...fields({
+    temperature: 'temperature',
+    dewpoint: 'temperature',
+    relativeHumidity: 'relativeHumidity',
+    precipitationProbability: 'probability',
+    windSpeedMin: 'windSpeed',
+    windSpeedMax: 'windSpeed',
+    windGust: 'windSpeed',
+    windDirection: null,
+    shortForecast: null,
+    iconUrl: null,
+  }),
+];
+
+const hourMs = 60 * 60_000;
+const mostHours = 168;
+
+export const hourlyForecasts = weatherFamily({
+  tables: forecastTables,
+  endpoint: {
+    path: '/forecasts/hourly',
+    operationId: 'getHourlyForecast',
+    summary: 'The newest hourly forecast',
+    parameters: {
+      location: locationParameter,
+      point: forecastPointParameter,
+      radius: radiusParameter,
+      hours: wholeNumber(1, mostHours, 48, {
+        description: 'How many hours: from the present one, or from `start`.',
+      }),
+      start: moment({
+        description: 'Hours that are not over then. Without it: from now.',
+        example: '2026-01-20T18:00:00Z',
+      }),
+      end: moment({
+        description: 'Hours that begin before, up to 168 after `start`; instead of `hours`.',
+        example: '2026-01-21T06:00:00Z',
+      }),
+      units: unitsParameter,
+    },
+    rules: [
+      atMostOneOf('location', 'point'),
+      radiusRule,
+      atMostOneOf('hours', 'end'),
+      rangeRule(mostHours * hourMs),
+    ],
+    maxAgeSeconds: 300,
+  },
+  template: 'hourly_forecasts',
+  itemNames: { periods: 'period' },
+  features: (data: HourlyForecastData) => forecastFeatures(data),
+  table: weatherTable(columns, ({ location, timeZone, periods }: HourlyForecastData) =>
+    periods.map((period) => ({ location, timeZone, ...period })),
+  ),
+  read: (source, { location, point, radius, hours, start, end, units }) => {
+    const convert = converterOf(units);
+    const from = start ?? source.clock.now();
+    const lastHour = new Date(Math.floor(from.getTime() / hourMs) * hourMs + hours * hourMs);
+    return readForecast(
+      source,
+      {
+        kind: 'hourly',
+        location,
+        around: aroundOf(point, radius),
+        count: end === null ? hours : mostHours,
+        from,
+        until: end ?? lastHour,
+      },
+      (run, place, periods): HourlyForecastData => ({
+        ...forecastRunData(run, place, convert),
+        periods: periods.map((period) => periodData(period, convert)),
+      }),
+    );
+  },
+});
+
+export interface NarrativeForecastData extends ForecastRunData {
+  periods: NarrativePeriodData[];
+}
+
+export interface NarrativePeriodData extends ForecastPeriodData {
+  name: string | null;
+  temperatureTrend: 'rising' | 'falling' | null;
+  detailedForecast: string | null;
+}
+
+export const narrativeForecasts = weatherFamily({
+  tables: forecastTables,
+  endpoint: {
+    path: '/forecasts/narrative',
+    operationId: 'getNarrativeForecast',
+    summary: 'The newest forecast in words',
+    parameters: {
+      location: locationParameter,
+      point: forecastPointParameter,
+      radius: radiusParameter,
+      periods: wholeNumber(1, 28, 14, {
+        description: 'How many half days, from the first that is not over.',
+      }),
+      units: unitsParameter,
+    },
+    rules: [atMostOneOf('location', 'point'), radiusRule],
+    maxAgeSeconds: 300,
+  },
+  template: 'narrative_forecasts',
+  itemNames: { periods: 'period' },
+  features: (data: NarrativeForecastData) => forecastFeatures(data),
+  read: (source, { location, point, radius, periods: count, units }) => {
+    const convert = converterOf(units);
+    return readForecast(
+      source,
+      {
+        kind: 'narrative',
+        location,
+        around: aroundOf(point, radius),
+        count,
+        from: source.clock.now(),
+        until: null,
+      },
+      (run, place, periods): NarrativeForecastData => ({
+        ...forecastRunData(run, place, convert),
+        periods: periods.map((period) => ({
+          ...periodData(period, convert),
+          name: period.name,
+          temperatureTrend: period.temperatureTrend,
+          detailedForecast: period.detailedForecast,
+        })),
+      }),
+    );
+  },
+});

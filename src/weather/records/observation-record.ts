@@ -1,0 +1,198 @@
+import type { Features } from '../family.ts';
+import { pointGeometry, instant, instantOrNull, type Instant } from '../values.ts';
+import { type ObservationUnits, observationUnits, type Converter } from '../units.ts';
+
+/** The measured columns of an observation, in stored units. */
+export const measuredColumns = [
+  'temperatureC',
+  'dewpointC',
+  'relativeHumidityPct',
+  'windDirectionDeg',
+  'windSpeedKmh',
+  'windGustKmh',
+  'altimeterPa',
+  'seaLevelPressurePa',
+  'visibilityM',
+  'temperatureMax24hC',
+  'temperatureMin24hC',
+  'precipitation1hMm',
+  'precipitation3hMm',
+  'precipitation6hMm',
+  'heatIndexC',
+  'windChillC',
+] as const;
+
+export type MeasuredColumn = (typeof measuredColumns)[number];
+export type MeasuredRow = Record<MeasuredColumn, number | null>;
+
+export interface PresentWeatherData {
+  intensity: 'light' | 'heavy' | null;
+  modifier: string | null;
+  phenomenon: string;
+  /** As in the METAR: `-RA`. */
+  raw: string;
+  inVicinity: boolean;
+}
+
+export interface CloudData {
+  amount: 'SKC' | 'CLR' | 'FEW' | 'SCT' | 'BKN' | 'OVC' | 'VV';
+  base: number | null;
+}
+
+export interface StationRow {
+  stationId: string;
+  name: string;
+  /** Null where the table holds what cannot be; likewise `timeZone` and `receivedAt`. */
+  latitudeDeg: number | null;
+  longitudeDeg: number | null;
+  elevationM: number | null;
+  timeZone: string | null;
+}
+
+export interface ObservationRow extends MeasuredRow {
+  observedAt: Date;
+  receivedAt: Date | null;
+  textDescription: string | null;
+  rawMessage: string | null;
+  /** Quality letters by the name of the column in the table: `{"temperature_c": "V"}`. */
+  qc: Record<string, string>;
+  station: StationRow;
+  presentWeather: PresentWeatherData[];
+  clouds: CloudData[];
+}
+
+/** `temperatureMax24hC` → `temperature_max_24h_c`, the name in the table and in `qc`. */
+export function columnName(column: MeasuredColumn): string {
+  return column.replace(/(?<=[a-z])(?=[0-9])|(?=[A-Z])/g, '_').toLowerCase();
+}
+
+/** Observations as they are answered: converted, and rounded once. */
+
+export interface ObservationData extends MeasuredData {
+  station: StationData;
+  observedAt: Instant;
+  timeZone: string | null;
+  receivedAt: Instant | null;
+  textDescription: string | null;
+  rawMessage: string | null;
+  presentWeather: PresentWeatherData[];
+  clouds: CloudData[];
+  /**
+   * The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned,
+   * Z none.
+   */
+  quality: Record<keyof MeasuredData, string | null>;
+  units: ObservationUnits;
+}
+
+export interface StationData {
+  id: string;
+  name: string;
+  /** Degrees north and east. */
+  latitude: number | null;
+  longitude: number | null;
+  elevation: number | null;
+}
+
+/** The measured values of one observation. */
+export interface MeasuredData {
+  temperature: number | null;
+  dewpoint: number | null;
+  relativeHumidity: number | null;
+  windDirection: number | null;
+  windSpeed: number | null;
+  windGust: number | null;
+  altimeter: number | null;
+  seaLevelPressure: number | null;
+  visibility: number | null;
+  temperatureMax24h: number | null;
+  temperatureMin24h: number | null;
+  precipitation1h: number | null;
+  precipitation3h: number | null;
+  precipitation6h: number | null;
+  heatIndex: number | null;
+  windChill: number | null;
+}
+
+type Quality = ObservationData['quality'];
+
+/** One place: the station's. */
+export function stationFeatures(record: { station: StationData; units: object }): Features {
+  const { units, ...properties } = record;
+  const { id, latitude, longitude } = record.station;
+  return { about: { units }, places: [{ id, geometry: pointGeometry(latitude, longitude), properties }] };
+}
+
+export function measuredData(row: MeasuredRow, convert: Converter): MeasuredData {
+  return {
+    temperature: convert.temperature(row.temperatureC),
+    dewpoint: convert.temperature(row.dewpointC),
+    relativeHumidity: convert.percentage(row.relativeHumidityPct),
+    windDirection: convert.windDirection(row.windDirectionDeg),
+    windSpeed: convert.windSpeed(row.windSpeedKmh),
+    windGust: convert.windSpeed(row.windGustKmh),
+    altimeter: convert.pressure(row.altimeterPa),
+    seaLevelPressure: convert.pressure(row.seaLevelPressurePa),
+    visibility: convert.visibility(row.visibilityM),
+    temperatureMax24h: convert.temperature(row.temperatureMax24hC),
+    temperatureMin24h: convert.temperature(row.temperatureMin24hC),
+    precipitation1h: convert.precipitation(row.precipitation1hMm),
+    precipitation3h: convert.precipitation(row.precipitation3hMm),
+    precipitation6h: convert.precipitation(row.precipitation6hMm),
+    heatIndex: convert.temperature(row.heatIndexC),
+    windChill: convert.temperature(row.windChillC),
+  };
+}
+
+export function stationData(station: StationRow, convert: Converter): StationData {
+  return {
+    id: station.stationId,
+    name: station.name,
+    latitude: station.latitudeDeg,
+    longitude: station.longitudeDeg,
+    elevation: convert.elevation(station.elevationM),
+  };
+}
+
+export function cloudData(clouds: readonly CloudData[], convert: Converter): CloudData[] {
+  return clouds.map(({ amount, base }) => ({ amount, base: convert.cloudBase(base) }));
+}
+
+export function observationData(row: ObservationRow, convert: Converter): ObservationData {
+  const { observedAt, ...rest } = pastObservationData(row, convert);
+  return {
+    station: stationData(row.station, convert),
+    observedAt,
+    timeZone: row.station.timeZone,
+    ...rest,
+    units: observationUnits(convert),
+  };
+}
+
+/** Of a station and in units that are told apart from it. */
+export type PastObservationData = Omit<ObservationData, 'station' | 'timeZone' | 'units'>;
+
+export function pastObservationData(row: ObservationRow, convert: Converter): PastObservationData {
+  return {
+    observedAt: instant(row.observedAt),
+    receivedAt: instantOrNull(row.receivedAt),
+    textDescription: row.textDescription,
+    rawMessage: row.rawMessage,
+    ...measuredData(row, convert),
+    presentWeather: row.presentWeather,
+    clouds: cloudData(row.clouds, convert),
+    quality: qualityOf(row),
+  };
+}
+
+/** `temperature_c` of `qc` is `temperature` of `quality`: the same columns, without their units. */
+const qualityNames = measuredColumns.map((column) => ({
+  name: column.replace(/(Pct|Deg|Kmh|Pa|Mm|C|M)$/, '') as keyof Quality,
+  column: columnName(column),
+}));
+
+function qualityOf({ qc }: ObservationRow): Quality {
+  const quality = {} as Quality;
+  for (const { name, column } of qualityNames) quality[name] = qc[column] ?? null;
+  return quality;
+}

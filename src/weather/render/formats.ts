@@ -1,0 +1,139 @@
+import type { Instant, UnknownPart, WeatherTable, Geometry } from '../values.ts';
+import type { ResolvedPlace, Features } from '../family.ts';
+import type { RejectionReason } from '../database/cleaner.ts';
+import { stringify } from 'csv-stringify/sync';
+import { converterOf, type UnitSystem } from '../units.ts';
+import { xmlText, writeXml, type XmlNode } from '../../core/lib/xml.ts';
+import { bboxClip } from '@turf/bbox-clip';
+import { rewind } from '@turf/rewind';
+import { polygonsOf, type Polygon } from '../shape.ts';
+
+/** What an answer says about its data, beside it; only what there is to say. */
+export interface AnswerMeta {
+  /** Only ever true: the data is older than it should be. */
+  stale?: true;
+  /** When the newest of the data was measured, issued or fetched; beside `stale`. */
+  asOf?: Instant;
+  /** Which place stands for the point that was asked for. */
+  resolved?: ResolvedPlace;
+  /** Parts of the record that are unknown. Null or an empty list there does not mean none. */
+  unknown?: readonly UnknownPart[];
+  /** Parts that come from another issue, since those of the newest have not arrived. */
+  otherIssues?: readonly { field: string; issuedAt: Instant }[];
+  /** When a newer issue was issued of which too little has arrived to answer with it. */
+  newerIssuedAt?: Instant;
+  /** Fields that are null, and records that were left out, since they cannot be. */
+  rejected?: readonly RejectedFields[];
+}
+
+export interface RejectedFields {
+  /** Table and column. */
+  field: string;
+  reason: RejectionReason;
+  count: number;
+}
+
+/** The envelope of a JSON answer; nothing stands beside `data` unless there is something to say about it. */
+export function renderJson(data: object | null, meta: AnswerMeta | null = null): string {
+  return JSON.stringify(meta === null ? { data } : { data, meta });
+}
+
+/**
+ * A table as CSV (RFC 4180): lines end with CRLF, the first has the names of the columns, with the unit in
+ * parentheses if they have one; what is unknown is empty. No record: the names alone. A text that a
+ * spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return) gets an apostrophe
+ * before it, as OWASP says; numbers stay as they are. Pure.
+ */
+export function renderCsv(table: WeatherTable, data: object | null, system: UnitSystem): string {
+  const { units } = converterOf(system);
+  const names = table.columns.map(({ name, quantity }) =>
+    quantity === undefined ? name : `${name} (${units[quantity]})`,
+  );
+  return stringify([names, ...(data === null ? [] : table.rows(data))], {
+    record_delimiter: 'windows',
+    escape_formulas: true,
+    cast: { boolean: String },
+  });
+}
+
+const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
+
+/** What one item of each list is called, by the name of the list. */
+type ItemNames = Readonly<Record<string, string>>;
+const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
+
+/**
+ * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a
+ * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0 does
+ * not allow are dropped.
+ */
+export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
+  const about: Record<string, XmlNode> = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };
+  const response = { '@xmlns:xsi': schemaInstance, data: nodeOf('data', data, itemNames), ...about };
+  return writeXml({ response });
+}
+
+function nodeOf(name: string, value: unknown, itemNames: ItemNames): XmlNode {
+  if (value === null || value === undefined) return { '@xsi:nil': 'true' };
+  if (typeof value === 'string') return xmlText(value);
+  if (typeof value !== 'object') return JSON.stringify(value);
+  if (Array.isArray(value)) {
+    const child = itemNames[name];
+    if (child === undefined) throw new TypeError(`the items of the list "${name}" have no name`);
+    return { [child]: value.map((item) => nodeOf(child, item, itemNames)) };
+  }
+  if (name === 'geometry')
+    return { '@mediaType': 'application/geo+json', '#text': xmlText(JSON.stringify(value)) };
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key, nodeOf(key, inner, itemNames)]),
+  );
+}
+
+/**
+ * A GeoJSON collection (RFC 7946) of what has a place. What is said of all of it stands beside `features` as
+ * the foreign members `data` (null: there is no record) and `meta`, with the names of JSON. Pure.
+ */
+export function renderGeoJson(features: Features | null, meta: AnswerMeta | null = null): string {
+  const { about, places } = features ?? { about: null, places: [] };
+  return JSON.stringify({
+    type: 'FeatureCollection',
+    data: about,
+    ...(meta === null ? {} : { meta }),
+    features: places.map(({ id, geometry, properties }) => ({
+      type: 'Feature',
+      ...(id === null ? {} : { id }),
+      geometry: geometry === null ? null : mapGeometry(geometry),
+      properties,
+    })),
+  });
+}
+
+/**
+ * A geometry as RFC 7946 wants it: outer rings run counterclockwise and holes clockwise (3.1.6), and polygons
+ * are cut at the antimeridian (3.1.9). Pure.
+ *
+ * @param geometry passed `geometryCheck`
+ */
+export function mapGeometry(geometry: Geometry): Geometry {
+  if (geometry['type'] === 'Point') return geometry;
+  const parts = polygonsOf(geometry).flatMap(cut);
+  const [only] = parts;
+  const shape =
+    geometry['type'] === 'Polygon' && parts.length === 1 && only !== undefined
+      ? { type: 'Polygon' as const, coordinates: only }
+      : { type: 'MultiPolygon' as const, coordinates: parts };
+  return rewind(shape) as unknown as Geometry;
+}
+
+/** The parts of a polygon on either side of the antimeridian; the polygon itself if it does not cross it. */
+function cut({ rings, box }: Polygon): number[][][][] {
+  const coordinates = rings.map((ring) => ring.map(([longitude, latitude]) => [longitude, latitude]));
+  if (box.east <= 180) return [coordinates];
+  return [0, 360].flatMap((by) => {
+    const clipped = bboxClip({ type: 'Polygon', coordinates }, [by - 180, -90, by + 180, 90]);
+    const parts = clipped.geometry.coordinates as number[][][];
+    return parts.length === 0
+      ? []
+      : [parts.map((ring) => ring.map(([longitude = 0, latitude = 0]) => [longitude - by, latitude]))];
+  });
+}

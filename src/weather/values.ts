@@ -1,0 +1,128 @@
+import type { Units } from './units.ts';
+
+/** `YYYY-MM-DDTHH:mm:ssZ`, to the second. */
+export type Instant = string;
+
+export function instant(date: Date): Instant {
+  return `${date.toISOString().slice(0, 19)}Z`;
+}
+
+export function instantOrNull(date: Date | null): Instant | null {
+  return date === null ? null : instant(date);
+}
+
+/** A place on Earth, in degrees (WGS 84). */
+export interface Position {
+  /** North, from -90 to 90. */
+  latitude: number;
+  /** East, from -180 to 180. */
+  longitude: number;
+}
+
+/** What lies between two meridians and two parallels. West of east, or around the antimeridian. */
+export interface Box {
+  west: number;
+  south: number;
+  east: number;
+  north: number;
+}
+
+/** A GeoJSON geometry (WGS 84, longitude first); XML and text treat it as one value. */
+export type Geometry = Readonly<Record<string, unknown>>;
+
+/** Null if either is not known. Degrees north and east. */
+export function pointGeometry(latitude: number | null, longitude: number | null): Geometry | null {
+  return latitude === null || longitude === null
+    ? null
+    : { type: 'Point', coordinates: [longitude, latitude] };
+}
+
+/**
+ * Knowledge of a value, an area or a place. An unknown one is never read as empty: `fold` takes a branch for
+ * each state.
+ */
+export type Known<T> =
+  { state: 'known'; value: T } | { state: 'empty' } | { state: 'unknown'; reason: UnknownReason };
+
+export const unknownReasons = [
+  'not_received',
+  'predictability_too_low',
+  'unreadable',
+  'unplaced',
+  'stale',
+  'not_covered',
+] as const;
+/**
+ * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the
+ * provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing.
+ * `not_covered`: the provider says nothing of the place.
+ */
+export type UnknownReason = (typeof unknownReasons)[number];
+
+/** One part of a record that is unknown, as `meta.unknown` lists it. */
+export interface UnknownPart {
+  field: string;
+  reason: UnknownReason;
+}
+
+export function known<T>(value: T): Known<T> {
+  return { state: 'known', value };
+}
+
+export function unknown(reason: UnknownReason): Known<never> {
+  return { state: 'unknown', reason };
+}
+
+export const empty: Known<never> = { state: 'empty' };
+
+/** The result of the branch for the state. Pure. */
+export function fold<T, R>(
+  one: Known<T>,
+  branches: { known: (value: T) => R; empty: () => R; unknown: (reason: UnknownReason) => R },
+): R {
+  switch (one.state) {
+    case 'known':
+      return branches.known(one.value);
+    case 'empty':
+      return branches.empty();
+    case 'unknown':
+      return branches.unknown(one.reason);
+  }
+}
+
+/** What one field of a table holds; null: unknown. */
+export type Cell = string | number | boolean | null;
+
+/** One column of a table whose rows are `Row`. */
+export interface Column<Row> {
+  name: string;
+  /** What is measured; its unit is that of the request. Without it the values have none. */
+  quantity?: keyof Units;
+  of: (row: Row) => Cell;
+}
+
+/** A record as a table: for CSV. */
+export interface WeatherTable<Data extends object = object> {
+  /** In order. They are the same whatever the data is. */
+  columns: readonly Pick<Column<never>, 'name' | 'quantity'>[];
+  /** A cell for each column. Pure. */
+  rows(data: Data): Cell[][];
+}
+
+/** A table of what `rowsOf` finds in a record. */
+export function weatherTable<Data extends object, Row>(
+  columns: readonly Column<Row>[],
+  rowsOf: (data: Data) => readonly Row[],
+): WeatherTable<Data> {
+  return { columns, rows: (data) => rowsOf(data).map((row) => columns.map(({ of }) => of(row))) };
+}
+
+/** Columns that are fields of the row under their own names. */
+export function fields<const Name extends string>(
+  names: Readonly<Record<Name, keyof Units | null>>,
+): Column<Readonly<Record<Name, Cell>>>[] {
+  return (Object.keys(names) as Name[]).map((name) => {
+    const quantity = names[name];
+    return { name, ...(quantity === null ? {} : { quantity }), of: (row) => row[name] };
+  });
+}
