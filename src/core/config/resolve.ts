@@ -7,14 +7,25 @@ import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
 import { initialReleases, type DestinationDocument, type SourceDocument } from './schema/locations.ts';
-import type { ConfigDocument, NotifierDocument, PipelineDocument } from './schema/schema.ts';
+import {
+  secrets,
+  tracingSchema,
+  type ConfigDocument,
+  type NotifierDocument,
+  type PipelineDocument,
+} from './schema/schema.ts';
+import {
+  consoleSchema,
+  http as httpSchema,
+  metricsSchema,
+  resumable as resumableSchema,
+  worker as workerSchema,
+} from './schema/server.ts';
 import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
+import { resolved } from '../lib/settings/resolved.ts';
 import {
   accepted,
-  parseBasePath,
   parseBaseUrl,
-  parseEndpoint,
-  parseListen,
   resolveAmount,
   resolveDuration,
   resolvePath,
@@ -28,10 +39,9 @@ import {
  */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };
-  const { directory } = document.secrets;
   return {
     file: place.file,
-    secrets: { directory: directory === undefined ? null : resolvePath(directory, base) },
+    secrets: resolved(secrets, document.secrets, base),
     trustedDirectories: document.trusted_directories.map((trusted) => resolvePath(trusted, base)),
     uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
       id,
@@ -42,7 +52,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     })),
     server: resolveServer(document.server, base),
     log: document.log,
-    tracing: resolveTracing(document.tracing),
+    tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
@@ -51,42 +61,14 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   };
 }
 
-function resolveTracing(tracing: ConfigDocument['tracing']): Config['tracing'] {
-  if (tracing === undefined) return null;
-  const { endpoint, headers_env, service_name, sample_ratio } = tracing;
-  return {
-    endpoint: endpoint === undefined ? null : accepted(parseEndpoint(endpoint)),
-    headersEnv: headers_env ?? null,
-    serviceName: service_name ?? null,
-    sampleRatio: sample_ratio ?? null,
-  };
-}
-
 function resolveServer(server: ConfigDocument['server'], base: PathBase): ServerConfig {
-  const { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env } = server;
+  const { rerun, staging, queue, admin_token_env } = server;
+  const { listen, ...http } = resolved(httpSchema, server.http, base);
+  const { maxBytes, ...resumable } = resolved(resumableSchema, server.resumable, base);
   return {
-    http: {
-      ...accepted(parseListen(http.listen)),
-      basePath: accepted(parseBasePath(http.base_path)),
-      trustedProxies: http.trusted_proxies,
-      allowedHosts: http.allowed_hosts ?? null,
-      retentionMs: resolveDuration(http.retention),
-      queueSize: http.queue_size,
-      maxConcurrency: http.max_concurrency,
-      uploadTimeoutMs: resolveDuration(http.upload_timeout),
-      idleTimeoutMs: resolveDuration(http.idle_timeout),
-      maxConnections: http.max_connections,
-      maxStreams: http.max_streams,
-      maxStreamsPerClient: http.max_streams_per_client,
-      maxUploadsPerToken: http.max_uploads_per_token ?? null,
-      maxBodyMemory: resolveSize(http.max_body_memory),
-      shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
-      protectRuns: http.protect_runs,
-      protectSceneMaps: http.protect_scene_maps,
-      cors: http.cors ?? null,
-    },
-    metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
-    console: resolveConsole(server.console),
+    http: { ...listen, ...http },
+    metrics: resolved(metricsSchema, server.metrics, base),
+    console: resolved(consoleSchema, server.console, base),
     retryForMs: resolveDuration(server.retry_for),
     rerun: {
       // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
@@ -94,31 +76,11 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
-    resumable: resolveResumable(resumable),
-    worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
+    resumable: { ...resumable, maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER },
+    worker: resolved(workerSchema, server.worker, base),
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, staging, base),
   };
-}
-
-function resolveResumable(resumable: ConfigDocument['server']['resumable']): ServerConfig['resumable'] {
-  const { max_bytes, max_bytes_per_token } = resumable;
-  const maxBytes = max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(max_bytes);
-  return {
-    maxUploads: resumable.max_uploads,
-    maxBytes,
-    maxUploadsPerToken: resumable.max_uploads_per_token ?? null,
-    maxBytesPerToken: max_bytes_per_token === undefined ? null : resolveSize(max_bytes_per_token),
-    retentionMs: resolveDuration(resumable.retention),
-  };
-}
-
-function resolveConsole({
-  enabled,
-  session,
-  session_key_env,
-}: ConfigDocument['server']['console']): ServerConfig['console'] {
-  return { enabled, sessionMs: resolveDuration(session), sessionKeyEnv: session_key_env ?? null };
 }
 
 /**

@@ -91,7 +91,7 @@ const logSchema = map({
 }).description('The log of waybill serve, worker and weather. Other commands log with --verbose only.');
 
 /** `tracing`. */
-const tracingSchema = map({
+export const tracingSchema = map({
   endpoint: endpoint()
     .description(
       'Base URL of the collector, which takes OTLP over HTTP; /v1/traces is added. Left out: as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4318.',
@@ -144,7 +144,7 @@ function settingOf(sink: AnySinkKind): Setting {
   return map({ ...common, kind, ...sink.settings(kinds) }, { check });
 }
 
-const secrets = map({
+export const secrets = map({
   directory: path()
     .description(
       'Directory of secret files: each is named like an environment variable and holds its value. The real environment wins over a file. Without it, the credentials that systemd gives the service (LoadCredential), if any.',
