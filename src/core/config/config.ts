@@ -1,6 +1,6 @@
 import type { SceneMapRules } from '../bundle/check-scene-map.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
-import type { Scope, secrets, tracingSchema } from './schema/schema.ts';
+import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
 import type { LogSettings } from '../lib/log.ts';
 import type { ScheduleConfig } from './timetable.ts';
@@ -37,14 +37,10 @@ export interface Config {
   weather: WeatherConfig;
 }
 
-export interface UploadTokenConfig {
-  id: string;
-  valueEnv: string;
-  pipelines: string[];
-  scopes: Scope[];
+export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> & {
   /** Null: never. */
   expiresAt: Date | null;
-}
+};
 
 export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;

@@ -1,15 +1,30 @@
 import { dirname } from 'node:path';
-import type { Config, DestinationConfig, PipelineConfig, ServerConfig, SourceConfig } from './config.ts';
-import { dateOf, parseInstant } from '../lib/instant.ts';
+import type {
+  Config,
+  DestinationConfig,
+  PipelineConfig,
+  ReleasesConfig,
+  ServerConfig,
+  SourceConfig,
+} from './config.ts';
+import { dateOf } from '../lib/instant.ts';
 import { resolveDatabase } from '../weather/database/settings.ts';
 import { resolveWeather } from '../weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf } from '../storage/backends.ts';
 import { describeLocation } from '../storage/location.ts';
-import { initialReleases, type DestinationDocument, type SourceDocument } from './schema/locations.ts';
 import {
+  destinationSettings,
+  initialReleases,
+  releasesSettings,
+  type DestinationDocument,
+  type SourceDocument,
+} from './schema/locations.ts';
+import {
+  pipelineMap,
   secrets,
   tracingSchema,
+  uploadToken,
   type ConfigDocument,
   type NotifierDocument,
   type PipelineDocument,
@@ -23,15 +38,8 @@ import {
 } from './schema/server.ts';
 import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
 import { resolved } from '../lib/settings/resolved.ts';
-import {
-  accepted,
-  parseBaseUrl,
-  resolveAmount,
-  resolveDuration,
-  resolvePath,
-  resolveSize,
-  type PathBase,
-} from '../lib/settings/values.ts';
+import type { ResolvedBy } from '../lib/settings/setting.ts';
+import { resolveDuration, resolvePath, resolveSize, type PathBase } from '../lib/settings/values.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
@@ -43,13 +51,10 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     file: place.file,
     secrets: resolved(secrets, document.secrets, base),
     trustedDirectories: document.trusted_directories.map((trusted) => resolvePath(trusted, base)),
-    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
-      id,
-      valueEnv: value_env,
-      pipelines,
-      scopes,
-      expiresAt: expires === undefined ? null : dateOf(accepted(parseInstant(expires))),
-    })),
+    uploadTokens: document.upload_tokens.map((token) => {
+      const { expires, ...plain } = resolved(uploadToken, token, base);
+      return { ...plain, expiresAt: expires === null ? null : dateOf(expires) };
+    }),
     server: resolveServer(document.server, base),
     log: document.log,
     tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
@@ -120,7 +125,19 @@ function resolvePipeline(
   base: PathBase,
 ): PipelineConfig {
   const source = resolveSource(pipeline.source, base);
+  const {
+    runTimeoutMs,
+    discoveryTimeoutMs,
+    schedule,
+    timezone,
+    catchUp,
+    jitterMs,
+    watch,
+    settleMs,
+    ...plain
+  } = resolved(pipelineMap, pipeline, base);
   return {
+    ...plain,
     id: pipeline.id,
     source,
     sourceId: identityOf(pipeline, source),
@@ -128,28 +145,10 @@ function resolvePipeline(
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
-    maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
-    retryForMs: pipeline.retry_for === undefined ? null : resolveDuration(pipeline.retry_for),
-    runTimeoutMs: resolveDuration(pipeline.run_timeout ?? server.run_timeout),
-    discoveryTimeoutMs: resolveDuration(pipeline.discovery_timeout ?? server.discovery_timeout),
-    whileRetrying: pipeline.while_retrying,
-    ...resolveTriggers(pipeline),
-    sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
-  };
-}
-
-function resolveTriggers({
-  schedule,
-  timezone,
-  catch_up: catchUp,
-  jitter,
-  watch,
-  settle,
-}: PipelineDocument): Pick<PipelineConfig, 'schedule' | 'watch'> {
-  const jitterMs = resolveDuration(jitter);
-  return {
-    schedule: schedule === undefined ? null : { cron: schedule, timezone, catchUp, jitterMs },
-    watch: watch ? { settleMs: resolveDuration(settle) } : null,
+    runTimeoutMs: runTimeoutMs ?? resolveDuration(server.run_timeout),
+    discoveryTimeoutMs: discoveryTimeoutMs ?? resolveDuration(server.discovery_timeout),
+    schedule: schedule === null ? null : { cron: schedule, timezone, catchUp, jitterMs },
+    watch: watch ? { settleMs } : null,
   };
 }
 
@@ -181,49 +180,35 @@ function resolveDestination(
   source: SourceDocument,
   base: PathBase,
 ): DestinationConfig {
-  const { outputs } = destination;
-  const { prune } = destination.retention;
   const backend = backendOf(destination);
+  const { stale, layout, releases, outputs, retention, fileConcurrency, ...plain } = resolved(
+    destinationSettings,
+    destination,
+    base,
+  );
+  const { rootIndex, ...generated } = outputs;
   return {
+    ...plain,
     id: destination.id,
     location: backend.resolveDestination(destination, base),
-    mapping: destination.mapping,
-    workflow: destination.workflow,
-    stale: destination.stale ?? usualStale(destination, source),
-    orphans: destination.orphans,
-    publicBaseUrl:
-      destination.public_base_url === undefined ? null : accepted(parseBaseUrl(destination.public_base_url)),
-    cacheControl: destination.cache_control ?? null,
-    outputs: {
-      checksums: outputs.checksums,
-      archive: outputs.archive,
-      index: outputs.index,
-      sceneMapPage: outputs.scene_map_page,
-    },
-    rootIndex: outputs.root_index,
-    releases: resolveReleases(destination),
-    prune: {
-      enabled: prune.enabled,
-      keepLatest: prune.keep_latest ?? null,
-      olderThanMs: prune.older_than === undefined ? null : resolveDuration(prune.older_than),
-    },
-    limits: {
-      maxRemoved:
-        destination.limits.max_removed === undefined ? null : resolveAmount(destination.limits.max_removed),
-    },
-    fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
+    stale: stale ?? usualStale(destination, source),
+    outputs: generated,
+    rootIndex,
+    releases:
+      layout === 'in_place'
+        ? null
+        : withChannels(releases ?? resolved(releasesSettings, initialReleases, base)),
+    prune: retention.prune,
+    fileConcurrency: fileConcurrency ?? backend.fileConcurrency.files,
   };
 }
 
-function resolveReleases({ layout, releases }: DestinationDocument): DestinationConfig['releases'] {
-  if (layout === 'in_place') return null;
-  const { keep, linger, current_in_url: currentInUrl, channels } = releases ?? initialReleases;
+function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSettings>): ReleasesConfig {
   return {
-    ...{ keep, lingerMs: resolveDuration(linger), currentInUrl },
-    channels: Object.entries(channels).map(([name, { ttl, public_base_url: url }]) => ({
-      ...{ name, ttlMs: resolveDuration(ttl) },
-      ...(url === undefined ? {} : { publicBaseUrl: accepted(parseBaseUrl(url)) }),
-    })),
+    ...releases,
+    channels: Object.entries(channels).map(([name, { ttlMs, publicBaseUrl }]) =>
+      publicBaseUrl === null ? { name, ttlMs } : { name, ttlMs, publicBaseUrl },
+    ),
   };
 }
 
