@@ -1,8 +1,9 @@
 import type { SceneMapRules } from '../bundle/validate-bundle.ts';
-import type { Scope } from './schema/schema.ts';
+import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { LogSettings } from '../lib/log.ts';
 import type { ScheduleConfig } from './timetable.ts';
-import type { TracingSettings } from '../tracing/environment.ts';
+import type { ResolvedBy } from '../lib/settings/setting.ts';
+import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { DatabaseConfig } from './weather/databases.ts';
 import type { WeatherConfig } from './weather/settings.ts';
@@ -16,14 +17,14 @@ import type { DestinationLocation, SourceLocation } from '../storage/backends.ts
 export interface Config {
   /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
   file: string;
-  secrets: { directory: string | null };
+  secrets: ResolvedBy<typeof secrets>;
   /** Absolute; their owners and modes are not checked. */
   trustedDirectories: string[];
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   log: LogSettings;
   /** Null: nothing is traced. */
-  tracing: TracingSettings | null;
+  tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */
@@ -36,71 +37,22 @@ export interface Config {
   weather: WeatherConfig;
 }
 
-export interface UploadTokenConfig {
-  id: string;
-  valueEnv: string;
-  pipelines: string[];
-  scopes: Scope[];
+export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> & {
   /** Null: never. */
   expiresAt: Date | null;
-}
+};
 
 export interface ServerConfig {
-  http: {
-    host: string;
-    port: number;
-    /** Begins and ends with `/`. */
-    basePath: string;
-    /**
-     * Addresses or CIDR ranges (or express's names `loopback`, `linklocal`, `uniquelocal`) whose
-     * X-Forwarded-* is believed.
-     */
-    trustedProxies: string[];
-    /** Names that requests may have in `Host`; null: any. */
-    allowedHosts: string[] | null;
-    retentionMs: number;
-    queueSize: number;
-    maxConcurrency: number;
-    uploadTimeoutMs: number;
-    idleTimeoutMs: number;
-    maxConnections: number;
-    maxStreams: number;
-    /** Of one token, or of one client address without a token. */
-    maxStreamsPerClient: number;
-    /** null: half of the whole if there are several tokens. */
-    maxUploadsPerToken: number | null;
-    /** Bytes that the bodies of requests with a token may take in memory together. */
-    maxBodyMemory: number;
-    shutdownTimeoutMs: number;
-    protectRuns: boolean;
-    protectSceneMaps: boolean;
-    /** The origins whose pages may read answers, `*` for any; null: none. */
-    cors: { origins: string[] } | null;
-  };
-  metrics: {
-    enabled: boolean;
-    /** Of the environment variable that holds the token; null: no token is asked for. */
-    tokenEnv: string | null;
-  };
-  /** The pages for operators: how long a session lasts, and the variable that holds what seals it. */
-  console: { enabled: boolean; sessionMs: number; sessionKeyEnv: string | null };
+  http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;
+  metrics: ResolvedBy<typeof metricsSchema>;
+  console: ResolvedBy<typeof consoleSchema>;
   /** How long a failed run is tried again, unless its pipeline says otherwise, in milliseconds; 0: never. */
   retryForMs: number;
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; mostBundles: number; mostBytes: number };
-  /** Partial uploads: how many, with how many bytes together, and how long after the last of them. */
-  resumable: {
-    maxUploads: number;
-    maxBytes: number;
-    /** null: half of the whole if there are several tokens. */
-    maxUploadsPerToken: number | null;
-    maxBytesPerToken: number | null;
-    retentionMs: number;
-  };
-  worker: {
-    /** Where `waybill worker` answers probes and Prometheus; null: nowhere. */
-    listen: { host: string; port: number } | null;
-  };
+  /** Partial uploads. */
+  resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
+  worker: ResolvedBy<typeof worker>;
   /** Variable that holds the token of whoever runs the daemon; null if there is none. */
   adminTokenEnv: string | null;
   staging: {

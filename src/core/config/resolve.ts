@@ -1,25 +1,44 @@
 import { dirname } from 'node:path';
-import type { Config, DestinationConfig, PipelineConfig, ServerConfig, SourceConfig } from './config.ts';
-import { dateOf, parseInstant } from '../lib/instant.ts';
+import type {
+  Config,
+  DestinationConfig,
+  PipelineConfig,
+  ServerConfig,
+  SourceConfig,
+  ReleasesConfig,
+} from './config.ts';
+import { dateOf } from '../lib/instant.ts';
 import { resolveDatabase } from './weather/databases.ts';
 import { resolveWeather } from './weather/settings.ts';
 import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
-import { initialReleases, type DestinationDocument, type SourceDocument } from './schema/locations.ts';
-import type { ConfigDocument, NotifierDocument, PipelineDocument } from './schema/schema.ts';
+import {
+  initialReleases,
+  type DestinationDocument,
+  type SourceDocument,
+  destinationSettings,
+  releasesSettings,
+} from './schema/locations.ts';
+import {
+  type ConfigDocument,
+  type NotifierDocument,
+  type PipelineDocument,
+  pipelineMap,
+  secrets,
+  tracingSchema,
+  uploadToken,
+} from './schema/schema.ts';
 import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
 import {
-  accepted,
-  parseBasePath,
-  parseBaseUrl,
-  parseEndpoint,
-  parseListen,
-  resolveAmount,
-  resolveDuration,
-  resolvePath,
-  resolveSize,
-  type PathBase,
-} from '../lib/settings/values.ts';
+  consoleSchema,
+  http as httpSchema,
+  metricsSchema,
+  resumable as resumableSchema,
+  worker as workerSchema,
+} from './schema/server.ts';
+import { resolved } from '../lib/settings/resolved.ts';
+import type { ResolvedBy } from '../lib/settings/setting.ts';
+import { resolveDuration, resolvePath, resolveSize, type PathBase } from '../lib/settings/values.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
@@ -27,21 +46,17 @@ import {
  */
 export function resolveConfig(document: ConfigDocument, place: { file: string; home: string }): Config {
   const base: PathBase = { directory: dirname(place.file), home: place.home };
-  const { directory } = document.secrets;
   return {
     file: place.file,
-    secrets: { directory: directory === undefined ? null : resolvePath(directory, base) },
+    secrets: resolved(secrets, document.secrets, base),
     trustedDirectories: document.trusted_directories.map((trusted) => resolvePath(trusted, base)),
-    uploadTokens: document.upload_tokens.map(({ id, value_env, pipelines, scopes, expires }) => ({
-      id,
-      valueEnv: value_env,
-      pipelines,
-      scopes,
-      expiresAt: expires === undefined ? null : dateOf(accepted(parseInstant(expires))),
-    })),
+    uploadTokens: document.upload_tokens.map((token) => {
+      const { expires, ...plain } = resolved(uploadToken, token, base);
+      return { ...plain, expiresAt: expires === null ? null : dateOf(expires) };
+    }),
     server: resolveServer(document.server, base),
     log: document.log,
-    tracing: resolveTracing(document.tracing),
+    tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
@@ -50,42 +65,14 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
   };
 }
 
-function resolveTracing(tracing: ConfigDocument['tracing']): Config['tracing'] {
-  if (tracing === undefined) return null;
-  const { endpoint, headers_env, service_name, sample_ratio } = tracing;
-  return {
-    endpoint: endpoint === undefined ? null : accepted(parseEndpoint(endpoint)),
-    headersEnv: headers_env ?? null,
-    serviceName: service_name ?? null,
-    sampleRatio: sample_ratio ?? null,
-  };
-}
-
 function resolveServer(server: ConfigDocument['server'], base: PathBase): ServerConfig {
-  const { http, metrics, rerun, resumable, worker, staging, queue, admin_token_env } = server;
+  const { rerun, staging, queue, admin_token_env } = server;
+  const { listen, ...http } = resolved(httpSchema, server.http, base);
+  const { maxBytes, ...resumable } = resolved(resumableSchema, server.resumable, base);
   return {
-    http: {
-      ...accepted(parseListen(http.listen)),
-      basePath: accepted(parseBasePath(http.base_path)),
-      trustedProxies: http.trusted_proxies,
-      allowedHosts: http.allowed_hosts ?? null,
-      retentionMs: resolveDuration(http.retention),
-      queueSize: http.queue_size,
-      maxConcurrency: http.max_concurrency,
-      uploadTimeoutMs: resolveDuration(http.upload_timeout),
-      idleTimeoutMs: resolveDuration(http.idle_timeout),
-      maxConnections: http.max_connections,
-      maxStreams: http.max_streams,
-      maxStreamsPerClient: http.max_streams_per_client,
-      maxUploadsPerToken: http.max_uploads_per_token ?? null,
-      maxBodyMemory: resolveSize(http.max_body_memory),
-      shutdownTimeoutMs: resolveDuration(http.shutdown_timeout),
-      protectRuns: http.protect_runs,
-      protectSceneMaps: http.protect_scene_maps,
-      cors: http.cors ?? null,
-    },
-    metrics: { enabled: metrics.enabled, tokenEnv: metrics.token_env ?? null },
-    console: resolveConsole(server.console),
+    http: { ...listen, ...http },
+    metrics: resolved(metricsSchema, server.metrics, base),
+    console: resolved(consoleSchema, server.console, base),
     retryForMs: resolveDuration(server.retry_for),
     rerun: {
       // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
@@ -93,31 +80,11 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
       mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
       mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
-    resumable: resolveResumable(resumable),
-    worker: { listen: worker.listen === undefined ? null : accepted(parseListen(worker.listen)) },
+    resumable: { ...resumable, maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER },
+    worker: resolved(workerSchema, server.worker, base),
     adminTokenEnv: admin_token_env ?? null,
     ...resolveQueue(queue, staging, base),
   };
-}
-
-function resolveResumable(resumable: ConfigDocument['server']['resumable']): ServerConfig['resumable'] {
-  const { max_bytes, max_bytes_per_token } = resumable;
-  const maxBytes = max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(max_bytes);
-  return {
-    maxUploads: resumable.max_uploads,
-    maxBytes,
-    maxUploadsPerToken: resumable.max_uploads_per_token ?? null,
-    maxBytesPerToken: max_bytes_per_token === undefined ? null : resolveSize(max_bytes_per_token),
-    retentionMs: resolveDuration(resumable.retention),
-  };
-}
-
-function resolveConsole({
-  enabled,
-  session,
-  session_key_env,
-}: ConfigDocument['server']['console']): ServerConfig['console'] {
-  return { enabled, sessionMs: resolveDuration(session), sessionKeyEnv: session_key_env ?? null };
 }
 
 /**
@@ -157,7 +124,19 @@ function resolvePipeline(
   base: PathBase,
 ): PipelineConfig {
   const source = resolveSource(pipeline.source, base);
+  const {
+    runTimeoutMs,
+    discoveryTimeoutMs,
+    schedule,
+    timezone,
+    catchUp,
+    jitterMs,
+    watch,
+    settleMs,
+    ...plain
+  } = resolved(pipelineMap, pipeline, base);
   return {
+    ...plain,
     id: pipeline.id,
     source,
     sourceId: identityOf(pipeline, source),
@@ -165,28 +144,10 @@ function resolvePipeline(
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
-    maxWaiting: pipeline.max_waiting === undefined ? null : resolveAmount(pipeline.max_waiting),
-    retryForMs: pipeline.retry_for === undefined ? null : resolveDuration(pipeline.retry_for),
-    runTimeoutMs: resolveDuration(pipeline.run_timeout ?? server.run_timeout),
-    discoveryTimeoutMs: resolveDuration(pipeline.discovery_timeout ?? server.discovery_timeout),
-    whileRetrying: pipeline.while_retrying,
-    ...resolveTriggers(pipeline),
-    sceneMaps: { contentRules: pipeline.scene_maps.content_rules },
-  };
-}
-
-function resolveTriggers({
-  schedule,
-  timezone,
-  catch_up: catchUp,
-  jitter,
-  watch,
-  settle,
-}: PipelineDocument): Pick<PipelineConfig, 'schedule' | 'watch'> {
-  const jitterMs = resolveDuration(jitter);
-  return {
-    schedule: schedule === undefined ? null : { cron: schedule, timezone, catchUp, jitterMs },
-    watch: watch ? { settleMs: resolveDuration(settle) } : null,
+    runTimeoutMs: runTimeoutMs ?? resolveDuration(server.run_timeout),
+    discoveryTimeoutMs: discoveryTimeoutMs ?? resolveDuration(server.discovery_timeout),
+    schedule: schedule === null ? null : { cron: schedule, timezone, catchUp, jitterMs },
+    watch: watch ? { settleMs } : null,
   };
 }
 
@@ -218,49 +179,35 @@ function resolveDestination(
   source: SourceDocument,
   base: PathBase,
 ): DestinationConfig {
-  const { outputs } = destination;
-  const { prune } = destination.retention;
   const backend = backendOf(destination);
+  const { stale, layout, releases, outputs, retention, fileConcurrency, ...plain } = resolved(
+    destinationSettings,
+    destination,
+    base,
+  );
+  const { rootIndex, ...generated } = outputs;
   return {
+    ...plain,
     id: destination.id,
     location: backend.resolveDestination(destination, base),
-    mapping: destination.mapping,
-    workflow: destination.workflow,
-    stale: destination.stale ?? usualStale(destination, source),
-    orphans: destination.orphans,
-    publicBaseUrl:
-      destination.public_base_url === undefined ? null : accepted(parseBaseUrl(destination.public_base_url)),
-    cacheControl: destination.cache_control ?? null,
-    outputs: {
-      checksums: outputs.checksums,
-      archive: outputs.archive,
-      index: outputs.index,
-      sceneMapPage: outputs.scene_map_page,
-    },
-    rootIndex: outputs.root_index,
-    releases: resolveReleases(destination),
-    prune: {
-      enabled: prune.enabled,
-      keepLatest: prune.keep_latest ?? null,
-      olderThanMs: prune.older_than === undefined ? null : resolveDuration(prune.older_than),
-    },
-    limits: {
-      maxRemoved:
-        destination.limits.max_removed === undefined ? null : resolveAmount(destination.limits.max_removed),
-    },
-    fileConcurrency: destination.file_concurrency ?? backend.fileConcurrency.files,
+    stale: stale ?? usualStale(destination, source),
+    outputs: generated,
+    rootIndex,
+    releases:
+      layout === 'in_place'
+        ? null
+        : withChannels(releases ?? resolved(releasesSettings, initialReleases, base)),
+    prune: retention.prune,
+    fileConcurrency: fileConcurrency ?? backend.fileConcurrency.files,
   };
 }
 
-function resolveReleases({ layout, releases }: DestinationDocument): DestinationConfig['releases'] {
-  if (layout === 'in_place') return null;
-  const { keep, linger, current_in_url: currentInUrl, channels } = releases ?? initialReleases;
+function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSettings>): ReleasesConfig {
   return {
-    ...{ keep, lingerMs: resolveDuration(linger), currentInUrl },
-    channels: Object.entries(channels).map(([name, { ttl, public_base_url: url }]) => ({
-      ...{ name, ttlMs: resolveDuration(ttl) },
-      ...(url === undefined ? {} : { publicBaseUrl: accepted(parseBaseUrl(url)) }),
-    })),
+    ...releases,
+    channels: Object.entries(channels).map(([name, { ttlMs, publicBaseUrl }]) =>
+      publicBaseUrl === null ? { name, ttlMs } : { name, ttlMs, publicBaseUrl },
+    ),
   };
 }
 

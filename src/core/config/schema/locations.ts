@@ -113,7 +113,7 @@ const channel = map({
 const noChannels: Record<string, AcceptedBy<typeof channel>> = {};
 export const initialReleases = { keep: 5, linger: '10m', current_in_url: false, channels: noChannels };
 
-const releases = map({
+export const releasesSettings = map({
   keep: integer(0, 1_000)
     .default(initialReleases.keep)
     .description(
@@ -160,7 +160,7 @@ const destination = {
     .description(
       'How a publication reaches readers: in_place writes and replaces the files that are read; releases makes a directory of its own and then, in one step, the one that readers are given. See releases.md.',
     ),
-  releases,
+  releases: releasesSettings,
   public_base_url: baseUrl()
     .description(
       'URL under which the root of the destination is reachable; each output then carries its own URL.',
@@ -200,6 +200,9 @@ const destination = {
     `Files that are written side by side; left out, ${defaultConcurrencies()}.`,
   ),
 };
+
+/** The settings of every destination, whatever its backend. */
+export const destinationSettings = map(destination);
 
 const httpUpload = map({
   backend: choice('http_upload')

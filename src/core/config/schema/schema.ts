@@ -91,7 +91,7 @@ const logSchema = map({
 }).description('The log of waybill serve, worker and weather. Other commands log with --verbose only.');
 
 /** `tracing`. */
-const tracingSchema = map({
+export const tracingSchema = map({
   endpoint: endpoint()
     .description(
       'Base URL of the collector, which takes OTLP over HTTP; /v1/traces is added. Left out: as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4318.',
@@ -144,7 +144,7 @@ function settingOf(sink: AnySinkKind): Setting {
   return map({ ...common, kind, ...sink.settings(kinds) }, { check });
 }
 
-const secrets = map({
+export const secrets = map({
   directory: path()
     .description(
       'Directory of secret files: each is named like an environment variable and holds its value. The real environment wins over a file. Without it, the credentials that systemd gives the service (LoadCredential), if any.',
@@ -152,7 +152,7 @@ const secrets = map({
     .example('./secrets'),
 }).description('Where secret values come from besides the environment.');
 
-const uploadToken = map({
+export const uploadToken = map({
   id: id()
     .required()
     .description('Name of the token, for logs and for the scope of idempotency keys; it is not the secret.')
@@ -179,19 +179,7 @@ const uploadToken = map({
     .example('2027-01-31T00:00:00Z'),
 });
 
-const pipeline = map({
-  id: id()
-    .required()
-    .description(
-      'Name of the pipeline, in URLs, on the command line and in catalogs: renaming it disowns what was published.',
-    )
-    .example('maps'),
-  source: sourceSchema.required(),
-  destinations: list(destinationSchema, { min: 1, expected: 'a list of destinations, at least one' })
-    .required()
-    .description(
-      'Where the bundles go. Destinations are independent: when one fails, the others are still attempted.',
-    ),
+const pipelineSettings = {
   max_waiting: amount()
     .description(
       'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, it is three quarters of queue_size where there are several pipelines, and queue_size for a single one.',
@@ -223,6 +211,25 @@ const pipeline = map({
   })
     .default()
     .description('How scene maps in bundles are judged.'),
+};
+
+/** The settings of a pipeline except its source and destinations. */
+export const pipelineMap = map(pipelineSettings);
+
+const pipeline = map({
+  id: id()
+    .required()
+    .description(
+      'Name of the pipeline, in URLs, on the command line and in catalogs: renaming it disowns what was published.',
+    )
+    .example('maps'),
+  source: sourceSchema.required(),
+  destinations: list(destinationSchema, { min: 1, expected: 'a list of destinations, at least one' })
+    .required()
+    .description(
+      'Where the bundles go. Destinations are independent: when one fails, the others are still attempted.',
+    ),
+  ...pipelineSettings,
 });
 
 export const configSchema = map({

@@ -15,7 +15,7 @@ import {
 import { queueSchema, defaultKeep, stagingSchema } from './staging.ts';
 
 /** `server.console`. */
-const consoleSchema = map({
+export const consoleSchema = map({
   enabled: boolean().default(true).description('Serves the console, at console below the base path.'),
   session: duration({ atLeast: '1m', atMost: '30d' })
     .default('12h')
@@ -30,7 +30,7 @@ const consoleSchema = map({
 );
 
 /** `server.metrics`. */
-const metricsSchema = map({
+export const metricsSchema = map({
   enabled: boolean().default(true).description('Serves GET /metrics, in the text format of Prometheus.'),
   token_env: environmentName()
     .description(
@@ -50,7 +50,7 @@ const cors = map({
   'Pages of other origins (CORS). Without it none may read what the API answers. Cookies are never allowed: a page that uploads sends a token.',
 );
 
-const http = map({
+export const http = map({
   listen: listen()
     .default('127.0.0.1:8080')
     .description(
@@ -153,7 +153,7 @@ const rerun = map({
   'Bundles of runs that have ended stay staged so that the runs can be repeated with the same bytes. Those of cancelled runs are removed at once.',
 );
 
-const resumable = map({
+export const resumable = map({
   max_uploads: integer(0, 100_000)
     .default(32)
     .description(
@@ -181,7 +181,7 @@ const resumable = map({
   'Uploads in several requests (tus 1.0), which go on where they were after a lost connection. What has come of them is kept in staging, on the disk of this machine.',
 );
 
-const worker = map({
+export const worker = map({
   listen: listen()
     .description(
       'Address and port at which waybill worker answers GET /healthz, /readyz, /livez and /metrics; the form is that of server.http.listen. Without it, a worker listens nowhere. The option --listen of the command comes before it.',

@@ -6,19 +6,25 @@ import {
   parseDuration,
   parseSize,
   sizePattern,
+  type Amount,
 } from './units.ts';
 import {
   Setting,
+  type About,
   type AcceptedBy,
   type DocumentOf,
+  type Duration,
   type Form,
   type MapForm,
   type NumberForm,
   type Refusal,
+  type ResolvedBy,
+  type ResolvedOf,
   type Settings,
   type TextForm,
 } from './setting.ts';
 import {
+  accepted,
   checkPath,
   checkRemotePath,
   isHost,
@@ -30,6 +36,10 @@ import {
   parseOrigin,
   parsePrefix,
   parseWebhookUrl,
+  resolveAmount,
+  resolveDuration,
+  resolvePath,
+  resolveSize,
   type Verdict,
 } from './values.ts';
 
@@ -38,18 +48,18 @@ import {
  * and `config/judge-config.ts` builds the sentence around it. A check that knows better adds `reason`.
  */
 
-// The `title` is the kind of text, for editors and for the type column of the reference.
-function expects<T>(form: Form, expected: string, title?: string): Setting<T, false> {
-  return new Setting<T, false>(form, title === undefined ? { expected } : { expected, title });
+/** The `title` is the kind of text, for editors and for the type column of the reference. */
+function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = {}): Setting<T, false, R> {
+  return new Setting<T, false, R>(form, { expected, ...more });
 }
 
 /** What the kinds expect whose values are numbers, with or without a unit, or true or false. */
 const numeric = new Set<string>();
 
 /** The same as `expects`, of a kind whose values are numbers or nearly: no secret belongs in their place. */
-function expectsNumber<T>(form: Form, expected: string, title?: string): Setting<T, false> {
+function expectsNumber<T, R = T>(form: Form, expected: string, more?: Partial<About>): Setting<T, false, R> {
   numeric.add(expected);
-  return expects<T>(form, expected, title);
+  return expects<T, R>(form, expected, more);
 }
 
 /** Whether a number is what a setting expects, by the phrase of its kind. */
@@ -74,13 +84,16 @@ function shared<Given extends readonly unknown[], S extends Setting>(
 // log lines or headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
-export function text(
+/** A text that `parse` accepts. Its result is the value in the configuration. */
+export function text<R = string>(
   expected: string,
   title: string,
-  check?: (value: string) => Verdict<unknown>,
-): Setting<string, false> {
+  parse?: (value: string) => Verdict<R>,
+): Setting<string, false, R> {
   const form: TextForm = { kind: 'text', pattern: singleLine };
-  return expects(check === undefined ? form : { ...form, check: checked(check) }, expected, title);
+  if (parse === undefined) return expects(form, expected, { title });
+  const resolve = (value: string): R => accepted(parse(value));
+  return expects({ ...form, check: checked(parse) }, expected, { title, resolve });
 }
 
 function checked(check: (value: string) => Verdict<unknown>): (value: string) => Refusal | null {
@@ -90,8 +103,8 @@ function checked(check: (value: string) => Verdict<unknown>): (value: string) =>
   };
 }
 
-export function matching(pattern: RegExp, expected: string, title?: string): Setting<string, false> {
-  return expects({ kind: 'text', pattern }, expected, title);
+export function matching(pattern: RegExp, expected: string, title?: string): Setting<string, false, string> {
+  return expects({ kind: 'text', pattern }, expected, { title });
 }
 
 export const id = shared(() =>
@@ -114,7 +127,13 @@ export const environmentName = shared(() =>
   ),
 );
 
-export const path = shared(() => text('the path of a file or directory', 'path', checkPath));
+export const path = shared(() =>
+  expects<string>(
+    { kind: 'text', pattern: singleLine, check: checked(checkPath) },
+    'the path of a file or directory',
+    { title: 'path', resolve: resolvePath },
+  ),
+);
 export const remotePath = shared(() =>
   text('the path of a directory on the server', 'remote path', checkRemotePath),
 );
@@ -122,7 +141,7 @@ export const prefix = shared(() =>
   expects<string>(
     { kind: 'text', pattern: null, mayBeEmpty: true, check: checked(parsePrefix) },
     'a prefix of keys such as live/ or maps/live/',
-    'prefix',
+    { title: 'prefix', resolve: (value: string) => accepted(parsePrefix(value)) },
   ),
 );
 export const listen = shared(() =>
@@ -159,18 +178,18 @@ export const cacheControl = shared(() =>
   matching(/^[\u0020-\u007e]{1,1024}$/, 'a Cache-Control value such as "public, max-age=60", in ASCII'),
 );
 
-function is(test: (value: string) => boolean, reason: string): (value: string) => Verdict<unknown> {
+function is(test: (value: string) => boolean, reason: string): (value: string) => Verdict<string> {
   return (value) => (test(value) ? { ok: true, value } : { ok: false, reason });
 }
 
 export const boolean = shared(() => expectsNumber<boolean>({ kind: 'boolean' }, 'true or false'));
 
 /** True, false, or one of these words. */
-export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false> {
+export function booleanOr<W extends string>(...words: W[]): Setting<boolean | W, false, boolean | W> {
   return expects(
     { kind: 'either', forms: [{ kind: 'boolean' }, { kind: 'choice', values: words }] },
     `true, false or ${words.join(', ')}`,
-    `true, false, ${words.join(', ')}`,
+    { title: `true, false, ${words.join(', ')}` },
   );
 }
 
@@ -182,7 +201,7 @@ export const ratio = shared(() =>
   expects<number>({ kind: 'number', isWhole: false, min: 0, max: 1 }, 'a number from 0 to 1'),
 );
 
-export function choice<V extends string>(...values: V[]): Setting<V, false> {
+export function choice<V extends string>(...values: V[]): Setting<V, false, V> {
   const expected = values.length === 1 ? `"${values.join()}"` : `one of ${values.join(', ')}`;
   return expects({ kind: 'choice', values }, expected);
 }
@@ -195,24 +214,22 @@ export const duration = shared(({ atLeast, atMost }: { atLeast: string; atMost: 
     if (ms < min) return { reason: `it is less than ${atLeast}` };
     return ms > max ? { reason: `it is more than ${atMost}` } : null;
   };
-  return expectsNumber<string>(
+  return expectsNumber<string, Duration>(
     { kind: 'text', pattern: new RegExp(durationPattern), check },
     'a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
-    `duration, ${atLeast} to ${atMost}`,
+    { title: `duration, ${atLeast} to ${atMost}`, resolve: resolveDuration, unit: 'ms' },
   );
 });
 
-/** RFC 3339, with a zone. */
 export const instant = shared(() =>
   text('a time with a zone, such as 2027-01-31T00:00:00Z', 'time', parseInstant),
 );
 
-/** Bytes, as a number or with a unit. */
 export const size = shared(({ atLeast }: { atLeast: number }) =>
-  expectsNumber<string | number>(
+  expectsNumber<string | number, number>(
     textOrWhole(sizePattern, (value) => (parseSize(value) ?? -1) >= atLeast, { min: atLeast, max: null }),
     'a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
-    'size',
+    { title: 'size', resolve: resolveSize },
   ),
 );
 
@@ -224,19 +241,18 @@ export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;
   const check = (value: number): Refusal | null => (new RegExp(pattern).test(String(value)) ? null : {});
   const text: TextForm = { kind: 'text', pattern: new RegExp(pattern) };
-  return expectsNumber<string | number>(
+  return expectsNumber<string | number, number>(
     { kind: 'either', forms: [text, { kind: 'number', isWhole: true, min: 0, max: 777, check }] },
     `three octal digits that begin with ${owner.join(' or ')} and end with 0, 1, 4 or 5`,
-    'mode',
+    { title: 'mode', resolve: (value: string | number) => parseInt(String(value), 8) },
   );
 });
 
-/** A count, or a share in per cent. */
 export const amount = shared(() =>
-  expectsNumber<string | number>(
+  expectsNumber<string | number, Amount>(
     textOrWhole(amountPattern, (value) => parseAmount(value) !== undefined, { min: 0, max: 999_999_999 }),
     'a number such as 100, or a share such as 20%',
-    'number or share',
+    { title: 'number or share', resolve: resolveAmount },
   ),
 );
 
@@ -253,7 +269,7 @@ function textOrWhole(
 export function list<S extends Setting>(
   items: S,
   { min, expected, isUnique = false }: { min: number; expected: string; isUnique?: boolean },
-): Setting<AcceptedBy<S>[], false> {
+): Setting<AcceptedBy<S>[], false, ResolvedBy<S>[]> {
   return expects({ kind: 'list', items, min, isUnique }, expected);
 }
 
@@ -267,7 +283,7 @@ export function map<K extends Settings>(
   }: Partial<Pick<MapForm, 'setTogether' | 'oneOf'>> & {
     check?: (value: DocumentOf<K>) => Refusal | null;
   } = {},
-): Setting<DocumentOf<K>, false> {
+): Setting<DocumentOf<K>, false, ResolvedOf<K>> {
   const known = Object.keys(keys);
   const expected = `a map with the ${known.length === 1 ? 'key' : 'keys'} ${known.join(', ')}`;
   return expects({ kind: 'map', keys, setTogether, oneOf, check }, expected);
@@ -277,7 +293,7 @@ export function map<K extends Settings>(
 export function mapOf<S extends Setting>(
   names: { form: RegExp; expected: string },
   values: S,
-): Setting<Record<string, AcceptedBy<S>>, false> {
+): Setting<Record<string, AcceptedBy<S>>, false, Record<string, ResolvedBy<S>>> {
   return expects({ kind: 'map by name', names, values }, `a map by name, each ${names.expected}`);
 }
 
@@ -286,7 +302,7 @@ export function variants<M extends Settings>(
   discriminator: string,
   what: string,
   maps: M,
-): Setting<AcceptedBy<M[keyof M]>, false> {
+): Setting<AcceptedBy<M[keyof M]>, false, ResolvedBy<M[keyof M]>> {
   const names = Object.keys(maps);
   const expected = `${what}: a map with the key ${discriminator} (one of ${names.join(', ')}) and what belongs to it`;
   return expects({ kind: 'variants', discriminator, maps, otherwise: null }, expected);
@@ -297,6 +313,6 @@ export function variantsOr<M extends Settings, S extends Setting>(
   discriminator: string,
   maps: M,
   { otherwise, expected }: { otherwise: S; expected: string },
-): Setting<AcceptedBy<M[keyof M]> | AcceptedBy<S>, false> {
+): Setting<AcceptedBy<M[keyof M] | S>, false, ResolvedBy<M[keyof M] | S>> {
   return expects({ kind: 'variants', discriminator, maps, otherwise }, expected);
 }

@@ -1,40 +1,43 @@
+import type { PathBase } from './values.ts';
+
 /**
  * The declaration of a setting: its values, its default and its documentation. `accept` validates documents
  * with it, and `joi-schema.ts` converts it for error messages and the JSON Schema. Settings are immutable:
  * each method returns a new one.
  *
- * `T` is the type of a valid value. `IsSet` is whether a valid document always has one: the setting is
- * required, or it has a default.
+ * `T` is the type of a valid value, and `R` of the value that `resolved` makes of it. `IsSet` is whether a
+ * valid document always has one: the setting is required, or it has a default.
  */
-export class Setting<T = unknown, IsSet extends boolean = boolean> {
+export class Setting<T = unknown, IsSet extends boolean = boolean, R = unknown> {
   /** For types only. */
   declare readonly accepted?: T;
   declare readonly isSet?: IsSet;
+  declare readonly resolved?: R;
 
   constructor(
     readonly form: Form,
     readonly about: About,
   ) {}
 
-  required(): Setting<T, true> {
+  required(): Setting<T, true, R> {
     return this.#with({ isRequired: true });
   }
 
   /** The value if the setting is missing; without an argument, a map of the defaults of its keys. */
-  default(...given: [value?: unknown]): Setting<T, true> {
+  default(...given: [value?: unknown]): Setting<T, true, R> {
     return this.#with({ initial: given.length === 0 ? 'of its keys' : { value: given[0] } });
   }
 
-  description(text: string): Setting<T, IsSet> {
+  description(text: string): Setting<T, IsSet, R> {
     return this.#with({ description: text });
   }
 
-  example(value: unknown): Setting<T, IsSet> {
+  example(value: unknown): Setting<T, IsSet, R> {
     return this.#with({ example: value });
   }
 
-  #with<Set extends boolean>(more: Partial<About>): Setting<T, Set> {
-    return new Setting<T, Set>(this.form, { ...this.about, ...more });
+  #with<Set extends boolean>(more: Partial<About>): Setting<T, Set, R> {
+    return new Setting<T, Set, R>(this.form, { ...this.about, ...more });
   }
 }
 
@@ -51,6 +54,26 @@ export type DocumentOf<K extends Settings> = {
   [P in keyof K as K[P] extends Setting<unknown, true> ? never : P]?: AcceptedBy<K[P]>;
 };
 
+/** The resolved value of a duration is a number of milliseconds, and the name of its setting ends in `Ms`. */
+export interface Duration {
+  readonly unit: 'ms';
+}
+
+/** A value of the configuration in the units of the code. */
+export type ResolvedBy<S> =
+  S extends Setting<unknown, boolean, infer R> ? (R extends Duration ? number : R) : never;
+
+type CamelCase<K extends string> = K extends `${infer A}_${infer B}` ? `${A}${Capitalize<CamelCase<B>>}` : K;
+type ResolvedName<K extends string, S> =
+  S extends Setting<unknown, boolean, Duration> ? `${CamelCase<K>}Ms` : CamelCase<K>;
+
+/** A map with these keys in the configuration: names in camel case, null for settings that are not set. */
+export type ResolvedOf<K extends Settings> = {
+  [P in keyof K & string as ResolvedName<P, K[P]>]: K[P] extends Setting<unknown, true>
+    ? ResolvedBy<K[P]>
+    : ResolvedBy<K[P]> | null;
+};
+
 export interface About {
   /** The phrase that every failure tells. */
   expected: string;
@@ -60,6 +83,9 @@ export interface About {
   initial?: { value: unknown } | 'of its keys';
   description?: string;
   example?: unknown;
+  /** Converts a valid value to the one in the configuration; without it, they are the same. */
+  resolve?: (value: never, base: PathBase) => unknown;
+  unit?: Duration['unit'];
 }
 
 /** What is wrong with a value, where more can be said than what was expected. */

@@ -1,0 +1,43 @@
+import type { AcceptedBy, ResolvedBy, Setting } from './setting.ts';
+import type { PathBase } from './values.ts';
+
+/**
+ * The configuration of a document that the setting accepted: units converted, paths absolute, names in camel
+ * case, and null for settings that are not set. Pure.
+ */
+export function resolved<S extends Setting>(setting: S, value: AcceptedBy<S>, base: PathBase): ResolvedBy<S> {
+  return resolveValue(setting, value, base) as ResolvedBy<S>;
+}
+
+function resolveValue({ form, about }: Setting, value: unknown, base: PathBase): unknown {
+  if (value === undefined) return null;
+  if (about.resolve !== undefined) return about.resolve(value as never, base);
+  switch (form.kind) {
+    case 'list':
+      return (value as unknown[]).map((item) => resolveValue(form.items, item, base));
+    case 'map':
+      return Object.fromEntries(
+        Object.entries(form.keys).map(([key, setting]) => [
+          nameOf(key, setting),
+          resolveValue(setting, (value as Record<string, unknown>)[key], base),
+        ]),
+      );
+    case 'map by name':
+      return Object.fromEntries(
+        Object.entries(value as object).map(([name, each]) => [name, resolveValue(form.values, each, base)]),
+      );
+    case 'variants': {
+      const name = String((value as Record<string, unknown>)[form.discriminator]);
+      const setting = form.maps[name] ?? form.otherwise;
+      return setting === null ? value : resolveValue(setting, value, base);
+    }
+    default:
+      return value;
+  }
+}
+
+/** `upload_timeout` → `uploadTimeoutMs`. */
+function nameOf(key: string, { about }: Setting): string {
+  const name = key.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return about.unit === 'ms' ? `${name}Ms` : name;
+}
