@@ -1,4 +1,5 @@
 import stylistic from '@stylistic/eslint-plugin';
+import importSort from 'eslint-plugin-simple-import-sort';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
@@ -20,8 +21,9 @@ export default tseslint.config(
         projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'scripts/bundle/*.*js'] },
       },
     },
-    plugins: { '@stylistic': stylistic },
+    plugins: { '@stylistic': stylistic, 'import-sort': importSort },
     rules: {
+      'import-sort/imports': ['error', { groups: [['^\\u0000', '^node:', '^@?\\w', '^', '^\\.']] }],
       // Prettier wraps code; nothing else wraps comments.
       '@stylistic/max-len': ['error', { code: Number.MAX_SAFE_INTEGER, comments: 110, ignoreUrls: true }],
       // Numbers in messages are fine; objects are not.

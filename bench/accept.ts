@@ -4,13 +4,13 @@
  * profile of the daemon.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { randomBytes, randomFillSync } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeBundle } from './bundle-files.ts';
-import { profiling, startDaemon, token, type Daemon } from './daemon.ts';
+import { type Daemon, profiling, startDaemon, token } from './daemon.ts';
 import { compare, goal, print } from './measure.ts';
 
 const mib = Number(process.env['BENCH_MIB'] ?? 1024);

@@ -4,10 +4,10 @@
  */
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { startRedis } from '../test/services/redis.ts';
 import { bundleTar } from '../test/fixtures/tar.ts';
+import { startRedis } from '../test/services/redis.ts';
 import { inParallel, send } from './client.ts';
-import { startDaemon, type DaemonOptions } from './daemon.ts';
+import { type DaemonOptions, startDaemon } from './daemon.ts';
 import { goal } from './measure.ts';
 
 const uploads = Number(process.env['BENCH_ACCEPTED'] ?? 4000);

@@ -1,15 +1,15 @@
 /**
  * One step of `npm run bench -- catalog`, in a process of its own: `catalog-step.ts STEP DIRECTORY OUTPUTS`.
  */
-import { digestOf } from '../src/core/lib/digest.ts';
-import { verify } from '../src/core/maintain/verify.ts';
-import type { RelativePath } from '../src/core/lib/paths.ts';
 import type { SourceBundle } from '../src/core/bundle/source-bundle.ts';
 import { systemClock } from '../src/core/lib/clock.ts';
+import { digestOf } from '../src/core/lib/digest.ts';
+import type { RelativePath } from '../src/core/lib/paths.ts';
+import { verify } from '../src/core/maintain/verify.ts';
 import { publishBundle } from '../src/core/publish/publish-bundle.ts';
 import { bytesBody } from '../src/core/storage/body.ts';
 import { localStorage } from '../src/core/storage/local/local-storage.ts';
-import { contextWith, destinationOf, bundleOf } from '../test/faults/world.ts';
+import { bundleOf, contextWith, destinationOf } from '../test/faults/world.ts';
 
 const [step = '', directory = '', count = '0'] = process.argv.slice(2);
 const half = Math.floor(Number(count) / 2);

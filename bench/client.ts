@@ -1,4 +1,4 @@
-import { Agent, request, type IncomingMessage } from 'node:http';
+import { Agent, type IncomingMessage, request } from 'node:http';
 import { token } from './daemon.ts';
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });

@@ -2,12 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startCuttingProxy, type CuttingProxy } from '../test/services/cutting-proxy.ts';
+import { type CuttingProxy, startCuttingProxy } from '../test/services/cutting-proxy.ts';
 import { freePort } from '../test/services/free-port.ts';
 import { startNginx } from '../test/services/nginx.ts';
 import { generator } from '../test/support/sampling.ts';
 import { writeBundle } from './bundle-files.ts';
-import { startDaemon, token, type Daemon } from './daemon.ts';
+import { type Daemon, startDaemon, token } from './daemon.ts';
 import { waybill } from './local.ts';
 import { goal, measureBeside, type Sample } from './measure.ts';
 

@@ -1,10 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { layOut, type RemotePlace } from './remote.ts';
 import { readAll } from './bundle-files.ts';
 import { waybill } from './local.ts';
-import { goal, measureBeside, print, summaryOf, type Sample } from './measure.ts';
+import { goal, measureBeside, print, type Sample, summaryOf } from './measure.ts';
+import { layOut, type RemotePlace } from './remote.ts';
 
 const mib = Number(process.env['BENCH_DELAYED_MIB'] ?? 256);
 const rounds = 3;

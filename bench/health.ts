@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startDaemon, type Daemon } from './daemon.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
 import { goal } from './measure.ts';
 
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 15);

@@ -1,11 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeBundle } from './bundle-files.ts';
 import { requireRclone, waybill } from './local.ts';
-import { compare, goal, print, type Contender } from './measure.ts';
+import { compare, type Contender, goal, print } from './measure.ts';
 import type { RemotePlace } from './remote.ts';
 import { onS3 } from './s3.ts';
 import { onSftp } from './sftp.ts';

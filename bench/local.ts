@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readAll, writeBundle } from './bundle-files.ts';
-import { compare, goal, print, type Contender } from './measure.ts';
+import { compare, type Contender, goal, print } from './measure.ts';
 
 /**
  * Local to local, beside `rclone copy` on the same files. waybill hashes every byte, publishes through a

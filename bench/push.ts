@@ -9,7 +9,7 @@ import { randomFillSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { startCuttingProxy, type CuttingProxy } from '../test/services/cutting-proxy.ts';
+import { type CuttingProxy, startCuttingProxy } from '../test/services/cutting-proxy.ts';
 import { startSshd } from '../test/services/sshd.ts';
 import { writeBundle } from './bundle-files.ts';
 import { cutLine } from './cut-line.ts';

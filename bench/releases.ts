@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeBundle } from './bundle-files.ts';
 import { waybill } from './local.ts';
-import { compare, goal, print, type Contender } from './measure.ts';
+import { compare, type Contender, goal, print } from './measure.ts';
 
 const files = 5_000;
 const bytes = 8 << 10;

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readAll, writeBundle } from './bundle-files.ts';
-import { compare, goal, print, type Contender, type Summary } from './measure.ts';
 import { requireRclone, waybill } from './local.ts';
+import { compare, type Contender, goal, print, type Summary } from './measure.ts';
 
 /** A server that both contenders publish to, and how each is told of it. */
 export interface RemotePlace {

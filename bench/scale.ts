@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { writeBundle } from './bundle-files.ts';
 import { waybill } from './local.ts';
-import { compare, goal, print, type Contender, type Summary } from './measure.ts';
+import { compare, type Contender, goal, print, type Summary } from './measure.ts';
 import { onS3 } from './s3.ts';
 
 const size = 1 << 10;

@@ -7,11 +7,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
 import { validate } from '../src/core/scene-map/generated/quick-validator.js';
+import { renderSceneMapPage } from '../src/core/scene-map/page.ts';
 import { checkSceneMap } from '../src/core/scene-map/read-scene-map.ts';
-import { startChromium } from '../test/services/chromium.ts';
 import { soundMap } from '../test/core/scene-map/maps.ts';
+import { startChromium } from '../test/services/chromium.ts';
 
 for (const [name, text] of texts()) {
   const bytes = Buffer.from(text);

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { bundleTar } from '../test/fixtures/tar.ts';
 import { startRedis } from '../test/services/redis.ts';
-import { startDaemon, token, type ApiProcess, type Daemon, type DaemonOptions } from './daemon.ts';
+import { type ApiProcess, type Daemon, type DaemonOptions, startDaemon, token } from './daemon.ts';
 import { goal } from './measure.ts';
 
 const subscribers = Number(process.env['BENCH_SUBSCRIBERS'] ?? 500);

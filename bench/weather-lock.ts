@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import postgres from 'postgres';
 import { goal } from './measure.ts';
-import { load, medianOf, tell, type Load, type Measured } from './weather-load.ts';
+import { type Load, load, type Measured, medianOf, tell } from './weather-load.ts';
 import type { Served } from './weather-servers.ts';
 
 const crowd = 64;

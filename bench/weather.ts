@@ -20,8 +20,8 @@ import type { Target } from '../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../test/services/postgres.ts';
 import { goal } from './measure.ts';
 import { fillAlerts, fillObservations, fillStations, stations } from './weather-data.ts';
+import { load, type Measured, medianOf, requireWrk, tell } from './weather-load.ts';
 import { besideALock } from './weather-lock.ts';
-import { load, medianOf, requireWrk, tell, type Measured } from './weather-load.ts';
 import { openServers, type Served, type Servers } from './weather-servers.ts';
 
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 5);

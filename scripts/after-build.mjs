@@ -9,7 +9,4 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 }
 
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
-copyFileSync(
-  'src/weather/feed/tables/weather-contract.sql',
-  'dist/weather/feed/tables/weather-contract.sql',
-);
+copyFileSync('src/weather/feed/tables/weather-contract.sql', 'dist/weather/feed/tables/weather-contract.sql');

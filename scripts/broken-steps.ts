@@ -12,7 +12,7 @@ import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 import pMap from 'p-map';
 import { everyStep } from '../test/faults/steps.ts';
-import { brokenSteps, type BrokenStep } from './broken-steps/steps.ts';
+import { type BrokenStep, brokenSteps } from './broken-steps/steps.ts';
 import { sourcePlaces } from './support/source-places.ts';
 
 const requiredShare = 0.95;

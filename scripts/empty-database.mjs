@@ -2,9 +2,9 @@
  * Makes an embedded database with nothing in it, which the feeder unpacks where it is to create one: to have
  * PostgreSQL make it takes three times as long. It depends on PGlite alone: another version makes it again.
  */
-import { PGlite } from '@electric-sql/pglite';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
 
 const file = 'dist/weather/feed/tables/empty-database.tar.gz';
 const madeBy = `${file}.made-by`;

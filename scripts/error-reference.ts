@@ -1,6 +1,6 @@
 import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { exitCodes } from '../src/cli/exit-codes.ts';
-import { errorTable, type ErrorCode } from '../src/core/lib/error-codes.ts';
+import { type ErrorCode, errorTable } from '../src/core/lib/error-codes.ts';
 
 /** `docs/errors.md`, from the one table of error codes and the two that map it. */
 export function errorReference(): string {

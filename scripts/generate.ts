@@ -13,9 +13,9 @@ import { withCliReference } from './cli-reference.ts';
 import { configReference, withReference } from './config-reference.ts';
 import { errorReference } from './error-reference.ts';
 import { hostileArchiveReference } from './hostile-archives.ts';
-import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts';
 import { limitsReference } from './limits-reference.ts';
 import { manPages } from './man-pages.ts';
+import { keepFoundRows, matrixPages, withMatrices } from './matrices/matrices.ts';
 import { stateOutlines } from './state-outlines.ts';
 
 interface Generated {

@@ -14,12 +14,12 @@ import { configJsonSchema, type JsonSchema } from '../src/core/config/json-schem
 import { maxConfigBytes } from '../src/core/config/load.ts';
 import { leastCharacters } from '../src/core/config/secret-references.ts';
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
-import { mostUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
+import { maxSecretBytes } from '../src/core/lib/secrets.ts';
+import { mostUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
 import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/report.ts';
-import { maxSecretBytes } from '../src/core/lib/secrets.ts';
 
 type Row = readonly [limit: string, value: string, beyond: string];
 

@@ -14,10 +14,10 @@ import { parseArgs } from 'node:util';
 import { needsOf } from '../test/services/needs.ts';
 import { bundleTests, bundleWorker } from './mutate/bundle.ts';
 import { instrument, type SourceMutant } from './mutate/instrument.ts';
-import { isListed, isNoticed, summarise, told, type Acceptance, type Judged } from './mutate/report.ts';
+import { type Acceptance, isListed, isNoticed, type Judged, summarise, told } from './mutate/report.ts';
 import { Results } from './mutate/results.ts';
 import { Runner } from './mutate/runner.ts';
-import { Chances, tryOut, withReached, type Verdict } from './mutate/trial.ts';
+import { Chances, tryOut, type Verdict, withReached } from './mutate/trial.ts';
 import { measureAll, type Measured } from './mutate/units.ts';
 import { closureOf } from './test/closure.ts';
 

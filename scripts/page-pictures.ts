@@ -5,7 +5,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
-import { pageSets, type PageSet, type ShownPage } from '../test/pages/page-sets.ts';
+import { type PageSet, pageSets, type ShownPage } from '../test/pages/page-sets.ts';
 import { hostile } from '../test/pages/weather-world.ts';
 import { startChromium } from '../test/services/chromium.ts';
 

@@ -23,15 +23,15 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { installMissing, missingPackages, MissingService } from '../test/services/debian.ts';
-import { needsOf, type NeedName } from '../test/services/needs.ts';
+import { type NeedName, needsOf } from '../test/services/needs.ts';
 import { forgetFoundRows, foundTables } from './matrices/matrices.ts';
 import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
 import { exhaustiveResults } from './test/exhaustive.ts';
 import { endRun, markRun } from './test/leftovers.ts';
 import { mostExpensive, report } from './test/report.ts';
-import { runFile, type FileResult } from './test/run-file.ts';
-import { SelectionError, selectFiles, type Mode } from './test/selection.ts';
+import { type FileResult, runFile } from './test/run-file.ts';
+import { type Mode, selectFiles, SelectionError } from './test/selection.ts';
 import { shareRadosgw } from './test/shared-radosgw.ts';
 import { seedOf, sourceVersion } from './test/source-version.ts';
 

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { createConnection } from 'node:net';
-import * as tar from 'tar';
+import path from 'node:path';
 import t, { type Test } from 'tap';
+import * as tar from 'tar';
 import { newRedaction } from '../src/core/lib/log.ts';
-import { startReceiver, deadPort } from './core/notify/receiver.ts';
 import { manifest, program } from './cli/process.ts';
+import { deadPort, startReceiver } from './core/notify/receiver.ts';
 
 /** A canary in every place of a secret; then everything that waybill writes anywhere is searched for it. */
 

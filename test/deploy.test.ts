@@ -8,7 +8,7 @@ import { silentLog } from '../src/core/lib/log.ts';
 import { startApi } from './api/harness.ts';
 import { bundleTar } from './fixtures/tar.ts';
 import { ensureInstalled } from './services/debian.ts';
-import { promtool, startPrometheus, type Prometheus } from './services/prometheus.ts';
+import { type Prometheus, promtool, startPrometheus } from './services/prometheus.ts';
 
 const rulesFile = 'deploy/prometheus/waybill.rules.yml';
 

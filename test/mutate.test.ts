@@ -1,12 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { instrument, type SourceMutant } from '../scripts/mutate/instrument.ts';
-import { summarise, type Judged } from '../scripts/mutate/report.ts';
-import { Results } from '../scripts/mutate/results.ts';
 import { bundleWorker } from '../scripts/mutate/bundle.ts';
+import { instrument, type SourceMutant } from '../scripts/mutate/instrument.ts';
+import { type Judged, summarise } from '../scripts/mutate/report.ts';
+import { Results } from '../scripts/mutate/results.ts';
 import { Runner } from '../scripts/mutate/runner.ts';
-import { Chances, stepsFor, tryOut, type Reaching, type Status } from '../scripts/mutate/trial.ts';
+import { Chances, type Reaching, type Status, stepsFor, tryOut } from '../scripts/mutate/trial.ts';
 import type { Measured } from '../scripts/mutate/units.ts';
 
 const source = `

@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Costs } from '../bench/scaling/costs.ts';
-import { Places, Processors, Simulation, Thread, type Process } from '../bench/scaling/engine.ts';
+import { Places, type Process, Processors, Simulation, Thread } from '../bench/scaling/engine.ts';
 import { simulate } from '../bench/scaling/model.ts';
 import { loads, needsOf } from '../bench/scaling/plan.ts';
 import { needsTable } from '../bench/scaling/tables.ts';

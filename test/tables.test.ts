@@ -3,10 +3,10 @@ import t from 'tap';
 import {
   keptRows,
   matrices,
-  matrixTable,
-  withMatrices,
   type MatrixName,
   type MatrixRow,
+  matrixTable,
+  withMatrices,
 } from '../scripts/matrices/matrices.ts';
 
 const names = Object.keys(matrices) as MatrixName[];

@@ -1,7 +1,7 @@
 /** What an upload and its run cost while all processors are busy with others of their kind. */
 import { readFileSync } from 'node:fs';
 import { startCluster, untilDepth, uploadAll } from './cluster.ts';
-import { residueOf, threadTimes, usageOf, type ThreadTimes, type Usage } from './usage.ts';
+import { residueOf, type ThreadTimes, threadTimes, type Usage, usageOf } from './usage.ts';
 
 /** Times in milliseconds, for each upload. */
 export interface BusyCosts {

@@ -1,8 +1,8 @@
 /** Real processes and real Redis: what the simulation is held against, and where its costs come from. */
-import { startRedis, type RedisService } from '../../test/services/redis.ts';
 import { bundleTar } from '../../test/fixtures/tar.ts';
+import { type RedisService, startRedis } from '../../test/services/redis.ts';
 import { inParallel, send } from '../client.ts';
-import { startDaemon, token, type Daemon, type SharedQueue } from '../daemon.ts';
+import { type Daemon, type SharedQueue, startDaemon, token } from '../daemon.ts';
 
 export interface Cluster extends Daemon {
   redis: readonly RedisService[];

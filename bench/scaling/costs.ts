@@ -6,17 +6,17 @@ import { inParallel } from '../client.ts';
 import { token } from '../daemon.ts';
 import { busyCosts } from './busy-costs.ts';
 import {
+  type Cluster,
   smallBundle,
   startCluster,
+  type Times,
   timesOf,
   untilDepth,
-  uploadAll,
-  type Cluster,
-  type Times,
   type Upload,
+  uploadAll,
 } from './cluster.ts';
-import { requestsToS3, weatherReads, type WeatherRead } from './other-costs.ts';
-import { residentKiB, residueOf, usageOf, usedFor, without, type Usage } from './usage.ts';
+import { requestsToS3, type WeatherRead, weatherReads } from './other-costs.ts';
+import { residentKiB, residueOf, type Usage, usageOf, usedFor, without } from './usage.ts';
 
 /**
  * All times in milliseconds. Those of processors for an upload and a run are what they cost while all

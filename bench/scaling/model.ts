@@ -1,7 +1,7 @@
 /** waybill as the simulation has it: what happens to an upload and its run, and where. */
 import { generator } from '../../test/support/sampling.ts';
 import type { Costs } from './costs.ts';
-import { Places, Processors, Simulation, Thread, type Process } from './engine.ts';
+import { Places, type Process, Processors, Simulation, Thread } from './engine.ts';
 import type { Usage } from './usage.ts';
 
 /** Processes that take uploads and publish, on one machine with all Redis and the clients. */

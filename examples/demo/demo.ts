@@ -14,23 +14,23 @@ import { parseArgs } from 'node:util';
 import express from 'express';
 import { pino } from 'pino';
 import { listen } from '../../src/api/http/listen.ts';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { run } from '../../src/cli/commands/publish/run.ts';
+import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { columns, makeOutput, plural } from '../../src/cli/output/output.ts';
-import { silentLog, logControl } from '../../src/core/lib/log.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { formatSize } from '../../src/core/lib/settings/units.ts';
 import { withReleasers } from '../../src/core/lib/lifecycle.ts';
+import { logControl, silentLog } from '../../src/core/lib/log.ts';
+import { formatSize } from '../../src/core/lib/settings/units.ts';
+import { keepProducing } from './live.ts';
 import {
   follow,
   pack,
+  type PackedBundle,
+  type RunRecord,
   shellWord,
   upload,
   uploadWithCurl,
-  type PackedBundle,
-  type RunRecord,
 } from './producer.ts';
-import { keepProducing } from './live.ts';
 import { feedWeather, weatherReads } from './weather.ts';
 
 const bundles = path.join(import.meta.dirname, 'bundles');

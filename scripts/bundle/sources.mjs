@@ -1,6 +1,6 @@
 /* What the bundles have in common: which package an import names, and where a module of ours will lie. */
-import path from 'node:path';
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 
 const source = path.resolve('src');
 

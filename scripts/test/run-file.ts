@@ -10,8 +10,8 @@ import {
   firstPlace,
   originalPlace,
   originalStack,
-  withOriginalPlaces,
   type Place,
+  withOriginalPlaces,
 } from './original-places.ts';
 import { watchSilence } from './silence.ts';
 

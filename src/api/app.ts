@@ -3,9 +3,9 @@ import { consolePages } from './console/console.ts';
 import { createHttpApp } from './http/app.ts';
 import type { Route } from './http/route.ts';
 import { recordRequests } from './metrics/metrics.ts';
-import { assetsPage, landingPage, servePages, type PageRoute } from './pages/page-routes.ts';
-import type { ApiPorts } from './ports.ts';
+import { assetsPage, landingPage, type PageRoute, servePages } from './pages/page-routes.ts';
 import { siteOf } from './pages/site.ts';
+import type { ApiPorts } from './ports.ts';
 
 /** The daemon's HTTP application: these routes and pages, request metrics, landing page and console. */
 export function createApp<Ports extends ApiPorts>(

@@ -1,17 +1,17 @@
 import type { Current } from '../core/lib/current.ts';
 import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './daemon/health-routes.ts';
+import type { ReloadPorts } from './daemon/reload-route.ts';
+import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
 import type { HttpPorts } from './http/app.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
-import type { LivePorts } from './runs/follow-routes.ts';
-import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
 import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
 import type { ReleasesPorts } from './pipelines/releases-routes.ts';
-import type { ReloadPorts } from './daemon/reload-route.ts';
-import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
-import type { MissingPorts } from './uploads/missing-route.ts';
+import type { LivePorts } from './runs/follow-routes.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
+import type { MissingPorts } from './uploads/missing-route.ts';
+import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
 
 /**
  * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it

@@ -1,22 +1,22 @@
-import type { Route } from './http/route.ts';
-import { apiPageRoute, openApiRoute } from './openapi/openapi-routes.ts';
-import type { ApiPorts } from './ports.ts';
-import { healthRoute, readyRoute, liveRoute } from './daemon/health-routes.ts';
-import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
-import { metricsRoute } from './metrics/metrics-route.ts';
-import { listUndeliveredRoute, redeliverRoute } from './daemon/undelivered-routes.ts';
-import { activateReleaseRoute, listReleasesRoute } from './pipelines/releases-routes.ts';
+import { healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { reloadRoute } from './daemon/reload-route.ts';
-import { listUploadsRoute, createUploadRoute, uploadOptionsRoute } from './uploads/create-upload-routes.ts';
-import { sendUploadRoute, removeUploadRoute, showUploadRoute } from './uploads/one-upload-routes.ts';
-import { cancelRunRoute, rerunRoute, retryRunRoute } from './runs/run-action-routes.ts';
+import { listUndeliveredRoute, redeliverRoute } from './daemon/undelivered-routes.ts';
+import type { Route } from './http/route.ts';
+import { metricsRoute } from './metrics/metrics-route.ts';
+import { apiPageRoute, openApiRoute } from './openapi/openapi-routes.ts';
 import { pausePipelineRoute, resumePipelineRoute } from './pipelines/pause-routes.ts';
-import { startRunRoute } from './runs/start-run-route.ts';
-import { listRunsRoute, listAllRunsRoute } from './runs/list-runs.ts';
 import { listPipelinesRoute } from './pipelines/pipelines-route.ts';
+import { activateReleaseRoute, listReleasesRoute } from './pipelines/releases-routes.ts';
+import type { ApiPorts } from './ports.ts';
+import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
+import { listAllRunsRoute, listRunsRoute } from './runs/list-runs.ts';
+import { cancelRunRoute, rerunRoute, retryRunRoute } from './runs/run-action-routes.ts';
 import { showRunRoute } from './runs/run-route.ts';
+import { startRunRoute } from './runs/start-run-route.ts';
 import { sceneMapSchemaRoute, validateSceneMapRoute } from './scene-maps/scene-map-routes.ts';
+import { createUploadRoute, listUploadsRoute, uploadOptionsRoute } from './uploads/create-upload-routes.ts';
 import { missingRoute } from './uploads/missing-route.ts';
+import { removeUploadRoute, sendUploadRoute, showUploadRoute } from './uploads/one-upload-routes.ts';
 import { uploadFormRoute, uploadRoute } from './uploads/upload-routes.ts';
 
 const publishing: readonly Route<ApiPorts>[] = [

@@ -1,9 +1,9 @@
 import type { Express } from 'express';
 import type { Config } from '../core/config/config.ts';
-import { type HealthPorts, healthRoute, readyRoute, liveRoute } from './daemon/health-routes.ts';
+import { type HealthPorts, healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { createHttpApp, type HttpPorts } from './http/app.ts';
 import type { Route } from './http/route.ts';
-import { metricsRoute, type MetricsPorts } from './metrics/metrics-route.ts';
+import { type MetricsPorts, metricsRoute } from './metrics/metrics-route.ts';
 
 export interface WorkerAppPorts extends HttpPorts, MetricsPorts, HealthPorts {}
 

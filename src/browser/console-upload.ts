@@ -3,16 +3,16 @@
  * of the daemon are shown at their places in the manifest. Without this script the form uploads an archive.
  */
 import {
-  findManifest,
-  manifestName,
-  packFiles,
-  type NamedFile,
-  type Packed,
+  type Chosen,
   filesOfDrop,
   filesOfInput,
-  type Chosen,
+  findManifest,
+  manifestName,
+  type NamedFile,
+  type Packed,
+  packFiles,
 } from './upload/dropped-archive.ts';
-import { showProblem, type Problem } from './upload/show-problem.ts';
+import { type Problem, showProblem } from './upload/show-problem.ts';
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 if (form !== null) begin(form);

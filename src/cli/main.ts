@@ -3,9 +3,9 @@ import './process/refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
 import { exitCodes } from './exit-codes.ts';
+import { tolerateBrokenPipes } from './output/terminal.ts';
 import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
 import { singleDashConfig } from './setup/command-options.ts';
-import { tolerateBrokenPipes } from './output/terminal.ts';
 
 /**
  * The command line. Only commander is needed to print the help; each command loads what it needs when it

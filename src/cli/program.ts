@@ -10,24 +10,24 @@ import {
   workerCommand,
 } from './commands/daemon/commands.ts';
 import {
-  initCommand,
-  packCommand,
-  publishCommand,
-  runCommand,
-  unpublishCommand,
-  validateCommand,
-  releasesCommand,
-} from './commands/publish/commands.ts';
-import {
   inspectCommand,
   pruneCommand,
   reconcileStateCommand,
   verifyCommand,
 } from './commands/maintain/commands.ts';
+import {
+  initCommand,
+  packCommand,
+  publishCommand,
+  releasesCommand,
+  runCommand,
+  unpublishCommand,
+  validateCommand,
+} from './commands/publish/commands.ts';
 import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
-import { columnsOf, tolerateBrokenPipes, writeNow, wrapped } from './output/terminal.ts';
+import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
 
 /** By group and name, in the order of the help. Each loads what it needs when it runs. */
 const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {

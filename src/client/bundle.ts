@@ -1,14 +1,14 @@
 import { stat } from 'node:fs/promises';
 import { packDirectory } from '../core/bundle/pack/pack-directory.ts';
-import { parsePackSettings, type PackSettings } from '../core/bundle/pack/pack-settings.ts';
+import { type PackSettings, parsePackSettings } from '../core/bundle/pack/pack-settings.ts';
 import {
   archiveForm,
   idempotencyKeyOf,
   type PackedBundle,
-  packedFile,
   type PackedFile,
+  packedFile,
 } from '../core/bundle/pack/packed-bundle.ts';
-import { digestOf, type Digest } from '../core/lib/digest.ts';
+import { type Digest, digestOf } from '../core/lib/digest.ts';
 import type { Finding } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';
 import { after, type Pieces, type Upload } from './archive.ts';

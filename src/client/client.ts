@@ -1,22 +1,22 @@
-import { prepareUpload, type BundleOptions } from './bundle.ts';
-import { followRuns, type Followed } from './follow.ts';
+import type { Parts, Pieces, Upload } from './archive.ts';
+import { type BundleOptions, prepareUpload } from './bundle.ts';
+import { type ConnectionOptions, openConnection } from './connection.ts';
+import { type Followed, followRuns } from './follow.ts';
 import type { PipelineList, Plan, RunRecord } from './generated/api-types.ts';
-import { openConnection, type ConnectionOptions } from './connection.ts';
-import { pushUpload, tryBundle, type PushOptions, type PushOutcome } from './push.ts';
+import { type PushOptions, type PushOutcome, pushUpload, tryBundle } from './push.ts';
 import {
+  type AcceptedRun,
   cancelRun,
   listPipelines,
   listRuns,
   rerunRun,
   retryRun,
+  type RunFilter,
   showRun,
   waitForRun,
-  type RunFilter,
   type WaitOptions,
-  type AcceptedRun,
 } from './runs.ts';
-import type { Resumable, UploadOptions, MissingPart } from './upload-bundle.ts';
-import type { Parts, Pieces, Upload } from './archive.ts';
+import type { MissingPart, Resumable, UploadOptions } from './upload-bundle.ts';
 
 export type {
   AcceptedRun,

@@ -1,6 +1,6 @@
-import { systemClock, type Clock } from '../core/lib/clock.ts';
-import { WaybillError, hasCode } from '../core/lib/errors.ts';
-import { exchange, type Answer, type Method } from './exchange.ts';
+import { type Clock, systemClock } from '../core/lib/clock.ts';
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import { type Answer, exchange, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 
 /*

@@ -1,8 +1,8 @@
+import { type ErrorCode, errorTable } from '../core/lib/error-codes.ts';
 import { WaybillError } from '../core/lib/errors.ts';
-import { errorTable, type ErrorCode } from '../core/lib/error-codes.ts';
 import { parseRetryAfter } from '../core/lib/retry.ts';
-import type { Problem } from './generated/api-types.ts';
 import type { Answer } from './exchange.ts';
+import type { Problem } from './generated/api-types.ts';
 
 const unreachable = new Set([
   'ENOTFOUND',

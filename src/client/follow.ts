@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { WaybillError } from '../core/lib/errors.ts';
-import type { RunRecord } from './generated/api-types.ts';
 import type { Connection } from './connection.ts';
 import type { Answer } from './exchange.ts';
 import { connectionFailure } from './failures.ts';
+import type { RunRecord } from './generated/api-types.ts';
 import { parseRunRecord } from './runs.ts';
 
 /** One run by its id, or all runs of these pipelines. Default: all pipelines of the token. */

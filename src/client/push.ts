@@ -1,9 +1,9 @@
 import { hasCode } from '../core/lib/errors.ts';
-import type { Plan, RunRecord } from './generated/api-types.ts';
-import type { Connection } from './connection.ts';
-import { waitForRun, type WaitOptions, type AcceptedRun } from './runs.ts';
-import { headersOf, uploadBundle, uploadPath, type UploadOptions } from './upload-bundle.ts';
 import type { Upload } from './archive.ts';
+import type { Connection } from './connection.ts';
+import type { Plan, RunRecord } from './generated/api-types.ts';
+import { type AcceptedRun, waitForRun, type WaitOptions } from './runs.ts';
+import { headersOf, uploadBundle, type UploadOptions, uploadPath } from './upload-bundle.ts';
 
 /** Requests the daemon's plan for publishing the bundle. Nothing is published or stored. */
 export async function tryBundle(

@@ -1,8 +1,8 @@
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
-import type { PartialUpload, RunRecord } from './generated/api-types.ts';
-import type { Ask, Requests } from './connection.ts';
-import type { AcceptedRun } from './runs.ts';
 import type { Upload } from './archive.ts';
+import type { Ask, Requests } from './connection.ts';
+import type { PartialUpload, RunRecord } from './generated/api-types.ts';
+import type { AcceptedRun } from './runs.ts';
 
 /*
  * The requests of resumable uploads: tus 1.0 and the daemon's extensions. Each has the key of the bundle, so

@@ -1,6 +1,6 @@
 import { WaybillError } from '../core/lib/errors.ts';
-import type { PipelineList, RunRecord, RunSearch, Accepted } from './generated/api-types.ts';
 import type { Connection, JsonAnswer } from './connection.ts';
+import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/api-types.ts';
 
 /*
  * Requests about runs and pipelines.

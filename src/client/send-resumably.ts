@@ -1,18 +1,18 @@
-import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import type { ErrorCode } from '../core/lib/error-codes.ts';
+import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import { type ArchiveReader, archiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
 import type { Connection, Requests } from './connection.ts';
 import { BodyTooLong } from './failures.ts';
-import type { AcceptedRun } from './runs.ts';
-import { archiveReader, type ArchiveReader, type Chunk, piecesOf, type Upload } from './archive.ts';
 import {
+  claimUpload,
   createUpload,
   findUpload,
   lookAt,
-  claimUpload,
-  sendPortion,
   type RemoteUpload,
+  sendPortion,
   type UploadPlace,
 } from './remote-upload.ts';
+import type { AcceptedRun } from './runs.ts';
 
 /** Thrown if the daemon does not support resumable uploads or keeps losing this one. */
 export class NotResumable extends Error {

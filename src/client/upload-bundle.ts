@@ -1,11 +1,11 @@
-import { hasCode, type WaybillError } from '../core/lib/errors.ts';
-import type { Connection } from './connection.ts';
-import { acceptedRun, type AcceptedRun } from './runs.ts';
-import { partialHeader } from './remote-upload.ts';
-import { NotResumable, sendResumably } from './send-resumably.ts';
-import type { Upload, Parts } from './archive.ts';
 import type { ErrorCode } from '../core/lib/error-codes.ts';
+import { hasCode, type WaybillError } from '../core/lib/errors.ts';
+import type { Parts, Upload } from './archive.ts';
+import type { Connection } from './connection.ts';
 import type { MissingFiles } from './generated/api-types.ts';
+import { partialHeader } from './remote-upload.ts';
+import { type AcceptedRun, acceptedRun } from './runs.ts';
+import { NotResumable, sendResumably } from './send-resumably.ts';
 
 export interface UploadOptions {
   /**

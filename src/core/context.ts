@@ -1,10 +1,10 @@
 import type { Clock } from './lib/clock.ts';
-import type { Secrets } from './lib/secrets.ts';
 import type { Log } from './lib/log.ts';
+import type { Secrets } from './lib/secrets.ts';
 import type { Occurrence } from './notify/event.ts';
+import type { OpenStorage } from './storage/open-storage.ts';
 import type { Tracer } from './tracing/span.ts';
 import type { TraceContext } from './tracing/trace-context.ts';
-import type { OpenStorage } from './storage/open-storage.ts';
 
 /** Everything from outside that the core works with; wired once by the CLI, the daemon or a test. */
 export interface CoreContext {

@@ -1,3 +1,4 @@
+import type { WeatherFamily } from './family.ts';
 import { alert, alerts } from './records/alerts/alerts.ts';
 import { convectiveOutlooks } from './records/convective-outlooks.ts';
 import { currentConditions } from './records/current-conditions.ts';
@@ -7,7 +8,6 @@ import { observationHistory } from './records/observation-history.ts';
 import { observations } from './records/observations.ts';
 import { locations, offices, stations } from './records/places.ts';
 import { weatherStories } from './records/weather-stories.ts';
-import type { WeatherFamily } from './family.ts';
 
 /** Every family, in the order in which the documentation shows them. */
 export const weatherFamilies = {

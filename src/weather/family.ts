@@ -2,11 +2,11 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import type { Clock } from '../core/lib/clock.ts';
 import type { ErrorCode } from '../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../core/lib/parameters.ts';
+import type { Note, Rejection } from './database/cleaner.ts';
 import type { WeatherDatabase } from './database/database.ts';
-import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
-import type { Note, Rejection } from './database/cleaner.ts';
+import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
 
 /**
  * A family of weather records, all in one value: its tables, how the newest record is read, and the endpoint

@@ -1,17 +1,17 @@
 import type { RequestListener } from 'node:http';
 import type { RequestHandler } from 'express';
-import { createHttpApp, type HttpPorts } from '../api/http/app.ts';
 import { prefersPage } from '../api/http/answer/negotiate.ts';
+import { createHttpApp, type HttpPorts } from '../api/http/app.ts';
+import type { Route } from '../api/http/route.ts';
 import type { Metrics } from '../api/metrics/metrics.ts';
+import { apiPageRoute, openApiRoute } from '../api/openapi/openapi-routes.ts';
 import { assetsPage, servePages } from '../api/pages/page-routes.ts';
 import { problemPage } from '../api/pages/send-page.ts';
 import { siteOf } from '../api/pages/site.ts';
 import { withDirectReads } from './api/direct-reads.ts';
-import { weatherPages } from './pages/weather-pages.ts';
 import type { WeatherPorts } from './api/service.ts';
-import type { Route } from '../api/http/route.ts';
-import { apiPageRoute, openApiRoute } from '../api/openapi/openapi-routes.ts';
 import { weatherRoutes } from './api/weather-routes.ts';
+import { weatherPages } from './pages/weather-pages.ts';
 
 /** The application of the weather reader alone: its routes and its pages. */
 export function createReaderApp(

@@ -1,14 +1,14 @@
-import { familyNames, weatherFamilies, type FamilyName } from './families.ts';
-import type { WeatherDatabase } from './database/database.ts';
-import type { Reading, WeatherFamily, WeatherSource } from './family.ts';
-import { openNewestObservations, type NewestObservations } from './records/observations.ts';
-import { openPlaceLists } from './places/place-lists.ts';
-import { openZoneOutlines, type ZoneOutlines } from './places/outlines.ts';
-import type { Clock } from '../core/lib/clock.ts';
 import type { DatabaseConfig } from '../core/config/weather/databases.ts';
-import type { Secrets } from '../core/lib/secrets.ts';
+import type { Clock } from '../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../core/lib/errors.ts';
+import type { Secrets } from '../core/lib/secrets.ts';
+import type { WeatherDatabase } from './database/database.ts';
 import { openDatabase, openWhenThere } from './database/open-database.ts';
+import { type FamilyName, familyNames, weatherFamilies } from './families.ts';
+import type { Reading, WeatherFamily, WeatherSource } from './family.ts';
+import { openZoneOutlines, type ZoneOutlines } from './places/outlines.ts';
+import { openPlaceLists } from './places/place-lists.ts';
+import { type NewestObservations, openNewestObservations } from './records/observations.ts';
 
 type Families = typeof weatherFamilies;
 

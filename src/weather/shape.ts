@@ -1,4 +1,4 @@
-import { type Box, type Geometry, type Position, empty, known, unknown, type Known } from './values.ts';
+import { type Box, empty, type Geometry, type Known, known, type Position, unknown } from './values.ts';
 
 /**
  * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read a geometry

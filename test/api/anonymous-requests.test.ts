@@ -2,14 +2,14 @@ import http from 'node:http';
 import t, { type Test } from 'tap';
 import { createBodyMemory, smallBodyBytes } from '../../src/api/http/request/request-body.ts';
 import { requestContext } from '../../src/api/http/request/request-context.ts';
-import { metricsRoute } from '../../src/api/metrics/metrics-route.ts';
 import { createShares } from '../../src/api/http/request/shares.ts';
-import { systemClock } from '../../src/core/lib/clock.ts';
-import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { metricsRoute } from '../../src/api/metrics/metrics-route.ts';
 import { maxRequestBytes } from '../../src/api/scene-maps/document-body.ts';
+import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { sceneMapPool } from '../../src/workers/threads/scene-map-pool.ts';
-import { connect, startApi, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
+import { type Api, connect, type RawConnection, startApi, tokens, uploadHead } from './harness.ts';
 import { answered } from './stalled-bodies.ts';
 
 /** Requests without a token never keep the daemon from answering others. */

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { serve } from '../../src/cli/daemon/serve.ts';
+import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { bundleTar } from '../fixtures/tar.ts';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { WaybillError } from '../../src/core/lib/errors.ts';
-import { errorTable, type ErrorCode } from '../../src/core/lib/error-codes.ts';
-import { problemOf } from '../../src/api/http/answer/problem.ts';
 import { statusOf } from '../../src/api/http/answer/error-status.ts';
+import { problemOf } from '../../src/api/http/answer/problem.ts';
+import { type ErrorCode, errorTable } from '../../src/core/lib/error-codes.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import { connect, startApi, tokens, upload, uploadHead, type UploadOptions } from './harness.ts';
 
 const problemType = 'application/problem+json';

@@ -1,9 +1,9 @@
 import t from 'tap';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { startApi, tokens, upload } from './harness.ts';
-import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { startWeather } from '../weather/api/weather-harness.ts';
+import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { clockAt } from '../weather/suite.ts';
+import { startApi, tokens, upload } from './harness.ts';
 
 const page = 'https://maps.example.org';
 const reader = readerThat(() => Promise.resolve({ data: { a: 1 }, lastModified: null }));

@@ -1,12 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import * as tar from 'tar';
 import t, { type Test } from 'tap';
+import * as tar from 'tar';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
-import { startReceiver } from '../core/notify/receiver.ts';
 import { program } from '../cli/process.ts';
+import { startReceiver } from '../core/notify/receiver.ts';
 
 /** The built daemon: events of uploads, and the lines of its log. */
 

@@ -6,7 +6,7 @@ import { stageUpload } from '../../src/core/bundle/staging.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { hostileArchives, hostileLimits } from '../fixtures/hostile-archives.ts';
 import { bundleTar } from '../fixtures/tar.ts';
-import { startApi, tokens, upload, uploadForm, type Api } from './harness.ts';
+import { type Api, startApi, tokens, upload, uploadForm } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
 const [, ...sections] = readFileSync('docs/hostile-archives.md', 'utf8').split(/^## /m);

@@ -10,8 +10,8 @@ import { startRun } from '../../src/workers/queue/start-run.ts';
 import { runResult } from '../contract/queue.ts';
 import { generator, howMany } from '../support/sampling.ts';
 import { manualClock } from '../workers/manual-clock.ts';
-import { followEvents, type EventClient } from './event-client.ts';
-import { startApi, tokens, upload, type Api } from './harness.ts';
+import { type EventClient, followEvents } from './event-client.ts';
+import { type Api, startApi, tokens, upload } from './harness.ts';
 
 interface Snapshot {
   reason: string;

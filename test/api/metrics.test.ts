@@ -1,14 +1,14 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import * as tar from 'tar';
-import t from 'tap';
 import type { Test } from 'tap';
-import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import t from 'tap';
+import * as tar from 'tar';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
-import { silentLog } from '../../src/core/lib/log.ts';
-import { errorTable } from '../../src/core/lib/error-codes.ts';
-import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
+import { serve, type Served } from '../../src/cli/daemon/serve.ts';
+import { errorTable } from '../../src/core/lib/error-codes.ts';
+import { silentLog } from '../../src/core/lib/log.ts';
+import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { startApi, tokens, upload } from './harness.ts';
 
 interface Scrape {

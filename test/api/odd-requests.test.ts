@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
 import fc from 'fast-check';
 import t from 'tap';
-import { systemClock } from '../../src/core/lib/clock.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { bundleTar } from '../fixtures/tar.ts';
-import { connect, startApi, tokens, uploadHead } from './harness.ts';
 import { howMany, seed } from '../support/sampling.ts';
+import { connect, startApi, tokens, uploadHead } from './harness.ts';
 
 const bundle = bundleTar({ 'index.html': 'x'.repeat(3000) }, { name: 'session-1' });
 const limits = { maxUploadSize: 100_000 };

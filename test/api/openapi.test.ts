@@ -1,32 +1,32 @@
 import { readFile } from 'node:fs/promises';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import type { Router } from 'express';
-import t from 'tap';
 import type { Test } from 'tap';
-import { openApiDocument } from '../../src/api/openapi/document.ts';
+import t from 'tap';
 import type { OpenApiDocument, Operation, ResponseObject } from '../../src/api/http/route.ts';
 import { expressPath } from '../../src/api/http/router.ts';
+import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { createDaemonApp, daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
+import { weatherFamilies } from '../../src/weather/families.ts';
+import type { WeatherReader } from '../../src/weather/reader.ts';
+import { runResult } from '../contract/queue.ts';
+import { sha } from '../fixtures/hostile-archives.ts';
+import { manifestOf } from '../fixtures/tar.ts';
+import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import {
+  type Api,
+  type ApiSettings,
   connect,
   startApi,
   tokens,
   upload,
   uploadForm,
   uploadHead,
-  type Api,
-  type ApiSettings,
 } from './harness.ts';
-import { runResult } from '../contract/queue.ts';
-import { weatherFamilies } from '../../src/weather/families.ts';
-import type { WeatherReader } from '../../src/weather/reader.ts';
-import { schemaErrors } from './schema-errors.ts';
-import { sha } from '../fixtures/hostile-archives.ts';
-import { manifestOf } from '../fixtures/tar.ts';
-import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { begin, send as sendPart, tus, type TusOptions } from './resumable/tus.ts';
+import { schemaErrors } from './schema-errors.ts';
 
 const document = openApiDocument(routes, '/');
 const errorsOf = schemaErrors(document);

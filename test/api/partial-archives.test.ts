@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf, hexOf, type Digest } from '../../src/core/lib/digest.ts';
+import { type Digest, digestOf, hexOf } from '../../src/core/lib/digest.ts';
 import { manifestOf, tar } from '../fixtures/tar.ts';
-import { startApi, tokens, upload, uploadForm, type Api, type UploadOptions } from './harness.ts';
+import { type Api, startApi, tokens, upload, uploadForm, type UploadOptions } from './harness.ts';
 import { begin, send } from './resumable/tus.ts';
 
 /** Archives that leave out what the daemon has: what it tells, completes and refuses. */

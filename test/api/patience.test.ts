@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import net from 'node:net';
 import t, { type Test } from 'tap';
-import { listen, type HttpServer } from '../../src/api/http/listen.ts';
-import { silentLog, logControl } from '../../src/core/lib/log.ts';
-import { manualClock, type ManualClock } from '../workers/manual-clock.ts';
+import { type HttpServer, listen } from '../../src/api/http/listen.ts';
+import { logControl, silentLog } from '../../src/core/lib/log.ts';
+import { type ManualClock, manualClock } from '../workers/manual-clock.ts';
 import { connect, startApi, uploadHead } from './harness.ts';
 import { answered, headOf, isHeldInMemory, withBody } from './stalled-bodies.ts';
 

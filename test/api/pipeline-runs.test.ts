@@ -1,13 +1,13 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import * as tar from 'tar';
 import t, { type Test } from 'tap';
+import * as tar from 'tar';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { runResult } from '../contract/queue.ts';
-import { startApi, tokens, upload, type Api } from './harness.ts';
 import { stagedIn } from '../support/staged.ts';
+import { type Api, startApi, tokens, upload } from './harness.ts';
 
 interface Page {
   runs: RunRecord[];

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { requestLevel } from '../../src/api/http/request-log.ts';
 import { manualClock } from '../workers/manual-clock.ts';
-import { connect, startApi, stageAnything, upload, uploadHead } from './harness.ts';
+import { connect, stageAnything, startApi, upload, uploadHead } from './harness.ts';
 
 t.test('a line has the route, the bytes both ways and the time', async (t) => {
   const { origin, lines } = await startApi(t);

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import type { ApiAccess } from '../../src/api/ports.ts';
-import { connect, stageAnything, startApi, tokens, upload, type Api } from './harness.ts';
+import { type Api, connect, stageAnything, startApi, tokens, upload } from './harness.ts';
 import { begin, send as sendBytes } from './resumable/tus.ts';
 import { answered, stalledClients } from './stalled-bodies.ts';
 

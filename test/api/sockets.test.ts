@@ -1,8 +1,8 @@
 import t from 'tap';
+import type { StageUpload } from '../../src/api/uploads/ports.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
 import { manualClock } from '../workers/manual-clock.ts';
-import { connect, startApi, stageAnything, tokens, upload, uploadHead } from './harness.ts';
-import type { StageUpload } from '../../src/api/uploads/ports.ts';
+import { connect, stageAnything, startApi, tokens, upload, uploadHead } from './harness.ts';
 
 t.test(
   'with Expect: 100-continue nothing of the body is asked for until all checks have passed',

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import { problemsOf } from '../../src/api/http/route.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
-import { connect, tokens, uploadHead, type Api, type RawConnection } from './harness.ts';
+import { type Api, connect, type RawConnection, tokens, uploadHead } from './harness.ts';
 import { begin } from './resumable/tus.ts';
 
 /** Clients that stall in the middle of a body; the list of bodies is that of the routes themselves. */

@@ -2,10 +2,10 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { systemClock } from '../../src/core/lib/clock.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { bundleTar } from '../fixtures/tar.ts';
-import { connect, startApi, tokens, uploadHead, type Api } from './harness.ts';
+import { type Api, connect, startApi, tokens, uploadHead } from './harness.ts';
 
 /** Uploads from a browser, staged for real. */
 

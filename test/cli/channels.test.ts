@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from './daemon.ts';
-import { document, waybill, type Ended } from './process.ts';
+import { document, type Ended, waybill } from './process.ts';
 
 /** Previews over HTTP: each way to publish takes a channel, and the daemon ends it. */
 

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } 
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { parse } from 'yaml';
-import { startDaemon, type Daemon } from './daemon.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
 import { installLinked, packWaybill } from './packed.ts';
 import type { Ended } from './process.ts';
 

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import * as tar from 'tar';
 import type { Command } from 'commander';
 import t from 'tap';
-import { makeProgram } from '../../src/cli/program.ts';
+import * as tar from 'tar';
 import { wrapped } from '../../src/cli/output/terminal.ts';
-import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
+import { makeProgram } from '../../src/cli/program.ts';
 import { ensureInstalled } from '../services/debian.ts';
+import { configuration, document, fingerprint, manifest, program, root, waybill, web } from './process.ts';
 
 const bundle = { 'manifest.json': manifest(['a.txt', 'sub/b.txt']), 'a.txt': 'a', sub: { 'b.txt': 'b' } };
 

@@ -11,7 +11,7 @@ import { startPostgres } from '../services/postgres.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
-import { document, fingerprint, program, programForAll, type Ended } from './process.ts';
+import { document, type Ended, fingerprint, program, programForAll } from './process.ts';
 
 /** `waybill config check --probe` on real servers, that work and that do not. */
 

@@ -1,11 +1,11 @@
-import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   existsSync,
   mkdtempSync,
   openSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   writeFileSync,
@@ -18,8 +18,8 @@ import t, { type Test } from 'tap';
 import { logLines } from '../../src/cli/output/logger.ts';
 import { serviceManager } from '../../src/cli/process/systemd.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import { ensureInstalled } from '../services/debian.ts';
 import { launch, launchApi, layOut } from '../hosts/processes.ts';
+import { ensureInstalled } from '../services/debian.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { program } from './process.ts';
 

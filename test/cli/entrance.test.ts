@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { listen } from '../../src/api/http/listen.ts';
 import { newEntrance } from '../../src/cli/daemon/listener.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { silentLog, logControl } from '../../src/core/lib/log.ts';
+import { logControl, silentLog } from '../../src/core/lib/log.ts';
 import { connect } from '../api/harness.ts';
 
 /** What comes while a daemon starts, and what becomes of it. */

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import type { Event } from '../../src/core/notify/event.ts';
 import { deadPort, startReceiver } from '../core/notify/receiver.ts';
-import { configuration, document, manifest, program, root, web, type Ended } from './process.ts';
+import { configuration, document, type Ended, manifest, program, root, web } from './process.ts';
 
 /** The built program against real receivers, which run in this process. */
 

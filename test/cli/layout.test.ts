@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { configuration, document, manifest, waybill, type Ended } from './process.ts';
+import { configuration, document, type Ended, manifest, waybill } from './process.ts';
 
 /** A destination whose layout is changed, as an operator does it. */
 

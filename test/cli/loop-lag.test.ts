@@ -1,6 +1,6 @@
 import t from 'tap';
 import { watchLoopLag } from '../../src/cli/daemon/daemon-metrics.ts';
-import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 
 t.test('a blocked event loop is measured, and logged from a second on', async (t) => {

@@ -12,7 +12,7 @@ import { inEnvironment } from './mistakes/in-environment.ts';
 import { inPublishing } from './mistakes/in-publishing.ts';
 import { inStorage } from './mistakes/in-storage.ts';
 import type { Mistake } from './mistakes/mistake.ts';
-import { document, errorDocument, fingerprint, program, programForAll, type Ended } from './process.ts';
+import { document, type Ended, errorDocument, fingerprint, program, programForAll } from './process.ts';
 
 /**
  * The mistakes that people make, in the configuration and around it, each made for real and told as it is

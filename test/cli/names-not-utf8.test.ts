@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { startDaemon } from './daemon.ts';
-import { document, manifest, waybill, type Ended } from './process.ts';
+import { document, type Ended, manifest, waybill } from './process.ts';
 
 const token = 'a-token-of-all-producers';
 const config = [

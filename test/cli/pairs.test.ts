@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { rclone } from '../services/rclone.ts';
 import { startRadosgw } from '../services/radosgw.ts';
+import { rclone } from '../services/rclone.ts';
 import { startSshd } from '../services/sshd.ts';
 import { document, manifest, waybill } from './process.ts';
 

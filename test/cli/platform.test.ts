@@ -3,7 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { refusalOf } from '../../src/cli/process/refuse-platform.ts';
 import { nodeProgram } from '../services/node-releases.ts';
-import { program, web, configuration } from './process.ts';
+import { configuration, program, web } from './process.ts';
 
 const here = { node: '20.19.0', platform: 'linux', arch: 'x64' } as const;
 

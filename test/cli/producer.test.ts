@@ -13,7 +13,7 @@ import { startRoughProxy } from '../services/rough-proxy.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { startDaemon } from './daemon.ts';
 import { installLinked, packWaybill } from './packed.ts';
-import { document, errorDocument, fingerprint, program, waybill, type Ended } from './process.ts';
+import { document, type Ended, errorDocument, fingerprint, program, waybill } from './process.ts';
 
 t.test('pack: an archive and what is in it, told in text and JSON', (t) => {
   const place = t.testdir({ site: { 'index.html': '<p>', sub: { a: 'A' } } });

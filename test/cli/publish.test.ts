@@ -17,7 +17,7 @@ import t, { type Test } from 'tap';
 import { inParallel } from '../../src/core/lib/parallel.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
-import { document, fingerprint, program, type Ended } from './process.ts';
+import { document, type Ended, fingerprint, program } from './process.ts';
 
 /** `waybill publish`: a directory and destinations on the command line, and no configuration. */
 

@@ -1,15 +1,15 @@
 import {
   existsSync,
   mkdirSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { configuration, document, fingerprint, manifest, waybill, type Ended } from './process.ts';
+import { configuration, document, type Ended, fingerprint, manifest, waybill } from './process.ts';
 
 const layout = 'layout: releases, workflow: replacement';
 const site = `id: site, backend: local, path: ./site, mapping: fixed, ${layout}`;

@@ -9,14 +9,14 @@ import t, { type Test } from 'tap';
 import { reloadDaemon } from '../../src/cli/commands/daemon/reload.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { work } from '../../src/cli/daemon/worker.ts';
-import { systemClock } from '../../src/core/lib/clock.ts';
 import { urlOf } from '../../src/cli/setup/operator.ts';
-import { logControl, type LogControl, silentLog, type Log } from '../../src/core/lib/log.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
+import { type Log, type LogControl, logControl, silentLog } from '../../src/core/lib/log.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { acceptedId, adminToken, bundle, follow, launchApi, layOut, token } from '../hosts/processes.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';
-import { document, program, type Ended } from './process.ts';
+import { document, type Ended, program } from './process.ts';
 
 t.setTimeout(0);
 

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { startDaemon } from './daemon.ts';
-import { document, waybill, type Ended } from './process.ts';
+import { document, type Ended, waybill } from './process.ts';
 
 const token = 'a-token-of-all-producers';
 const config = [

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
-import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
-import type { DestinationResult, PipelineResult } from '../../src/core/publish/results/result.ts';
 import { retryForOf, untilSettled } from '../../src/cli/commands/publish/retries.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
+import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
+import type { DestinationResult, PipelineResult } from '../../src/core/publish/results/result.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 
 /** @param failures By destination. */

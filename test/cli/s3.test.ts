@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
-import t, { type Test } from 'tap';
 import {
   DeleteObjectCommand,
   GetObjectCommand,
@@ -10,11 +9,12 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
 } from '@aws-sdk/client-s3';
+import t, { type Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { rclone } from '../services/rclone.ts';
 import { startS3Proxy } from '../services/s3-proxy.ts';
-import { document, errorDocument, manifest, program, type Ended } from './process.ts';
+import { document, type Ended, errorDocument, manifest, program } from './process.ts';
 import { upkeepSuite } from './upkeep.ts';
 
 /** The built program, from S3 to S3 and to a directory. */

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { CommanderError } from 'commander';
 import t from 'tap';
-import { waybill } from './process.ts';
 import { sceneMapCommand } from '../../src/cli/commands/scene-map/command.ts';
 import { sceneMapSchemaText } from '../../src/core/scene-map/schema-file.ts';
+import { waybill } from './process.ts';
 
 const examples = 'examples/scene-maps';
 const sound = `${examples}/session-42.json`;

@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startSshd } from '../services/sshd.ts';
-import { document, fingerprint, manifest, program, type Ended } from './process.ts';
+import { document, type Ended, fingerprint, manifest, program } from './process.ts';
 import { upkeepSuite } from './upkeep.ts';
 
 /**

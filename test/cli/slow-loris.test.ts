@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { tokens, connect } from '../api/harness.ts';
+import { connect, tokens } from '../api/harness.ts';
 import { answered, headOf, stalledClients, withBody } from '../api/stalled-bodies.ts';
 import { startDaemon } from './daemon.ts';
 

@@ -4,7 +4,7 @@ import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { noise } from '../fixtures/noise.ts';
-import { startCuttingProxy, type CuttingProxy } from '../services/cutting-proxy.ts';
+import { type CuttingProxy, startCuttingProxy } from '../services/cutting-proxy.ts';
 import { ensureInstalled } from '../services/debian.ts';
 import { startDaemon } from './daemon.ts';
 import { holdLease } from './held.ts';

@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 import t from 'tap';
 import { startReceiver } from '../core/notify/receiver.ts';
 import { startCollector } from '../services/collector.ts';
-import { configuration, manifest, program, web, type Ended } from './process.ts';
+import { configuration, type Ended, manifest, program, web } from './process.ts';
 
 t.setTimeout(0);
 

@@ -1,12 +1,12 @@
-import { generateKeyPairSync } from 'node:crypto';
 import { spawn, spawnSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { configuration, document, manifest, program, type Ended } from './process.ts';
+import { configuration, document, type Ended, manifest, program } from './process.ts';
 
 /**
  * Destinations that cannot be made, with the built program. Where it was once deaf or hung, a test that

@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { document, manifest, type Ended } from './process.ts';
+import { document, type Ended, manifest } from './process.ts';
 
 /** A directory of a server, looked at past the program. */
 export interface RemoteDirectory {

@@ -1,7 +1,7 @@
 import t from 'tap';
-import type { RunRecord } from '../../src/client/client.ts';
 import { makeOutput, type Output } from '../../src/cli/output/output.ts';
 import { printRun, retryNotes, runLines } from '../../src/cli/output/run-record-text.ts';
+import type { RunRecord } from '../../src/client/client.ts';
 import { errorRecord, WaybillError } from '../../src/core/lib/errors.ts';
 import { afterFailure } from '../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../src/workers/queue/run-transitions.ts';

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,12 +6,12 @@ import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../src/weather/feed/tables/upsert.ts';
-import { dayOfChanges, nwsYaml, officeTable, paths } from '../weather/feed/day.ts';
-import { dump } from '../weather/feed/dump.ts';
-import { refusing, startNws, type Moment, type NwsServer } from '../weather/feed/nws-server.ts';
-import { emptied, feedDay } from '../weather/feed/suite.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { generator, howMany, isExhaustive, share } from '../support/sampling.ts';
+import { dayOfChanges, nwsYaml, officeTable, paths } from '../weather/feed/day.ts';
+import { dump } from '../weather/feed/dump.ts';
+import { type Moment, type NwsServer, refusing, startNws } from '../weather/feed/nws-server.ts';
+import { emptied, feedDay } from '../weather/feed/suite.ts';
 import { document, program, waybill } from './process.ts';
 
 const server = await startPostgres();

@@ -1,15 +1,15 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import { feedAll } from '../weather/feed-samples.ts';
 import { startPostgres } from '../services/postgres.ts';
+import { feedAll } from '../weather/feed-samples.ts';
 
 const program = path.resolve('dist/cli/weather.js');
 const waybill = path.resolve('dist/cli/main.js');

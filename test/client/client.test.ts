@@ -1,23 +1,23 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import type net from 'node:net';
-import t from 'tap';
 import type { Test } from 'tap';
+import t from 'tap';
+import type { PipelineSummary } from '../../src/api/pipelines/pipelines-route.ts';
 import {
   connect,
-  push,
   type ConnectionOptions,
+  push,
   type RunRecord,
   type Upload,
 } from '../../src/client/client.ts';
 import type { PipelineList, Problem } from '../../src/client/generated/api-types.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
-import type { PipelineSummary } from '../../src/api/pipelines/pipelines-route.ts';
-import { runResult } from '../contract/queue.ts';
+import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
 import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-record.ts';
 import { startApi, tokens } from '../api/harness.ts';
+import { runResult } from '../contract/queue.ts';
 
 /** What the server serves fits what the client reads: these lines do not compile otherwise. */
 export const served: (record: ServedRecord) => Omit<RunRecord, 'error' | 'last_error' | 'destinations'> = (

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import type net from 'node:net';
-import { once } from 'node:events';
 import path from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import {
-  connect,
   type Client,
+  connect,
   type ConnectionOptions,
   type MissingPart,
   type PushOptions,
 } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
-import { startApi, tokens, type Api } from '../api/harness.ts';
+import { type Api, startApi, tokens } from '../api/harness.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
 
 /** A push sends what the daemon does not have, and finds its way where that is not so simple. */

@@ -5,7 +5,7 @@ import type net from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
-import { connect, type Client, type ConnectionOptions, type RunRecord } from '../../src/client/client.ts';
+import { type Client, connect, type ConnectionOptions, type RunRecord } from '../../src/client/client.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
 import { silentLog } from '../../src/core/lib/log.ts';

@@ -1,9 +1,8 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
-import { type ActionResult, type RunResult, countActions } from '../../src/core/publish/results/result.ts';
+import { type ActionResult, countActions, type RunResult } from '../../src/core/publish/results/result.ts';
 import type { JobResult, PublishJob, StagedJob } from '../../src/workers/queue/job.ts';
-import type { KeepLimits } from '../../src/workers/queue/kept-bundles.ts';
 import type {
   AcceptedRun,
   Idempotency,
@@ -11,13 +10,14 @@ import type {
   JobQueue,
   RunQuery,
 } from '../../src/workers/queue/job-queue.ts';
+import type { KeepLimits } from '../../src/workers/queue/kept-bundles.ts';
+import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
+import type { RunPage } from '../../src/workers/queue/run-filter.ts';
 import {
-  mostFailedDeliveries,
   type DeliveryNote,
+  mostFailedDeliveries,
   type RunRecord,
 } from '../../src/workers/queue/run-record.ts';
-import type { RunPage } from '../../src/workers/queue/run-filter.ts';
-import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
 import { retryContract } from './retries.ts';
 import { triggerContract } from './triggers.ts';

@@ -1,12 +1,12 @@
 import type { Test } from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
-import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
+import { WaybillError } from '../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../src/workers/queue/job.ts';
 import type { JobProcessor, JobQueue } from '../../src/workers/queue/job-queue.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import type { RetrySettings } from '../../src/workers/queue/run-retry.ts';
-import { runResult, type QueueHarness, type QueueSettings } from './queue.ts';
+import { type QueueHarness, type QueueSettings, runResult } from './queue.ts';
 
 type Start = (
   t: Test,

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { setImmediate as breathe, setTimeout as passing } from 'node:timers/promises';
 import type { Test } from 'tap';
-import { hasCode } from '../../src/core/lib/errors.ts';
-import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { digestOf } from '../../src/core/lib/digest.ts';
+import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
+import { hasCode } from '../../src/core/lib/errors.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
-import { listedKey as key, type Key } from '../../src/core/storage/key.ts';
+import { type Key, listedKey as key } from '../../src/core/storage/key.ts';
 import type { Body, Entry, Kept, Move, Stamp, Storage } from '../../src/core/storage/storage.ts';
 import { sampleOf, share } from '../support/sampling.ts';
 

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { eventOf, type Event } from '../../src/core/notify/event.ts';
+import { type Event, eventOf } from '../../src/core/notify/event.ts';
 import {
   mostUndelivered,
   type Undelivered,

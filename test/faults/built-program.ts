@@ -11,9 +11,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../src/core/lib/clock.ts';
 import { loadConfig } from '../../src/core/config/load.ts';
 import type { CoreContext } from '../../src/core/context.ts';
+import { systemClock } from '../../src/core/lib/clock.ts';
 import { verify } from '../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';

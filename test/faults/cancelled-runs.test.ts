@@ -5,12 +5,12 @@ import { silentLog } from '../../src/core/lib/log.ts';
 import { publishBundles } from '../../src/core/publish/publish.ts';
 import { countActions } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import type { JobResult } from '../../src/workers/queue/job.ts';
 import { memoryQueue } from '../../src/workers/memory/memory-queue.ts';
+import type { JobResult } from '../../src/workers/queue/job.ts';
 import type { JobQueue } from '../../src/workers/queue/job-queue.ts';
-import { isCancelled } from '../../src/workers/queue/run-transitions.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { isCancelled } from '../../src/workers/queue/run-transitions.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { manualClock } from '../workers/manual-clock.ts';
 import { stepsOf, withoutIds } from './steps.ts';
 import { newLog } from './walk.ts';
@@ -19,14 +19,14 @@ import {
   bundleOf,
   contextWith,
   destinationOf,
+  type Files,
   litter,
   lookAt,
   newWorld,
   publishTo,
   testClock,
-  worldKinds,
-  type Files,
   type WorldKind,
+  worldKinds,
 } from './world.ts';
 
 /*

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { scenarios } from './scenarios.ts';
 import { hasSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
 import { undoCases } from './undo-walk.ts';

@@ -8,7 +8,7 @@ import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { nameExchanger } from '../support/exchange-names.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { scenarios } from './scenarios.ts';
 import { bundlePath, contextWith, destinationOf, owner, testClock } from './world.ts';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
-import { otherOwner, publishTo, newWorld, snapshot, stateOf, testClock, untruths, litter } from './world.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { generator, howMany } from '../support/sampling.ts';
+import { litter, newWorld, otherOwner, publishTo, snapshot, stateOf, testClock, untruths } from './world.ts';
 
 /**
  * Rounds of two owners that publish to one bundle path for the first time, at the same moment. Both want

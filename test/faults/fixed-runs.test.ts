@@ -4,10 +4,10 @@ import type { DestinationConfig, PipelineConfig } from '../../src/core/config/co
 import type { CoreContext } from '../../src/core/context.ts';
 import { publishPipeline } from '../../src/core/publish/publish.ts';
 import type { PipelineResult } from '../../src/core/publish/results/result.ts';
-import type { Storage } from '../../src/core/storage/storage.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 import { howMany } from '../support/sampling.ts';
-import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import { aroundOperations, scheduled } from './interleaved.ts';
 import { contextWith, destinationOf, newWorld, put, snapshot, testClock, type World } from './world.ts';
 

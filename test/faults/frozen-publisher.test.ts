@@ -1,6 +1,6 @@
 import t from 'tap';
-import { walkCases, type Case } from '../support/sampling.ts';
-import { frozenCases, frozenScenarios, type FrozenOptions } from './frozen.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
+import { frozenCases, type FrozenOptions, frozenScenarios } from './frozen.ts';
 import { hasSteps, stepsOfFiles, stepsOfObjects } from './steps.ts';
 import { newWorld, worldKinds } from './world.ts';
 

@@ -1,27 +1,27 @@
 import type { Test } from 'tap';
-import type { Clock } from '../../src/core/lib/clock.ts';
-import { errorRecord, type ErrorRecord } from '../../src/core/lib/errors.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/catalog/lease/lease.ts';
+import type { Clock } from '../../src/core/lib/clock.ts';
+import { type ErrorRecord, errorRecord } from '../../src/core/lib/errors.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import type { Body, Storage } from '../../src/core/storage/storage.ts';
 import type { Case } from '../support/sampling.ts';
 import { stepsOf, withoutIds } from './steps.ts';
-import { withFaults, type FaultLog } from './with-faults.ts';
+import { type FaultLog, withFaults } from './with-faults.ts';
 import {
   bundleOf,
   bundlePath,
   contextWith,
   destinationOf,
+  type Files,
   litter,
+  type Look,
   lookAt,
   owner,
   publishTo,
   put,
   testClock,
   untilAborted,
-  type Files,
-  type Look,
   type World,
 } from './world.ts';
 

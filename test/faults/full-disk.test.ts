@@ -1,8 +1,8 @@
 import t from 'tap';
-import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
-import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
+import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 import { litter, publishTo, snapshot, stateOf, untruths } from './world.ts';
 
 t.test(

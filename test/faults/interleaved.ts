@@ -1,6 +1,6 @@
 import type fc from 'fast-check';
-import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 
 /** A storage on which every operation waits for its turn, which the scheduler draws. */
 export function scheduled(storage: Storage, scheduler: fc.Scheduler): Storage {

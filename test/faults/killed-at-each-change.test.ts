@@ -1,17 +1,17 @@
 import { readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import {
-  wrongAfterKill,
   commandsAt,
   layOut,
+  type Place,
   publishHere,
   versionRead,
   waybill,
   withLayout,
   writeBundle,
-  type Place,
+  wrongAfterKill,
 } from './built-program.ts';
 
 /**

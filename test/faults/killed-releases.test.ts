@@ -4,13 +4,13 @@ import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import { generator, howMany, seed, share } from '../support/sampling.ts';
 import {
-  wrongAfterKill,
   commandsAt,
   layOut,
   program,
   versionRead,
   waybill,
   writeBundle,
+  wrongAfterKill,
 } from './built-program.ts';
 
 /**

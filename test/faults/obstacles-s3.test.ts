@@ -1,5 +1,5 @@
-import t, { type Test } from 'tap';
 import { DeleteBucketPolicyCommand, HeadObjectCommand, PutBucketPolicyCommand } from '@aws-sdk/client-s3';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
@@ -8,10 +8,10 @@ import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { withRetry } from '../../src/core/storage/wrappers/retry.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
-import { startS3Proxy, type SeenRequest } from '../services/s3-proxy.ts';
+import { type SeenRequest, startS3Proxy } from '../services/s3-proxy.ts';
 import { bareRequests } from '../services/s3-requests.ts';
 import { howMany } from '../support/sampling.ts';
-import { litter, lookAt, publishTo, snapshot, type Files, type World } from './world.ts';
+import { type Files, litter, lookAt, publishTo, snapshot, type World } from './world.ts';
 
 /** As `obstacles.test.ts`, on a server that refuses one key of many, the last ones, too. */
 

@@ -23,7 +23,7 @@ import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { noSecrets, sftpLocationOf, startSshd } from '../services/sshd.ts';
 import { mountTmpfs } from '../services/tmpfs.ts';
-import { litter, publishTo, snapshot, untruths, type Files } from './world.ts';
+import { type Files, litter, publishTo, snapshot, untruths } from './world.ts';
 
 /**
  * What stands in the way of a publication. For each obstacle: a dry run predicts the failure, unless nobody

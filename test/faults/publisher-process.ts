@@ -5,15 +5,15 @@
  */
 import { once } from 'node:events';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
-import type { S3Location } from '../../src/core/storage/s3/location.ts';
-import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
-import type { Storage } from '../../src/core/storage/storage.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
-import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
+import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
-import { secretsOf, type S3User } from '../services/radosgw.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
+import { sftpStorage } from '../../src/core/storage/sftp/driver.ts';
+import type { SftpLocation } from '../../src/core/storage/sftp/location.ts';
+import type { Storage } from '../../src/core/storage/storage.ts';
+import { type S3User, secretsOf } from '../services/radosgw.ts';
 import { noSecrets } from '../services/sshd.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner } from './world.ts';
 

@@ -11,9 +11,9 @@ import {
   lookAtReleases,
   publishAsRelease,
   releaseIdFor,
-  writeRelease,
   retire,
   siteOf,
+  writeRelease,
 } from './release-world.ts';
 import { contextWith, newWorld, testClock } from './world.ts';
 

@@ -3,7 +3,7 @@ import type { ReleaseId } from '../../src/core/releases/release.ts';
 import { activate, promote, resume, rollBack, type SwitchResult } from '../../src/core/releases/switch.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { filesOf, publishAsRelease, publishInPlace, retire, siteOf, takeDown } from './release-world.ts';
-import { contextWith, testClock, type Files } from './world.ts';
+import { contextWith, type Files, testClock } from './world.ts';
 
 /** Every action on releases, for walks that disturb it. */
 

@@ -10,14 +10,14 @@ import {
   litterBelow,
   lookAtReleases,
   releaseIdFor,
+  type ReleasesLook,
   site,
   siteOf,
   writeRelease,
-  type ReleasesLook,
 } from './release-world.ts';
 import { stepsOf, withoutIds } from './steps.ts';
-import { distinctKinds, withFaults, type Fault, type FaultKind } from './with-faults.ts';
 import { newLog } from './walk.ts';
+import { distinctKinds, type Fault, type FaultKind, withFaults } from './with-faults.ts';
 import { contextWith, lookInto, retrying, stateOf, testClock, type World } from './world.ts';
 
 /**

@@ -1,23 +1,23 @@
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
-import type { Clock } from '../../src/core/lib/clock.ts';
 import type { ChannelConfig, DestinationConfig } from '../../src/core/config/config.ts';
+import type { Clock } from '../../src/core/lib/clock.ts';
 import { hasCode } from '../../src/core/lib/errors.ts';
-import type { Owner } from '../../src/core/storage/identity.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
-import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';
-import { rolledBack, type Releases } from '../../src/core/releases/ledger.ts';
-import { releaseIdOf, releaseKey, type ReleaseId } from '../../src/core/releases/release.ts';
+import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
+import { type Releases, rolledBack } from '../../src/core/releases/ledger.ts';
+import { type ReleaseId, releaseIdOf, releaseKey } from '../../src/core/releases/release.ts';
 import { retireReleases } from '../../src/core/releases/retire.ts';
 import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
 import { releaseIn, surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
-import { instant } from '../support/instant.ts';
+import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import { within } from '../../src/core/storage/wrappers/within.ts';
-import { bundleOf, contextWith, destinationOf, owner, testClock, type Files } from './world.ts';
+import { instant } from '../support/instant.ts';
+import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from './world.ts';
 
 /** The bundle path whose releases the tests look at. */
 export const site = listedKey('site');

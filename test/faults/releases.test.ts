@@ -1,5 +1,5 @@
 import t from 'tap';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { releaseScenarios } from './release-scenarios.ts';
 import { releaseCases } from './release-walk.ts';
 import { hasSteps } from './steps.ts';

@@ -6,8 +6,8 @@ import { Stand } from '../core/publish/stand.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { s3Worlds, sftpWorlds } from './server-worlds.ts';
+import { type FaultLog, withFaults } from './with-faults.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock, type World } from './world.ts';
-import { withFaults, type FaultLog } from './with-faults.ts';
 
 /* The index of a root on real servers: it comes, stays as nothing changes, and goes with the last bundle. */
 

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
-import t, { type Test } from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
+import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
 import { s3Storage } from '../../src/core/storage/s3/driver.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import { locationOf, secretsOf, startRadosgw } from '../services/radosgw.ts';
-import { startPublisher, type OtherPublisher } from './other-publisher.ts';
+import { type OtherPublisher, startPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 

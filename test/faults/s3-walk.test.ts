@@ -1,7 +1,7 @@
-import t from 'tap';
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
+import t from 'tap';
 import { startRadosgw } from '../services/radosgw.ts';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { casesOnServer } from './server-cases.ts';
 import { s3Worlds } from './server-worlds.ts';
 import { hasSteps, stepsOfObjects } from './steps.ts';

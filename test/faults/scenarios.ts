@@ -11,13 +11,13 @@ import {
   bundlePath,
   contextWith,
   destinationOf,
+  type Files,
   otherOwner,
   owner,
   publishTo,
   put,
   stateOf,
   testClock,
-  type Files,
 } from './world.ts';
 
 /** Every action that changes what is published, for walks that disturb it. */

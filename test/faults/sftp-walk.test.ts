@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startPlainSftpServer } from '../services/plain-sftp-server.ts';
 import { startSshd } from '../services/sshd.ts';
-import { walkCases, type Case } from '../support/sampling.ts';
+import { type Case, walkCases } from '../support/sampling.ts';
 import { casesOnServer } from './server-cases.ts';
 import { sftpWorlds } from './server-worlds.ts';
 import { hasSteps, stepsOfFiles } from './steps.ts';

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
-import { startPublisher, type OtherPublisher } from './other-publisher.ts';
+import { type OtherPublisher, startPublisher } from './other-publisher.ts';
 import { checkQuick, leaseTimes, overtaking, publishHere } from './two-processes.ts';
 import type { Files } from './world.ts';
 

@@ -1,18 +1,18 @@
 import type { Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
 import {
   bundleOf,
   bundlePath,
   contextWith,
   destinationOf,
+  type Files,
   litter,
   owner,
   snapshot,
   untruths,
-  type Files,
 } from './world.ts';
 
 /*

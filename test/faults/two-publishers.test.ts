@@ -3,10 +3,13 @@ import t from 'tap';
 import type { Clock } from '../../src/core/lib/clock.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { howMany } from '../support/sampling.ts';
+import { aroundOperations, scheduled } from './interleaved.ts';
 import {
   litter,
   newWorld,
   otherOwner,
+  type Publication,
   publishTo,
   put,
   snapshot,
@@ -14,10 +17,7 @@ import {
   testClock,
   untruths,
   worldKinds,
-  type Publication,
 } from './world.ts';
-import { aroundOperations, scheduled } from './interleaved.ts';
-import { howMany } from '../support/sampling.ts';
 
 /**
  * Two publishers on one destination: the result is that of one after the other, in some order, and nothing is

@@ -1,8 +1,8 @@
 import type { Test } from 'tap';
 import type { Case } from '../support/sampling.ts';
 import { stepsOf, withoutIds } from './steps.ts';
-import { commitIn, differences, newLog, recorded, shortfalls, type Prepared } from './walk.ts';
-import { withFaults, type Fault } from './with-faults.ts';
+import { commitIn, differences, newLog, type Prepared, recorded, shortfalls } from './walk.ts';
+import { type Fault, withFaults } from './with-faults.ts';
 import { lookAt } from './world.ts';
 
 /**

@@ -4,11 +4,11 @@ import type { Scenario } from './scenarios.ts';
 import { stepsOf, withoutIds } from './steps.ts';
 import {
   distinctKinds,
-  faultKinds,
-  withFaults,
   type Fault,
   type FaultKind,
+  faultKinds,
   type FaultLog,
+  withFaults,
 } from './with-faults.ts';
 import { bundlePath, litter, lookAt, retrying, type World } from './world.ts';
 

@@ -1,7 +1,7 @@
 import t from 'tap';
-import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
-import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
+import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 import { litter, otherOwner, publishTo, snapshot, testClock, untruths } from './world.ts';
 
 /**

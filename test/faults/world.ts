@@ -3,38 +3,38 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   symlinkSync,
 } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
-import { digestOf } from '../../src/core/lib/digest.ts';
-import type { RelativePath } from '../../src/core/lib/paths.ts';
 import type { SourceBundle } from '../../src/core/bundle/source-bundle.ts';
-import { acquireLease } from '../../src/core/catalog/lease/with-lease.ts';
 import type { CatalogState } from '../../src/core/catalog/catalog.ts';
-import type { Owner } from '../../src/core/storage/identity.ts';
 import { defaultLeaseTimes } from '../../src/core/catalog/lease/lease.ts';
+import { acquireLease } from '../../src/core/catalog/lease/with-lease.ts';
 import { readState } from '../../src/core/catalog/store.ts';
-import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
 import type { DestinationConfig } from '../../src/core/config/config.ts';
 import type { CoreContext } from '../../src/core/context.ts';
+import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
+import { digestOf } from '../../src/core/lib/digest.ts';
 import { silentLog } from '../../src/core/lib/log.ts';
+import type { RelativePath } from '../../src/core/lib/paths.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
 import { bytesBody, readAll } from '../../src/core/storage/body.ts';
+import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey } from '../../src/core/storage/key.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
-import { instant } from '../support/instant.ts';
-import { memoryStorage, type MemoryDisk } from '../support/memory-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
-import { within } from '../../src/core/storage/wrappers/within.ts';
+import { delegate } from '../../src/core/storage/wrappers/delegate.ts';
 import { withRetry } from '../../src/core/storage/wrappers/retry.ts';
+import { within } from '../../src/core/storage/wrappers/within.ts';
+import { instant } from '../support/instant.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
+import { type MemoryDisk, memoryStorage } from '../support/memory-storage.ts';
 
 /** A destination that storages can be opened on again and again, as after a reboot. */
 export interface World {

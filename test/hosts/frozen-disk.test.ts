@@ -2,19 +2,19 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import { mountLoopDisk, type LoopDisk } from '../services/loop-disk.ts';
+import { type LoopDisk, mountLoopDisk } from '../services/loop-disk.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
+import { stagedIn } from '../support/staged.ts';
 import {
+  type Accepted,
   allFinished,
+  type Daemon,
   nothingStays,
   publishedEvents,
   startOf,
   untilAccepted,
-  type Accepted,
-  type Daemon,
 } from './kept-runs.ts';
-import { stagedIn } from '../support/staged.ts';
-import { bundle, follow, launchApi, layOut, token, upload, type Place } from './processes.ts';
+import { bundle, follow, launchApi, layOut, type Place, token, upload } from './processes.ts';
 
 t.setTimeout(0);
 

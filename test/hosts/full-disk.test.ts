@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { mountTmpfs } from '../services/tmpfs.ts';
+import { stagedIn } from '../support/staged.ts';
 import {
   acceptedId,
   adminToken,
@@ -11,11 +12,10 @@ import {
   follow,
   launchApi,
   layOut,
+  type Place,
   token,
   upload,
-  type Place,
 } from './processes.ts';
-import { stagedIn } from '../support/staged.ts';
 
 /** A directory that holds no more than so many MiB. */
 async function smallDisk(t: Test, { root }: Place, name: string, mebibytes: number): Promise<string> {

@@ -8,6 +8,7 @@ import { manifestOf } from '../fixtures/tar.ts';
 import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';
 import { startSshd } from '../services/sshd.ts';
+import { stagedIn } from '../support/staged.ts';
 import {
   acceptedId,
   adminToken,
@@ -21,7 +22,6 @@ import {
   token,
   upload,
 } from './processes.ts';
-import { stagedIn } from '../support/staged.ts';
 
 const password = 'canary-of-redis-5f1d';
 

@@ -7,7 +7,7 @@ import { roomOf } from '../../src/workers/staging/content-files.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, sampleOf } from '../support/sampling.ts';
 import { stagedIn } from '../support/staged.ts';
-import { launchApi, launchWorker, layOut, token, type Place, type PlaceSettings } from './processes.ts';
+import { launchApi, launchWorker, layOut, type Place, type PlaceSettings, token } from './processes.ts';
 
 /** What daemons keep of uploads, in all modes of the queue, over kills in the middle. */
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { stagedIn } from '../support/staged.ts';
-import { acceptedId, bundle, launchApi, upload, type Launched, type Place } from './processes.ts';
+import { acceptedId, bundle, launchApi, type Launched, type Place, upload } from './processes.ts';
 
 /** What is looked at where daemons with an embedded queue are killed again and again. */
 

@@ -6,18 +6,18 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { startRedis } from '../services/redis.ts';
 import { isExhaustive, seed, share } from '../support/sampling.ts';
+import { stagedIn } from '../support/staged.ts';
 import {
   acceptedId,
   bundle,
   follow,
   launchApi,
+  type Launched,
   layOut,
+  type Place,
   token,
   upload,
-  type Launched,
-  type Place,
 } from './processes.ts';
-import { stagedIn } from '../support/staged.ts';
 
 /**
  * The daemon, killed with SIGKILL in each phase of an upload, with the queue in memory, on its disk and in

@@ -4,14 +4,14 @@ import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import {
+  type Accepted,
   allFinished,
+  type Daemon,
   linesOf,
   nothingStays,
   publishedEvents,
   startOf,
   untilAccepted,
-  type Accepted,
-  type Daemon,
 } from './kept-runs.ts';
 import { launchApi, layOut } from './processes.ts';
 

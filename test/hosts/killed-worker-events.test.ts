@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import t from 'tap';
 import type { Test } from 'tap';
+import t from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import type { Event } from '../../src/core/notify/event.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
@@ -14,8 +14,8 @@ import {
   launchApi,
   launchWorker,
   layOut,
-  upload,
   type Place,
+  upload,
 } from './processes.ts';
 
 t.setTimeout(0);

@@ -3,8 +3,8 @@ import path from 'node:path';
 import t from 'tap';
 import { startRedis } from '../services/redis.ts';
 import { howMany } from '../support/sampling.ts';
-import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 import { stagedIn } from '../support/staged.ts';
+import { acceptedId, bundle, follow, launchApi, layOut, upload } from './processes.ts';
 
 const uploads = howMany(200, 40);
 const pipelines = 20;

@@ -6,8 +6,8 @@ import { shardMap } from '../../src/workers/bullmq/shards/shards.ts';
 import type { RunRecord } from '../../src/workers/queue/run-record.ts';
 import { startRedis } from '../services/redis.ts';
 import { howMany, share } from '../support/sampling.ts';
-import { publishedEvents, startOf, untilAccepted, type Accepted, type Daemon } from './kept-runs.ts';
-import { launchApi, launchWorker, layOut, overlaps, token, type Launched, type Place } from './processes.ts';
+import { type Accepted, type Daemon, publishedEvents, startOf, untilAccepted } from './kept-runs.ts';
+import { launchApi, type Launched, launchWorker, layOut, overlaps, type Place, token } from './processes.ts';
 
 t.setTimeout(0);
 

@@ -6,7 +6,7 @@ import path from 'node:path';
 import t from 'tap';
 import { startCaddy } from '../services/caddy.ts';
 import { ensureInstalled } from '../services/debian.ts';
-import { acceptedId, bundle, follow, launchApi, layOut, token, upload, type LogLine } from './processes.ts';
+import { acceptedId, bundle, follow, launchApi, layOut, type LogLine, token, upload } from './processes.ts';
 
 /** The built daemon under a path of a site that caddy serves. */
 

@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { startReceiver, type Receiver } from '../core/notify/receiver.ts';
-import { startCollector, type CollectedSpan, type Collector } from '../services/collector.ts';
+import { type Receiver, startReceiver } from '../core/notify/receiver.ts';
+import { type CollectedSpan, type Collector, startCollector } from '../services/collector.ts';
 import { startRedis } from '../services/redis.ts';
 import {
   acceptedId,
@@ -12,10 +12,10 @@ import {
   launchApi,
   launchWorker,
   layOut,
-  token,
-  upload,
   type Place,
   type PlaceSettings,
+  token,
+  upload,
 } from './processes.ts';
 
 t.setTimeout(0);

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import t, { type Test } from 'tap';
-import type { FailedDelivery } from '../../src/workers/queue/run-record.ts';
 import type { Event } from '../../src/core/notify/event.ts';
-import { document, program, type Ended } from '../cli/process.ts';
+import type { FailedDelivery } from '../../src/workers/queue/run-record.ts';
+import { document, type Ended, program } from '../cli/process.ts';
 import { startReceiver } from '../core/notify/receiver.ts';
 import { startRedis } from '../services/redis.ts';
 import {
@@ -14,8 +14,8 @@ import {
   launchApi,
   launchWorker,
   layOut,
-  upload,
   type Place,
+  upload,
 } from './processes.ts';
 
 t.setTimeout(0);

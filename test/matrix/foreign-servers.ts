@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
 import type { MatrixName } from '../../scripts/matrices/matrices.ts';
-import { program, type Ended } from '../cli/process.ts';
+import { type Ended, program } from '../cli/process.ts';
 import { MissingService } from '../services/debian.ts';
 import { recordNotInstalled } from '../support/matrix.ts';
 

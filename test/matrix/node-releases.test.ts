@@ -3,9 +3,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { digestOf } from '../../src/core/lib/digest.ts';
+import { program } from '../cli/process.ts';
 import { noise } from '../fixtures/noise.ts';
 import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
-import { program } from '../cli/process.ts';
 
 /** What is made of the same files is the same on every Node.js, so that two hosts do not publish in turns. */
 

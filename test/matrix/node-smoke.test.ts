@@ -1,4 +1,4 @@
-import { execFile, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { GetObjectCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
+import { startDaemon } from '../cli/daemon.ts';
+import { manifest } from '../cli/process.ts';
 import { nodeProgram, nodeReleases } from '../services/node-releases.ts';
 import { startRadosgw } from '../services/radosgw.ts';
 import { startSshd } from '../services/sshd.ts';
 import { recordMatrix } from '../support/matrix.ts';
-import { startDaemon } from '../cli/daemon.ts';
-import { manifest } from '../cli/process.ts';
 
 /** The program as it is packaged, on each line of Node.js that it supports, with real servers. */
 

@@ -5,8 +5,8 @@ import t from 'tap';
 import { apiPage } from '../../src/api/openapi/api-page.ts';
 import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { renderPage } from '../../src/api/pages/render-page.ts';
-import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { siteOf } from '../../src/api/pages/site.ts';
+import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';
 

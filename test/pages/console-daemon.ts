@@ -1,8 +1,8 @@
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import * as tar from 'tar';
 import type { Page } from 'playwright-core';
+import * as tar from 'tar';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { work } from '../../src/cli/daemon/worker.ts';
 import { silentLog } from '../../src/core/lib/log.ts';

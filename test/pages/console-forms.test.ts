@@ -4,7 +4,7 @@ import type { Browser, Page, Request } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { consoleRoutes } from '../../src/api/console/console.ts';
 import { startChromium } from '../services/chromium.ts';
-import { consoleTokens, logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+import { type ConsoleDaemon, consoleTokens, logIn, startConsole } from './console-daemon.ts';
 
 /*
  * The console in a browser that runs no script: everything can be read, and every action is a form.

@@ -1,10 +1,10 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { startChromium } from '../services/chromium.ts';
-import { logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+import { type ConsoleDaemon, logIn, startConsole } from './console-daemon.ts';
 
 let browser: Browser;
 let daemon: ConsoleDaemon;

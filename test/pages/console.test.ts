@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { startChromium } from '../services/chromium.ts';
 import { startRedis } from '../services/redis.ts';
-import { logIn, startConsole, type ConsoleDaemon } from './console-daemon.ts';
+import { type ConsoleDaemon, logIn, startConsole } from './console-daemon.ts';
 
 let browser: Browser;
 let daemon: ConsoleDaemon;

@@ -1,6 +1,6 @@
-import { adminPages, consolePages, loginPages, oddPages } from './console-pages.ts';
-import type { Test } from 'tap';
 import type { Page } from 'playwright-core';
+import type { Test } from 'tap';
+import { adminPages, consolePages, loginPages, oddPages } from './console-pages.ts';
 import { kitPages } from './kit-pages.ts';
 import { publishedPages } from './published-pages.ts';
 import { badDayPages, weatherPages } from './weather-pages.ts';

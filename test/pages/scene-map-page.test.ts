@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
-import { renderSceneMapPage } from '../../src/core/scene-map/page.ts';
 import type { SceneMap } from '../../src/core/scene-map/generated/schema-types.ts';
+import { renderSceneMapPage } from '../../src/core/scene-map/page.ts';
 import { readSceneMap } from '../../src/core/scene-map/read-scene-map.ts';
 import { soundMap } from '../core/scene-map/maps.ts';
 import { startChromium } from '../services/chromium.ts';

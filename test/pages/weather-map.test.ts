@@ -6,10 +6,10 @@ import type { Browser, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import type { AlertsData } from '../../src/weather/records/alerts/alerts.ts';
 import type { ObservationData } from '../../src/weather/records/observation-record.ts';
+import { startChromium } from '../services/chromium.ts';
 import { startWeather } from '../weather/api/weather-harness.ts';
 import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import { clockAt } from '../weather/suite.ts';
-import { startChromium } from '../services/chromium.ts';
 
 const leaflet = createRequire(import.meta.url).resolve('leaflet/dist/leaflet.js');
 const html = `<!doctype html><title>Map</title><link rel="icon" href="data:,"><link rel="stylesheet" href="leaflet.css">

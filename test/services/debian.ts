@@ -1,7 +1,7 @@
 import { accessSync, constants, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { aptInstall, type AptSettings } from './apt.ts';
-import { needs, type NeedName } from './needs.ts';
+import { type NeedName, needs } from './needs.ts';
 
 /**
  * The tests that need a service which is not here and cannot be installed. `npm test` skips them by name,

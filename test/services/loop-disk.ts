@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
-import { existsSync, truncateSync, writeFileSync } from 'node:fs';
 import { execFileSync } from 'node:child_process';
+import { existsSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Test } from 'tap';

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, type Stats } from 'node:fs';
 import {
+  chmod,
+  type FileHandle,
   lstat,
   mkdir,
   open,
@@ -10,8 +12,6 @@ import {
   stat,
   unlink,
   utimes,
-  chmod,
-  type FileHandle,
 } from 'node:fs/promises';
 import net from 'node:net';
 import { tmpdir } from 'node:os';

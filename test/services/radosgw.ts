@@ -1,15 +1,15 @@
-import { execFile, type ChildProcess } from 'node:child_process';
+import { type ChildProcess, execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, mkdtempSync, openSync, closeSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
-import type { S3Location } from '../../src/core/storage/s3/location.ts';
 import type { Secrets } from '../../src/core/lib/secrets.ts';
+import type { S3Location } from '../../src/core/storage/s3/location.ts';
+import { memoryDirectory } from '../support/memory-directory.ts';
 import { ensureInstalled } from './debian.ts';
 import { freePort } from './free-port.ts';
 import { cleanUpAtExit, endService, hasEnded, spawnService } from './service-process.ts';
-import { memoryDirectory } from '../support/memory-directory.ts';
 
 const run = promisify(execFile);
 

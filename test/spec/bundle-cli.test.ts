@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import t from 'tap';
-import { pipeline, waybill, web, World, type RunDocument } from './harness.ts';
+import { pipeline, type RunDocument, waybill, web, World } from './harness.ts';
 
 /** "Command-line operations" and the rules for `run`, with local directories. */
 

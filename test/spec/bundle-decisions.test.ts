@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { pipeline, web, World, type Action } from './harness.ts';
+import { type Action, pipeline, web, World } from './harness.ts';
 
 /** The table "Destination publication decision", and the errors and versions that follow from it. */
 

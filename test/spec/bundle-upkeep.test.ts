@@ -1,6 +1,6 @@
 import { chmodSync, existsSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { pipeline, waybill, web, World, type Ended } from './harness.ts';
+import { type Ended, pipeline, waybill, web, World } from './harness.ts';
 
 /** The commands `reconcile-state` and `prune`. */
 

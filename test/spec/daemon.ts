@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Test } from 'tap';
-import { startDaemon, type Daemon } from '../cli/daemon.ts';
+import { type Daemon, startDaemon } from '../cli/daemon.ts';
 import { tar } from '../fixtures/tar.ts';
 import { manifest, program, World } from './harness.ts';
 

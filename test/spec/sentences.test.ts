@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import ts from 'typescript';
-import { cells, documents, statementsOf, type DocumentName } from './sentences.ts';
+import { cells, type DocumentName, documents, statementsOf } from './sentences.ts';
 
 /**
  * Every statement of the specification is the title of a test in this folder, or is listed in `README.md`

@@ -4,7 +4,7 @@ import postgres from 'postgres';
 import t, { type Test } from 'tap';
 import { startPostgres } from '../services/postgres.ts';
 import { World } from './harness.ts';
-import { place, startReader, type Reader } from './weather-reader.ts';
+import { place, type Reader, startReader } from './weather-reader.ts';
 
 /** The weather reader on a PostgreSQL server that `waybill weather feed` has filled with samples. */
 

@@ -1,4 +1,4 @@
-import { parseInstant, type Instant } from '../../src/core/lib/instant.ts';
+import { type Instant, parseInstant } from '../../src/core/lib/instant.ts';
 
 /** The instant that the text means; throws if it means none. */
 export function instant(text: string): Instant {

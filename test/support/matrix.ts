@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import { keptRows, writeFoundRow, type MatrixName, type MatrixRow } from '../../scripts/matrices/matrices.ts';
+import { keptRows, type MatrixName, type MatrixRow, writeFoundRow } from '../../scripts/matrices/matrices.ts';
 
 /**
  * Records what a test found out about a server or a release that is not ours. `npm test` prints the rows of a

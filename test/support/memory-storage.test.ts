@@ -1,6 +1,6 @@
 import t from 'tap';
-import { memoryStorage, type MemoryDisk, type MemoryOptions } from './memory-storage.ts';
 import { storageContract } from '../contract/storage.ts';
+import { type MemoryDisk, type MemoryOptions, memoryStorage } from './memory-storage.ts';
 
 const flavours: Record<string, MemoryOptions> = {
   files: { flavour: 'files' },

@@ -1,5 +1,6 @@
-import { digestOf, type Digest } from '../../src/core/lib/digest.ts';
+import { type Digest, digestOf } from '../../src/core/lib/digest.ts';
 import { WaybillError } from '../../src/core/lib/errors.ts';
+import { ancestorsOf } from '../../src/core/lib/paths.ts';
 import { collect } from '../../src/core/storage/body.ts';
 import {
   alreadyExists,
@@ -10,8 +11,7 @@ import {
   readOnly,
   versionConflict,
 } from '../../src/core/storage/errors.ts';
-import { ancestorsOf } from '../../src/core/lib/paths.ts';
-import { joinKey, listedKey, type Key } from '../../src/core/storage/key.ts';
+import { joinKey, type Key, listedKey } from '../../src/core/storage/key.ts';
 import type {
   ConditionalWrites,
   Entry,

@@ -1,5 +1,5 @@
-import { hasCode } from '../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
+import { hasCode } from '../../src/core/lib/errors.ts';
 
 /**
  * Asks again for as long as the answer is a failure with that code. For what has a short deadline so that a

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { drawn, howMany, isExhaustive, sampleOf, seed, walkCases, type Case } from './sampling.ts';
+import { type Case, drawn, howMany, isExhaustive, sampleOf, seed, walkCases } from './sampling.ts';
 
 const caseOf = (stratum: string, number: number): Case => ({
   name: `${stratum} ${number}`,

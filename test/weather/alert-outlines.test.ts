@@ -1,14 +1,14 @@
 import t from 'tap';
 import { fillAlerts } from '../../bench/weather-data.ts';
+import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
+import type { WeatherDatabase } from '../../src/weather/database/database.ts';
+import { openDatabase } from '../../src/weather/database/open-database.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../src/weather/feed/tables/upsert.ts';
-import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
-import type { WeatherDatabase } from '../../src/weather/database/database.ts';
-import { openDatabase } from '../../src/weather/database/open-database.ts';
-import { outlinesInTime, type AlertOutlines } from '../../src/weather/records/alerts/alert-outlines.ts';
-import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { openWeatherDatabases, type WeatherReader } from '../../src/weather/reader.ts';
+import { type AlertOutlines, outlinesInTime } from '../../src/weather/records/alerts/alert-outlines.ts';
 import { startPostgres } from '../services/postgres.ts';
 
 const server = await startPostgres();

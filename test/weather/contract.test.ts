@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
-import { getTableColumns, getTableName } from 'drizzle-orm';
 import { join } from 'node:path';
+import { getTableColumns, getTableName } from 'drizzle-orm';
 import t from 'tap';
+import { weatherFamilies } from '../../src/weather/families.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
-import { weatherFamilies } from '../../src/weather/families.ts';
 
 t.test('the tables of the families are those of the contract, column by column', async (t) => {
   const target = await openDirectory(join(t.testdir({}), 'database'));

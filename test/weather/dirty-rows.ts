@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import type { WeatherReader } from '../../src/weather/reader.ts';
 import type { Rejection } from '../../src/weather/database/cleaner.ts';
+import type { WeatherReader } from '../../src/weather/reader.ts';
 import { anyAlert } from './suite.ts';
 
 /** The moment of every read below. */

@@ -2,7 +2,7 @@ import { readdir } from 'node:fs/promises';
 import t from 'tap';
 import { wholeNumber } from '../../src/core/lib/parameters.ts';
 import { weatherFamilies } from '../../src/weather/families.ts';
-import { weatherFamily, type Reading, type WeatherFamily } from '../../src/weather/family.ts';
+import { type Reading, type WeatherFamily, weatherFamily } from '../../src/weather/family.ts';
 
 const families: readonly WeatherFamily[] = Object.values(weatherFamilies);
 

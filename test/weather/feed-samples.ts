@@ -1,10 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { load } from '../../src/weather/feed/tables/load.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { recognise } from '../../src/weather/feed/documents/recognise.ts';
 import { NothingToLoad } from '../../src/weather/feed/documents/rows.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import { load } from '../../src/weather/feed/tables/load.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 
 export const samples = 'test/fixtures/weather';
 

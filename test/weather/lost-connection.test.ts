@@ -4,7 +4,7 @@ import t from 'tap';
 import type { Queries, WeatherDatabase } from '../../src/weather/database/database.ts';
 import { openPostgres } from '../../src/weather/database/postgres.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
-import { startCuttingProxy, type CuttingProxy } from '../services/cutting-proxy.ts';
+import { type CuttingProxy, startCuttingProxy } from '../services/cutting-proxy.ts';
 import { startPostgres } from '../services/postgres.ts';
 
 const server = await startPostgres();

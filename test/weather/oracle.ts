@@ -1,20 +1,20 @@
 import type { Test } from 'tap';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import type { Position } from '../../src/weather/places/position.ts';
 import type { WeatherReader } from '../../src/weather/reader.ts';
 import { generator } from '../support/sampling.ts';
 import { areaWithin, bearingBetween, isWithin, kilometresBetween } from './brute-force.ts';
 import {
+  type AlertRow,
   anywhere,
   begin,
   days,
+  type Draw,
   drawFrom,
   load,
-  newWorld,
-  type AlertRow,
-  type Draw,
   type Measured,
+  newWorld,
   type ObservationRow,
   type PlaceRow,
   type World,

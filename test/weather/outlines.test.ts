@@ -1,5 +1,5 @@
 import t from 'tap';
-import { contains, outlineIndex, type Outline } from '../../src/weather/places/outlines.ts';
+import { contains, type Outline, outlineIndex } from '../../src/weather/places/outlines.ts';
 
 function square(west: number, south: number, side: number): Outline['geometry'] {
   const [east, north] = [west + side, south + side];

@@ -1,13 +1,13 @@
 import t, { type Test } from 'tap';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { feedDocument } from '../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases, type QueryOf } from '../../src/weather/reader.ts';
-import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { startPostgres } from '../services/postgres.ts';
 import { generator, howMany, share } from '../support/sampling.ts';
 import { primary } from './primary-database.ts';
-import { holds, meets, randomShape, wrapped, type Point, type RandomShape } from './random-shapes.ts';
+import { holds, meets, type Point, type RandomShape, randomShape, wrapped } from './random-shapes.ts';
 import { sharedPglite } from './shared-pglite.ts';
 import { anyAlert, clockAt, type Driver } from './suite.ts';
 

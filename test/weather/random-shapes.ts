@@ -1,5 +1,5 @@
-import type { Geometry } from '../../src/weather/values.ts';
 import type { Box } from '../../src/weather/places/position.ts';
+import type { Geometry } from '../../src/weather/values.ts';
 
 /**
  * Random polygons on the sphere, half of them near the antimeridian and a fifth around a pole, and an oracle

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import t from 'tap';
+import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import { openDirectory } from '../../src/weather/feed/tables/open-directory.ts';
-import { loadSecrets } from '../../src/core/lib/secrets.ts';
 import { openWeatherDatabases } from '../../src/weather/reader.ts';
-import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { howMany } from '../support/sampling.ts';
+import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
 import { oracleSuite } from './oracle.ts';
 import { sharedPglite } from './shared-pglite.ts';
 import { clockAt, readerSuite } from './suite.ts';

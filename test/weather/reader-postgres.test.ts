@@ -1,18 +1,18 @@
 import t from 'tap';
-import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import type { PostgresConfig } from '../../src/core/config/weather/databases.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
+import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import { openServer } from '../../src/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases, type WeatherReader } from '../../src/weather/reader.ts';
 import { startCuttingProxy } from '../services/cutting-proxy.ts';
-import { primary } from './primary-database.ts';
 import { startPostgres } from '../services/postgres.ts';
-import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
-import { oracleSuite } from './oracle.ts';
-import { anyAlert, clockAt, readerSuite } from './suite.ts';
 import { atConnectionEnd } from '../support/at-connection-end.ts';
 import { persist } from '../support/persist.ts';
 import { howMany } from '../support/sampling.ts';
+import { dirtyMoment, dirtyRowsSuite } from './dirty-rows.ts';
+import { oracleSuite } from './oracle.ts';
+import { primary } from './primary-database.ts';
+import { anyAlert, clockAt, readerSuite } from './suite.ts';
 
 const server = await startPostgres();
 t.teardown(() => server.remove());

@@ -1,9 +1,9 @@
 import { drizzle } from 'drizzle-orm/pglite';
-import { embeddedTarget } from '../../src/weather/feed/tables/open-directory.ts';
-import { newDatabase } from '../../src/weather/feed/tables/new-database.ts';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
-import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { pgliteDatabase } from '../../src/weather/database/pglite.ts';
+import { newDatabase } from '../../src/weather/feed/tables/new-database.ts';
+import { embeddedTarget } from '../../src/weather/feed/tables/open-directory.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import { createReader, type WeatherReader } from '../../src/weather/reader.ts';
 
 /**

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import type { Test } from 'tap';
-import type { Target } from '../../src/weather/feed/tables/upsert.ts';
-import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
-import { systemClock, type Clock } from '../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import type { Reading } from '../../src/weather/family.ts';
-import type { ObservationData } from '../../src/weather/records/observation-record.ts';
+import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
+import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import type { QueryOf, WeatherReader } from '../../src/weather/reader.ts';
+import type { ObservationData } from '../../src/weather/records/observation-record.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
 
 export interface Driver {

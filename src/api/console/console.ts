@@ -1,29 +1,29 @@
 import type { RequestHandler } from 'express';
-import { servePages, type PageRoute } from '../pages/page-routes.ts';
+import { type PageRoute, servePages } from '../pages/page-routes.ts';
 import type { Site } from '../pages/site.ts';
-import {
-  pauseAction,
-  resumeAction,
-  startAction,
-  overviewPage,
-  pipelinePage,
-  trendsPage,
-} from './pages/pipeline-pages.ts';
-import { cancelAction, rerunAction, retryAction, runPage, runsPage } from './pages/run-pages.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
 import {
+  activateAction,
   destinationPage,
   openPage,
-  verifyAction,
-  activateAction,
   releasesPage,
+  verifyAction,
 } from './pages/destination-pages.ts';
 import { eventsPage } from './pages/events-page.ts';
+import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
+import {
+  overviewPage,
+  pauseAction,
+  pipelinePage,
+  resumeAction,
+  startAction,
+  trendsPage,
+} from './pages/pipeline-pages.ts';
 import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
+import { cancelAction, rerunAction, retryAction, runPage, runsPage } from './pages/run-pages.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
-import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
-import { createLoginLimit, sessionSeal, Sessions } from './sessions.ts';
+import { createLoginLimit, Sessions, sessionSeal } from './sessions.ts';
 
 /** Every address of the console. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [

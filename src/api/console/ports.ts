@@ -1,15 +1,15 @@
+import type { Current } from '../../core/lib/current.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
+import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
-import type { Current } from '../../core/lib/current.ts';
-import type { LivePorts } from '../runs/follow-routes.ts';
+import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
 import type { Site } from '../pages/site.ts';
-import type { ReleasesPorts } from '../pipelines/releases-routes.ts';
-import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { PipelineAccess, PipelinePorts } from '../pipelines/pipelines-route.ts';
+import type { ReleasesPorts } from '../pipelines/releases-routes.ts';
+import type { LivePorts } from '../runs/follow-routes.ts';
 import type { UploadAccess, UploadPorts } from '../uploads/ports.ts';
-import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { LoginLimit, Sessions } from './sessions.ts';
 
 /** The configuration that visitors are checked against. A reload replaces it. */

@@ -1,5 +1,5 @@
-import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
+import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
  * How the console says what records hold: a word, a tone and a symbol for each state, so that nothing is told

@@ -1,14 +1,14 @@
-import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
-import { WaybillError } from '../../core/lib/errors.ts';
-import { networkOf } from '../http/request/shares.ts';
-import { hkdfSync, createHash, randomBytes } from 'node:crypto';
-import { EncryptJWT, errors, jwtDecrypt } from 'jose';
+import { createHash, hkdfSync, randomBytes } from 'node:crypto';
 import { parseCookie } from 'cookie';
 import type { Request, Response } from 'express';
+import { EncryptJWT, errors, jwtDecrypt } from 'jose';
+import { RateLimiterMemory, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import { isExpired, type Token } from '../http/auth.ts';
+import { networkOf } from '../http/request/shares.ts';
 import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /** The session of a logged-in visitor, as its cookie holds it. */

@@ -1,19 +1,19 @@
+import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
+import type { Scope } from '../../core/config/schema/schema.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 import { retryAfterSeconds } from '../http/answer/error-status.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { type Problem, problemOf } from '../http/answer/problem.ts';
+import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
-import type { ConsoleAccess, ConsoleParts } from './ports.ts';
-import { loginPath } from './paths.ts';
-import type { Visitor } from './sessions.ts';
-import { timingSafeEqual } from 'node:crypto';
-import { readBody, smallBodyBytes, type MemoryBodyPorts } from '../http/request/request-body.ts';
-import type { Scope } from '../../core/config/schema/schema.ts';
 import { permitPipeline } from '../pipelines/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
+import { loginPath } from './paths.ts';
+import type { ConsoleAccess, ConsoleParts } from './ports.ts';
+import type { Visitor } from './sessions.ts';
 
 /** One request of a logged-in visitor. */
 export interface Visit<Params = Record<string, never>> {

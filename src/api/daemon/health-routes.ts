@@ -1,8 +1,8 @@
 import type { RequestHandler } from 'express';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import { jsonContent, schemaRef, type Route } from '../http/route.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import type { Readiness } from './readiness.ts';
 
 export interface HealthPorts {

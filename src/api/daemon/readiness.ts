@@ -1,6 +1,6 @@
 import type { Clock } from '../../core/lib/clock.ts';
+import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
-import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { HealthCheck } from '../../workers/coordinator/health-checks.ts';
 import { isConcealed } from '../http/answer/error-status.ts';

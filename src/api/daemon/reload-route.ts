@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import type { Current } from '../../core/lib/current.ts';
-import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { jsonContent, schemaRef, type JsonSchema, type Route } from '../http/route.ts';
-import { keepAuthorized } from '../http/request/request-context.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import { keepAuthorized } from '../http/request/request-context.ts';
+import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.ts';
 
 export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {

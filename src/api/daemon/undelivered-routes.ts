@@ -6,10 +6,10 @@ import type { Notifier } from '../../core/notify/notifier.ts';
 import type { Undelivered } from '../../core/notify/undelivered.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
-import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { keepAuthorized } from '../http/request/request-context.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import { keepAuthorized } from '../http/request/request-context.ts';
+import { jsonContent, type JsonSchema, type Parameter, type Route } from '../http/route.ts';
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*

@@ -1,16 +1,16 @@
 import express, { type ErrorRequestHandler, type Express, type RequestHandler } from 'express';
-import type { Clock } from '../../core/lib/clock.ts';
 import type { ServerConfig } from '../../core/config/config.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log, LogControl } from '../../core/lib/log.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { crossOrigin } from './answer/cross-origin.ts';
-import { sendProblem, type ProblemPage, type ProblemPorts } from './answer/problem.ts';
+import { type ProblemPage, type ProblemPorts, sendProblem } from './answer/problem.ts';
 import { dropUnreadBody } from './request/client-connection.ts';
 import { refusedHead } from './request/request-head.ts';
 import { requestLog } from './request-log.ts';
-import { createRouter } from './router.ts';
 import type { Route } from './route.ts';
+import { createRouter } from './router.ts';
 
 /** What every HTTP application needs, whatever its routes are. */
 export interface HttpPorts {

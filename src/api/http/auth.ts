@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../../core/lib/clock.ts';
-import type { UploadTokenConfig, Config } from '../../core/config/config.ts';
+import type { Config, UploadTokenConfig } from '../../core/config/config.ts';
 import { type Scope, scopes } from '../../core/config/schema/schema.ts';
-import type { Secrets } from '../../core/lib/secrets.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 
 /** A token that requests are compared with. Its value is not kept. */
 export interface KnownToken {

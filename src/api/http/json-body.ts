@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/lib/errors.ts';
-import { readBody, smallBodyBytes, type MemoryBodyPorts } from './request/request-body.ts';
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { queryParameters } from './query-parameters.ts';
+import { type MemoryBodyPorts, readBody, smallBodyBytes } from './request/request-body.ts';
 import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
 
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;

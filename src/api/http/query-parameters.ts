@@ -1,5 +1,5 @@
-import { WaybillError, finding, type Finding } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './route.ts';
 

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log, LogControl, RequestLogging } from '../../core/lib/log.ts';
-import { requestContext, type RequestContext } from './request/request-context.ts';
+import { type RequestContext, requestContext } from './request/request-context.ts';
 
 export interface RequestLogPorts {
   log: Log;

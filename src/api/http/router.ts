@@ -1,11 +1,11 @@
-import express from 'express';
+import type { IncomingMessage } from 'node:http';
 import type { RequestHandler, Router } from 'express';
+import express from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { Tracer } from '../../core/tracing/span.ts';
+import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts';
 import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
-import type { Tracer } from '../../core/tracing/span.ts';
-import type { IncomingMessage } from 'node:http';
-import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts';
 
 /** What of a route is served; the rest of it describes that. `Served` is what it may know of the others. */
 interface ServedRoute<Ports, Served> extends Pick<

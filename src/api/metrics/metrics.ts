@@ -1,12 +1,12 @@
-import type { ScheduleObserver } from '../../workers/schedule/schedule-observer.ts';
-import { observeDaemon, type ObservedDaemon } from './gauges.ts';
-import type { Definer } from './definer.ts';
-import { processMetrics, type MetricsOptions, type ProcessMetrics } from './process-metrics.ts';
-import { weatherMetrics, type WeatherMetrics } from './weather-metrics.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import type { Clock } from '../../core/lib/clock.ts';
+import type { ScheduleObserver } from '../../workers/schedule/schedule-observer.ts';
 import { requestContext } from '../http/request/request-context.ts';
+import type { Definer } from './definer.ts';
+import { observeDaemon, type ObservedDaemon } from './gauges.ts';
+import { type MetricsOptions, type ProcessMetrics, processMetrics } from './process-metrics.ts';
+import { type WeatherMetrics, weatherMetrics } from './weather-metrics.ts';
 
 /**
  * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:

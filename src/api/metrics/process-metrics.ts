@@ -1,13 +1,13 @@
-import { definer, type Definer } from './definer.ts';
-import { Registry, collectDefaultMetrics } from 'prom-client';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { ThreadStats } from '../../workers/threads/pool.ts';
-import { observeThreads, observeReadiness, type ObservedReadiness } from './gauges.ts';
+import { type Definer, definer } from './definer.ts';
+import { type ObservedReadiness, observeReadiness, observeThreads } from './gauges.ts';
 import {
-  deliveryMetrics,
-  runMetrics,
   type DeliveryMetrics,
+  deliveryMetrics,
   type Place,
   type RunMetrics,
+  runMetrics,
 } from './run-metrics.ts';
 
 /**

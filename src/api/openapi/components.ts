@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
+import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
-import { schemaRef, type JsonSchema } from '../http/route.ts';
+import { type JsonSchema, schemaRef } from '../http/route.ts';
 
 /**
  * The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there.

@@ -1,16 +1,16 @@
 import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { retryAfterSeconds, statusOf } from '../http/answer/error-status.ts';
 import {
-  problemsOf,
-  type Route,
-  type RouteTag,
-  schemaRef,
   type Header,
   type MediaType,
   type OpenApiDocument,
   type Operation,
   type PathItem,
+  problemsOf,
   type ResponseObject,
+  type Route,
+  type RouteTag,
+  schemaRef,
 } from '../http/route.ts';
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';

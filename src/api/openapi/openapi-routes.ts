@@ -1,10 +1,10 @@
-import { jsonContent, type Route } from '../http/route.ts';
+import { sendWithEtag, type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { openApiDocument } from './document.ts';
-import { sendWithEtag, taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
+import { jsonContent, type Route } from '../http/route.ts';
 import { publicPage, sendPublic } from '../pages/send-page.ts';
 import { siteOf } from '../pages/site.ts';
 import { apiPage } from './api-page.ts';
+import { openApiDocument } from './document.ts';
 
 /** The document that is made of the routes themselves. */
 export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {

@@ -1,13 +1,13 @@
-import { Router, type RequestHandler } from 'express';
+import { type RequestHandler, Router } from 'express';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { prefersPage } from '../http/answer/negotiate.ts';
+import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
+import { requestContext } from '../http/request/request-context.ts';
 import type { Handler, Route } from '../http/route.ts';
 import { createRouter } from '../http/router.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
-import { taggedAnswer, type TaggedAnswer } from '../http/answer/send-with-etag.ts';
-import { assetOfFile, type Asset } from './assets.ts';
-import { sendPublic, publicPage } from './send-page.ts';
-import { prefersPage } from '../http/answer/negotiate.ts';
-import { requestContext } from '../http/request/request-context.ts';
+import { type Asset, assetOfFile } from './assets.ts';
+import { publicPage, sendPublic } from './send-page.ts';
 import type { Site } from './site.ts';
 
 /**

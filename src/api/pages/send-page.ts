@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { describeFinding } from '../../core/lib/errors.ts';
+import type { ProblemPage } from '../http/answer/problem.ts';
 import {
   codingFor,
   newAnswerEncoder,
   sendWithEtag,
-  taggedAnswer,
   type TaggedAnswer,
+  taggedAnswer,
 } from '../http/answer/send-with-etag.ts';
-import { renderPage, type Page } from './render-page.ts';
+import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
-import { describeFinding } from '../../core/lib/errors.ts';
-import type { ProblemPage } from '../http/answer/problem.ts';
 
 /** What a page may load and do: what its own host has, and no script or style that is in the markup. */
 const policy = [

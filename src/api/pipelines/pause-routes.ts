@@ -5,16 +5,16 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Pause, PipelineSteering } from '../../workers/queue/job-queue.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import { keepAuthorized } from '../http/request/request-context.ts';
 import {
   jsonContent,
-  pipelineIdParameter,
   type JsonSchema,
+  pipelineIdParameter,
   type ResponseObject,
   type Route,
 } from '../http/route.ts';
-import { keepAuthorized } from '../http/request/request-context.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
-import { queryParameters } from '../http/query-parameters.ts';
 import { authorizeAdmin, authorizeOperator, type RunAccess } from './pipeline-access.ts';
 
 /*

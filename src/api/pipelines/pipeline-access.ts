@@ -1,8 +1,8 @@
-import type { Current } from '../../core/lib/current.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/lib/errors.ts';
-import type { Clock } from '../../core/lib/clock.ts';
 import type { Scope } from '../../core/config/schema/schema.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Current } from '../../core/lib/current.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 

@@ -1,13 +1,13 @@
 import type { RequestHandler } from 'express';
 import type { Config, DestinationConfig } from '../../core/config/config.ts';
 import type { ScheduleConfig } from '../../core/config/timetable.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
 import type { Layout } from '../../core/releases/release.ts';
-import type { LastSuccess, Pause, JobQueue } from '../../workers/queue/job-queue.ts';
+import type { JobQueue, LastSuccess, Pause } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import { jsonContent, schemaRef, type JsonSchema, type Route } from '../http/route.ts';
-import { type RunAccess, pipelinesOf, tokenOfCaller } from './pipeline-access.ts';
-import type { Clock } from '../../core/lib/clock.ts';
+import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
+import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
 /** What the list of pipelines shows of one, as configured; no path or host of the places themselves. */
 export interface PipelineSummary {

@@ -1,26 +1,26 @@
 import type { Request, RequestHandler, Response } from 'express';
-import { jsonDocument } from '../../core/lib/json-document.ts';
-import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import type { Current } from '../../core/lib/current.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { asWaybillError, WaybillError, withoutPaths } from '../../core/lib/errors.ts';
+import { jsonDocument } from '../../core/lib/json-document.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { bundlePath, flag } from '../../core/lib/parameters.ts';
 import type { ReleasesAnswer, ReleasesRequest } from '../../workers/threads/releases-request.ts';
+import { isConcealed } from '../http/answer/error-status.ts';
+import type { HttpPorts } from '../http/app.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { untilLeft } from '../http/request/client-connection.ts';
+import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import {
   jsonContent,
-  pipelineIdParameter,
   type JsonSchema,
   type Parameter,
+  pipelineIdParameter,
   type Route,
 } from '../http/route.ts';
-import { isConcealed } from '../http/answer/error-status.ts';
-import { queryParameters } from '../http/query-parameters.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
-import { untilLeft } from '../http/request/client-connection.ts';
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
-import type { Current } from '../../core/lib/current.ts';
-import type { Log } from '../../core/lib/log.ts';
-import type { HttpPorts } from '../http/app.ts';
-import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 
 /*
  * The releases of a destination: what is there, and which of them readers are given. This machine asks the

@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Response } from 'express';
-import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts';
-import { jsonContent, type ResponseObject, type Parameter } from '../http/route.ts';
-import { requestContext } from '../http/request/request-context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { flag, channelName } from '../../core/lib/parameters.ts';
+import { channelName, flag } from '../../core/lib/parameters.ts';
 import { nearest } from '../../core/lib/text.ts';
+import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { jsonContent, type Parameter, type ResponseObject } from '../http/route.ts';
 
 /** The answer to every request that starts a run. */
 export const acceptedResponse: ResponseObject = {

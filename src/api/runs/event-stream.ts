@@ -1,9 +1,9 @@
-import { WaybillError } from '../../core/lib/errors.ts';
-import type { RunChange } from '../../workers/queue/run-changes.ts';
-import { createShares } from '../http/request/shares.ts';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import type { RunChange } from '../../workers/queue/run-changes.ts';
+import { createShares } from '../http/request/shares.ts';
 
 /** Why a stream ended. Clients receive the first five. */
 const streamEnds = [

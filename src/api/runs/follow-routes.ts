@@ -1,14 +1,14 @@
 import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import { isExpired, type Token } from '../http/auth.ts';
-import { runIdParameter, type Parameter, type ResponseObject, type Route } from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { findRun, tokenOfReader } from './run-route.ts';
-import type { RunPorts } from './ports.ts';
-import { nextOfAll, pipelinesParameter } from './list-runs.ts';
+import { type Parameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
 import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
-import { streamRuns } from './run-stream.ts';
 import type { Streams } from './event-stream.ts';
+import { nextOfAll, pipelinesParameter } from './list-runs.ts';
+import type { RunPorts } from './ports.ts';
+import { findRun, tokenOfReader } from './run-route.ts';
+import { streamRuns } from './run-stream.ts';
 
 /** The ports of the routes of live events. */
 export interface LivePorts extends RunPorts {

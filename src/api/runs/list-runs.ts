@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express';
-import { parseInstant, dateOf } from '../../core/lib/instant.ts';
-import { choice, freeText, names, wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
-import { runStatuses, type RunRecord } from '../../workers/queue/run-record.ts';
-import { jsonContent, type Route, pipelineIdParameter } from '../http/route.ts';
+import { dateOf, parseInstant } from '../../core/lib/instant.ts';
+import { choice, freeText, names, type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
+import { type RunRecord, runStatuses } from '../../workers/queue/run-record.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import type { RunPorts } from './ports.ts';
+import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
+import type { RunPorts } from './ports.ts';
 
 const longestId = 255;
 /** A run in each of several Redis. */

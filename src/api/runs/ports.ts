@@ -2,8 +2,8 @@ import type { Current } from '../../core/lib/current.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { HttpPorts } from '../http/app.ts';
-import type { RunAccess } from '../pipelines/pipeline-access.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
+import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
 /** The ports of the run routes. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {

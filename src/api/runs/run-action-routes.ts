@@ -1,16 +1,16 @@
-import type { Request, Response, RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { runUnknown } from '../../workers/queue/refusals.ts';
-import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
-import { jsonContent, pipelineIdParameter, runIdParameter, type Route } from '../http/route.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
-import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
-import type { RunPorts } from './ports.ts';
 import type { Cancellation } from '../../workers/queue/job-queue.ts';
+import { runUnknown } from '../../workers/queue/refusals.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { newRunId } from '../../workers/queue/start-run.ts';
+import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
+import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { jsonContent, pipelineIdParameter, type Route, runIdParameter } from '../http/route.ts';
+import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
+import type { RunPorts } from './ports.ts';
 
 /*
  * What all requests have in common that act on one run: cancel it, run it again.

@@ -1,6 +1,13 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import { wholeNumber } from '../../core/lib/parameters.ts';
-import { jsonContent, runIdParameter, type Route } from '../http/route.ts';
+import type { JobQueue } from '../../workers/queue/job-queue.ts';
+import type { RunRecord } from '../../workers/queue/run-record.ts';
+import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import {
   keepAuthorized,
@@ -8,15 +15,8 @@ import {
   requireAuthorized,
   watchAuthority,
 } from '../http/request/request-context.ts';
+import { jsonContent, type Route, runIdParameter } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';
-import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
-import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../core/lib/errors.ts';
-import type { RunRecord } from '../../workers/queue/run-record.ts';
-import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
-import type { Clock } from '../../core/lib/clock.ts';
-import { onAbort } from '../../core/lib/on-abort.ts';
-import type { JobQueue } from '../../workers/queue/job-queue.ts';
 
 export const mostSeconds = 60;
 

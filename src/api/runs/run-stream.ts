@@ -8,7 +8,7 @@ import type { ChangePage, RunWatch } from '../../workers/queue/run-changes.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { recheckMs, requestContext } from '../http/request/request-context.ts';
 import { callerOf } from '../http/request/shares.ts';
-import { frameOf, openEventStream, type EventStream, type StreamEnd, type Streams } from './event-stream.ts';
+import { type EventStream, frameOf, openEventStream, type StreamEnd, type Streams } from './event-stream.ts';
 
 interface StreamPorts {
   queue: Pick<RunFollower, 'watch'>;

@@ -1,21 +1,21 @@
 import type { RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { startRun } from '../../workers/queue/start-run.ts';
-import {
-  idempotencyKeyParameter,
-  idempotencyOf,
-  rerunFailed,
-  acceptedResponse,
-  sendAccepted,
-  channelQuery,
-  requireChannel,
-} from './accept-run.ts';
-import { jsonContent, pipelineIdParameter, type JsonSchema, type Route } from '../http/route.ts';
-import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
-import type { RunPorts } from './ports.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { jsonContent, type JsonSchema, pipelineIdParameter, type Route } from '../http/route.ts';
+import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
+import {
+  acceptedResponse,
+  channelQuery,
+  idempotencyKeyParameter,
+  idempotencyOf,
+  requireChannel,
+  rerunFailed,
+  sendAccepted,
+} from './accept-run.ts';
+import type { RunPorts } from './ports.ts';
 
 /*
  * `force` will never be an option: it can delete what waybill does not manage, so only someone at the machine

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { Readable } from 'node:stream';
 import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { readBody, withBodyInMemory, type MemoryBodyPorts } from '../http/request/request-body.ts';
+import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 
 /** Smaller than on the command line: the documents of all requests are in memory together. */
 export const maxRequestBytes = 4 * 1024 * 1024;

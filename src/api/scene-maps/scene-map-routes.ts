@@ -3,14 +3,14 @@ import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { choice } from '../../core/lib/parameters.ts';
 import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
-import { jsonContent, schemaRef, type Route } from '../http/route.ts';
-import { queryParameters } from '../http/query-parameters.ts';
+import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
+import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { queryParameters } from '../http/query-parameters.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import { callerOf, createShares } from '../http/request/shares.ts';
-import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import { maxRequestBytes, readDocument } from './document-body.ts';
 
 const validateQuery = queryParameters({

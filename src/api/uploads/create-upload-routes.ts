@@ -1,38 +1,38 @@
 import type { RequestHandler } from 'express';
+import { freeText } from '../../core/lib/parameters.ts';
 import type { NewPartialUpload } from '../../workers/staging/partial-upload.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
-import {
-  pipelineIdParameter,
-  type ResponseObject,
-  type Route,
-  jsonContent,
-  schemaRef,
-} from '../http/route.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import {
+  jsonContent,
+  pipelineIdParameter,
+  type ResponseObject,
+  type Route,
+  schemaRef,
+} from '../http/route.ts';
+import {
+  channelQuery,
   idempotencyKeyParameter,
   idempotencyOf,
-  rerunFailed,
-  channelQuery,
   requireChannel,
+  rerunFailed,
 } from '../runs/accept-run.ts';
-import { partialOf, partialParameter } from './take-upload.ts';
+import type { ResumablePorts } from './ports.ts';
 import {
   admitCaller,
+  callerProblems,
   callOf,
+  expiresHeader,
   isSpoken,
   refuseNothing,
   requireVersion,
-  uploadDocument,
-  callerProblems,
-  expiresHeader,
-  tusResumable,
   tusHeader,
+  tusResumable,
+  uploadDocument,
 } from './resumable-upload.ts';
-import type { ResumablePorts } from './ports.ts';
+import { partialOf, partialParameter } from './take-upload.ts';
 import { sendTus, speakTus, TusStore } from './tus-server.ts';
-import { freeText } from '../../core/lib/parameters.ts';
 
 const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 

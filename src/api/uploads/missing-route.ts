@@ -1,13 +1,13 @@
 import type { RequestHandler } from 'express';
-import { invalidBundle } from '../../core/bundle/source-bundle.ts';
 import { manifestName, parseManifest } from '../../core/bundle/manifest.ts';
+import { invalidBundle } from '../../core/bundle/source-bundle.ts';
 import { digestOf } from '../../core/lib/digest.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { type MemoryBodyPorts, readBody } from '../http/request/request-body.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
-import { readBody, type MemoryBodyPorts } from '../http/request/request-body.ts';
-import { authorizeUpload, checkMediaType } from './take-upload.ts';
 import type { UploadPorts } from './ports.ts';
+import { authorizeUpload, checkMediaType } from './take-upload.ts';
 
 export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'>, MemoryBodyPorts {
   http: UploadPorts['http'];

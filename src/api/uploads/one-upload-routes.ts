@@ -1,31 +1,31 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { type Hold, type PartialUpload, offsetOf } from '../../workers/staging/partial-upload.ts';
-import { pipelineIdParameter, type ResponseObject, type Route, jsonContent } from '../http/route.ts';
-import { takeShare } from '../http/request/shares.ts';
+import { type Hold, offsetOf, type PartialUpload } from '../../workers/staging/partial-upload.ts';
 import { withBody } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
-import type { UploadPipeline, ResumablePorts, UploadParams } from './ports.ts';
+import { takeShare } from '../http/request/shares.ts';
+import { jsonContent, pipelineIdParameter, type ResponseObject, type Route } from '../http/route.ts';
+import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
 import {
   admitToUpload,
+  ask,
+  expiresHeader,
+  finishUpload,
+  holding,
   isSpoken,
+  offsetHeader,
+  oneUploadPath,
+  outcomeHeaders,
   refuseNothing,
   requireVersion,
-  finishUpload,
-  ask,
-  holding,
-  offsetHeader,
-  outcomeHeaders,
-  uploadDocument,
-  uploadIdParameter,
-  oneUploadPath,
   resumableProblems,
   tusHeader,
   tusResumable,
-  expiresHeader,
+  uploadDocument,
+  uploadIdParameter,
 } from './resumable-upload.ts';
-import { sendTus, tellOutcome, chunkType, type speakTus } from './tus-server.ts';
+import { chunkType, sendTus, type speakTus, tellOutcome } from './tus-server.ts';
 
 export const showUploadRoute: Route<ResumablePorts> = {
   method: 'get',

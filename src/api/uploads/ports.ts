@@ -3,15 +3,15 @@ import type { DestinationConfig, PipelineConfig } from '../../core/config/config
 import type { Current } from '../../core/lib/current.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { StagingArea } from '../../workers/staging/staged-directories.ts';
-import type { ContentStore } from '../../workers/staging/content-store.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
-import type { Token } from '../http/auth.ts';
+import type { ContentStore } from '../../workers/staging/content-store.ts';
+import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import type { StagingArea } from '../../workers/staging/staged-directories.ts';
 import type { HttpPorts } from '../http/app.ts';
+import type { Token } from '../http/auth.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
-import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 
 /** The tokens and the pipelines that take uploads. A reload replaces it. */
 export interface UploadAccess {

@@ -1,24 +1,24 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { AdmissionRequest } from '../../workers/queue/job-queue.ts';
 import {
-  type PartialUpload,
+  type Hold,
   offsetOf,
   type PartialOutcome,
-  type Hold,
+  type PartialUpload,
 } from '../../workers/staging/partial-upload.ts';
-import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { type PartialUploads, unknownUpload } from '../../workers/staging/partial-uploads.ts';
+import { stagingFailure } from '../../workers/staging/staging-check.ts';
+import { isConcealed } from '../http/answer/error-status.ts';
 import type { Token } from '../http/auth.ts';
 import { requestContext, requireAuthorized } from '../http/request/request-context.ts';
-import { authorizeUpload } from './take-upload.ts';
-import type { UploadPipeline, ResumablePorts, UploadParams } from './ports.ts';
-import { tusVersion, type TusCall, speakTus, TusStore } from './tus-server.ts';
-import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Header, Parameter } from '../http/route.ts';
-import type { AdmissionRequest } from '../../workers/queue/job-queue.ts';
-import { isConcealed } from '../http/answer/error-status.ts';
-import { accept, withStagingDirectory, stageFor } from './staged-upload.ts';
+import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
+import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
+import { authorizeUpload } from './take-upload.ts';
+import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
 
 /** Whether uploads in several requests are taken at all. */
 export function isSpoken({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {

@@ -1,18 +1,18 @@
-import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
-import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
-import type { Metrics } from '../metrics/metrics.ts';
-import { revisionOf } from '../../core/bundle/revision.ts';
-import { digestOf, type Digest } from '../../core/lib/digest.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { Admission, AcceptedRun } from '../../workers/queue/job-queue.ts';
-import { newRunId } from '../../workers/queue/start-run.ts';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { revisionOf } from '../../core/bundle/revision.ts';
+import { type Digest, digestOf } from '../../core/lib/digest.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
+import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import { jsonContent, type ResponseObject } from '../http/route.ts';
-import { requestContext } from '../http/request/request-context.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { AcceptedRun, Admission } from '../../workers/queue/job-queue.ts';
+import { newRunId } from '../../workers/queue/start-run.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
+import { requestContext } from '../http/request/request-context.ts';
+import { jsonContent, type ResponseObject } from '../http/route.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 type StageRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';

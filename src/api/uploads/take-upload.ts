@@ -1,35 +1,35 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import { type Digest, parseDigest } from '../../core/lib/digest.ts';
-import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import { flag } from '../../core/lib/parameters.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { Admission } from '../../workers/queue/job-queue.ts';
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
+import type { Token } from '../http/auth.ts';
+import { queryParameters } from '../http/query-parameters.ts';
+import { withBody } from '../http/request/request-body.ts';
+import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { takeShare } from '../http/request/shares.ts';
+import type { Parameter } from '../http/route.ts';
+import { authorizePipeline } from '../pipelines/pipeline-access.ts';
 import {
+  channelQuery,
   idempotencyOf,
+  requireChannel,
   rerunFailed,
   sendAccepted,
-  channelQuery,
-  requireChannel,
 } from '../runs/accept-run.ts';
+import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
 import {
   accept,
-  withStagingDirectory,
   type Accepted,
   planUpload,
   sendPlan,
   stageFor,
+  withStagingDirectory,
 } from './staged-upload.ts';
-import type { StagedUpload, UploadPipeline, UploadPorts } from './ports.ts';
-import { queryParameters } from '../http/query-parameters.ts';
-import { takeShare } from '../http/request/shares.ts';
-import { withBody } from '../http/request/request-body.ts';
-import { requestContext, keepAuthorized } from '../http/request/request-context.ts';
-import type { Token } from '../http/auth.ts';
-import { authorizePipeline } from '../pipelines/pipeline-access.ts';
-import type { Parameter } from '../http/route.ts';
 
 /** How a request carries the archive. */
 export interface UploadForm {

@@ -1,16 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { Server, type Lock, DataStore, Upload } from '@tus/server';
-import { WaybillError } from '../../core/lib/errors.ts';
-import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { Readable } from 'node:stream';
+import { DataStore, type Lock, Server, Upload } from '@tus/server';
 import type { Response } from 'express';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import {
-  type PartialOutcome,
   type NewPartialUpload,
   offsetOf,
+  type PartialOutcome,
   type PartialUpload,
 } from '../../workers/staging/partial-upload.ts';
-import type { Readable } from 'node:stream';
-import { unknownUpload, type PartialUploads } from '../../workers/staging/partial-uploads.ts';
+import { type PartialUploads, unknownUpload } from '../../workers/staging/partial-uploads.ts';
 
 /** A request of the tus protocol, after everything that concerns token, pipeline and limits. */
 export interface TusCall {

@@ -1,6 +1,6 @@
-import type { Command, Option } from 'commander';
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
+import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 
 /*

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { ConsoleSettings } from '../../api/console/ports.ts';
-import { resolveAdminToken, resolveToken, resolveTokens, type KnownToken } from '../../api/http/auth.ts';
-import type { ApiAccess } from '../../api/ports.ts';
+import { type KnownToken, resolveAdminToken, resolveToken, resolveTokens } from '../../api/http/auth.ts';
 import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
+import type { ApiAccess } from '../../api/ports.ts';
 import type { UploadPipeline } from '../../api/uploads/ports.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';

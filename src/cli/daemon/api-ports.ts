@@ -1,16 +1,16 @@
 import { createBodyMemory } from '../../api/http/request/request-body.ts';
 import { createShares } from '../../api/http/request/shares.ts';
 import { problemPage } from '../../api/pages/send-page.ts';
-import type { DaemonPorts } from './daemon-app.ts';
 import { siteOf } from '../../api/pages/site.ts';
 import { measuredStage } from '../../api/uploads/staged-upload.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
+import { cancelled } from '../../workers/queue/refusals.ts';
 import { roomForUploads } from '../../workers/staging/content-bounds.ts';
 import { stageWithContent } from '../../workers/staging/stage-with-content.ts';
-import { cancelled } from '../../workers/queue/refusals.ts';
 import { consoleSettings, quotasOf } from './access.ts';
+import type { DaemonPorts } from './daemon-app.ts';
 import type { Daemon } from './open-daemon.ts';
 
 /** Connects the API to the parts of the daemon. */

@@ -1,16 +1,16 @@
 import { homedir } from 'node:os';
-import { sharedBreath, type SharedBreath } from '../../core/lib/breath.ts';
+import type { Config } from '../../core/config/config.ts';
+import { loadConfig } from '../../core/config/load.ts';
+import { secretValues } from '../../core/config/secret-references.ts';
+import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
+import { type SharedBreath, sharedBreath } from '../../core/lib/breath.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
+import { describeFinding, type Finding } from '../../core/lib/errors.ts';
+import { type Log, type LogControl, logControl, newRedaction } from '../../core/lib/log.ts';
+import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
 import type { ProgramFlags } from '../setup/command-options.ts';
-import { systemClock, type Clock } from '../../core/lib/clock.ts';
-import type { Config } from '../../core/config/config.ts';
-import { loadConfig } from '../../core/config/load.ts';
-import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { secretValues } from '../../core/config/secret-references.ts';
-import { describeFinding, type Finding } from '../../core/lib/errors.ts';
-import { type Log, logControl, newRedaction, type LogControl } from '../../core/lib/log.ts';
-import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
 /** How a long-running program is started. */
 export interface ProgramOptions {

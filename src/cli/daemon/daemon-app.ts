@@ -1,11 +1,11 @@
 import { createApp } from '../../api/app.ts';
 import type { Route } from '../../api/http/route.ts';
+import { siteOf } from '../../api/pages/site.ts';
 import type { ApiPorts } from '../../api/ports.ts';
 import { routesWith } from '../../api/routes.ts';
-import { siteOf } from '../../api/pages/site.ts';
-import { weatherPages } from '../../weather/pages/weather-pages.ts';
 import type { WeatherPorts } from '../../weather/api/service.ts';
 import { weatherRoutes } from '../../weather/api/weather-routes.ts';
+import { weatherPages } from '../../weather/pages/weather-pages.ts';
 
 /** The dependencies of the API and of the weather routes and pages. */
 export type DaemonPorts = ApiPorts & WeatherPorts;

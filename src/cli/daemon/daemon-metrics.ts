@@ -1,5 +1,5 @@
-import { productVersion } from '../../api/version.ts';
 import type { MetricsOptions, ProcessMetrics } from '../../api/metrics/process-metrics.ts';
+import { productVersion } from '../../api/version.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';

@@ -1,3 +1,4 @@
+import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
 import { lastPublished } from '../../core/catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../core/config/config.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
@@ -5,7 +6,6 @@ import type { Log } from '../../core/lib/log.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import type { Place, RunMetrics } from '../../api/metrics/run-metrics.ts';
 import type { Foundation } from './bootstrap.ts';
 
 /** A look that is under way in the background. */

@@ -1,23 +1,23 @@
+import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
+import { productVersion } from '../../api/version.ts';
+import type { Disk } from '../../core/lib/disk.ts';
 import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/lane.ts';
-import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { createNotifier, type Notifier } from '../../core/notify/notifier.ts';
 import { openNotifiers } from '../../core/notify/open-notifiers.ts';
+import { logOutcome } from '../../core/notify/outcome-warnings.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
-import type { Disk } from '../../core/lib/disk.ts';
-import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
-import { productVersion } from '../../api/version.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
-import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
-import type { QueueStore } from '../../workers/embedded/queue-store.ts';
 import {
   openConfiguredStore,
   openCoordinator,
   openEvents,
 } from '../../workers/coordinator/open-coordinator.ts';
+import type { QueueStore } from '../../workers/embedded/queue-store.ts';
+import type { EventKeeping } from '../../workers/queue/event-keeping.ts';
 import { noteOfOutcome, noteOfPostponed } from '../../workers/queue/run-record.ts';
-import { logWarnings, type Foundation, type ReadConfig } from './bootstrap.ts';
+import { type Foundation, logWarnings, type ReadConfig } from './bootstrap.ts';
 
 /*
  * The parts that the daemon and a worker have in common: tracing, events and notifiers, and the coordinator

@@ -1,11 +1,11 @@
+import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
 import { adoptable, changesBetween, type ReloadReport } from '../../core/config/reload.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
-import { WaybillError, describeFinding } from '../../core/lib/errors.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
+import { describeFinding, WaybillError } from '../../core/lib/errors.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
-import { logWarnings, type Foundation, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
+import { type Foundation, logWarnings, type ProgramOptions, type ReadConfig } from './bootstrap.ts';
 import { expectMetrics } from './daemon-metrics.ts';
 import type { Search } from './last-successes.ts';
 import type { ProgramNotifier } from './publishing.ts';

@@ -1,13 +1,13 @@
+import type { ReloadReport } from '../../core/config/reload.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import type { ReloadReport } from '../../core/config/reload.ts';
-import { createDaemonApp } from './daemon-app.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import type { ProgramFlags } from '../setup/command-options.ts';
 import { apiPorts } from './api-ports.ts';
 import { runOnce, runUntilStopped } from './bootstrap.ts';
+import { createDaemonApp } from './daemon-app.ts';
+import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
-import { openDaemon, type Daemon, type DaemonOptions } from './open-daemon.ts';
 
 export interface ServeFlags extends ProgramFlags {
   /** `--no-workers` */

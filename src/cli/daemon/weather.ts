@@ -1,10 +1,10 @@
-import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
-import { inContext } from '../../weather/reader.ts';
 import { listen } from '../../api/http/listen.ts';
+import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import { openWeather, requireForDatabases } from '../../weather/api/open-weather.ts';
+import { inContext } from '../../weather/reader.ts';
 import { createReaderApp } from '../../weather/reader-app.ts';
 import { inheritedSocket } from '../process/systemd.ts';
-import { bootstrap, runOnce, type ProgramOptions } from './bootstrap.ts';
+import { bootstrap, type ProgramOptions, runOnce } from './bootstrap.ts';
 
 export interface ServedWeather {
   /** Base URL, with the base path; ends with `/`. */

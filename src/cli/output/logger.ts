@@ -1,7 +1,7 @@
-import { Writable } from 'node:stream';
-import { pino, type DestinationStream, type Logger } from 'pino';
-import { logControl, type LogControl, type Redaction } from '../../core/lib/log.ts';
 import { writeSync } from 'node:fs';
+import { Writable } from 'node:stream';
+import { type DestinationStream, type Logger, pino } from 'pino';
+import { type LogControl, logControl, type Redaction } from '../../core/lib/log.ts';
 
 /**
  * Lines of JSON on stderr; for people if stderr is a terminal and `pretty` is asked for. No line holds a

@@ -1,8 +1,8 @@
 import { isatty } from 'node:tty';
 import pc from 'picocolors';
-import { type ErrorRecord, type WaybillError, describeFinding, type Finding } from '../../core/lib/errors.ts';
+import { describeFinding, type ErrorRecord, type Finding, type WaybillError } from '../../core/lib/errors.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
-import { silentLog, type Log } from '../../core/lib/log.ts';
+import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 

@@ -1,7 +1,7 @@
+import type { Upload } from '../../client/client.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { formatDuration, formatSize } from '../../core/lib/settings/units.ts';
 import type { Progress } from '../../core/publish/results/result.ts';
-import type { Upload } from '../../client/client.ts';
 import type { Output } from './output.ts';
 
 export interface ProgressBar {

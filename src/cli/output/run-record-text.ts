@@ -2,14 +2,14 @@ import type { RunRecord } from '../../client/client.ts';
 import { describeFinding, type Finding } from '../../core/lib/errors.ts';
 import { formatSize } from '../../core/lib/settings/units.ts';
 import {
+  columns,
+  localTime,
+  type Output,
+  plural,
   reasonText,
   signOf,
-  localTime,
-  columns,
-  plural,
-  tookText,
-  type Output,
   type Style,
+  tookText,
 } from './output.ts';
 
 type RunError = NonNullable<RunRecord['error']>;

@@ -1,8 +1,8 @@
 import type { Worker } from 'node:worker_threads';
 import { systemClock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { serviceManager } from './systemd.ts';
 import { exitCodeOf, listenForStop } from './stop-signal.ts';
+import { serviceManager } from './systemd.ts';
 
 /** The process of a long-running program, from its first moment to its exit. */
 export interface DaemonProcess {

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
 
 /** Whoever started this process and wants to know how it is doing: systemd, or nobody. */
 interface ServiceManager {

@@ -1,11 +1,11 @@
 import { homedir } from 'node:os';
 import { saidIn } from '../../client/failures.ts';
-import { systemClock } from '../../core/lib/clock.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { WaybillError, type Finding } from '../../core/lib/errors.ts';
-import { errorTable, type ErrorCode } from '../../core/lib/error-codes.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
+import { type Finding, WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
 /** A daemon as whoever runs it sees it: with its admin token. */

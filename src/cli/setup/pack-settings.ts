@@ -1,7 +1,7 @@
 import path from 'node:path';
+import type { PackSettings } from '../../core/bundle/pack/pack-settings.ts';
 import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { PackSettings } from '../../core/bundle/pack/pack-settings.ts';
 import type { BundleFlags } from './command-options.ts';
 
 /** For a bundle that is sent somewhere: the same directory then lands at the same path each time. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
-import { connect, type Client } from '../../client/client.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
+import { type Client, connect } from '../../client/client.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/units.ts';
 import type { Output } from '../output/output.ts';
 import type { RemoteFlags } from './command-options.ts';

@@ -1,26 +1,26 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { systemClock } from '../../core/lib/clock.ts';
-import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
 import type { Loaded } from '../../core/config/accepted-config.ts';
+import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
-import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
-import { nearest } from '../../core/lib/text.ts';
 import {
+  notifiersOf,
   referencedSecrets,
   requireSecrets,
   secretValues,
-  notifiersOf,
 } from '../../core/config/secret-references.ts';
-import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
+import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import type { CoreContext } from '../../core/context.ts';
-import { WaybillError, type Finding } from '../../core/lib/errors.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { type Finding, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { parseRelativePath } from '../../core/lib/paths.ts';
+import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
+import { nearest } from '../../core/lib/text.ts';
 import { destinationsWithChannel } from '../../core/releases/place.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import type { Output } from '../output/output.ts';
-import { parseRelativePath } from '../../core/lib/paths.ts';
 
 export interface SetUp {
   config: Config;

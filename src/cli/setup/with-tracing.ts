@@ -1,9 +1,9 @@
 import type { PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
-import type { PublishRequest } from '../../core/publish/publish-request.ts';
-import { receivedTrace } from '../../core/tracing/trace-context.ts';
 import { publishPipeline } from '../../core/publish/publish.ts';
+import type { PublishRequest } from '../../core/publish/publish-request.ts';
 import type { PipelineResult } from '../../core/publish/results/result.ts';
+import { receivedTrace } from '../../core/tracing/trace-context.ts';
 import type { SetUp } from './set-up.ts';
 
 /** How long a command that has done its work waits for the collector. */

@@ -1,10 +1,10 @@
-import { type Digest, digestOf } from '../lib/digest.ts';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { RelativePath } from '../lib/paths.ts';
-import { tooLarge, type Extraction } from './extract-archive.ts';
-import { manifestName, type Manifest } from './manifest.ts';
+import { type Extraction, tooLarge } from './extract-archive.ts';
+import { type Manifest, manifestName } from './manifest.ts';
 
 /**
  * Files of earlier bundles of one pipeline, by digest: what an archive that leaves them out is completed

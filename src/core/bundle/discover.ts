@@ -1,19 +1,19 @@
-import type { SourceIdentity } from '../storage/identity.ts';
-import { digestOf, type Digest } from '../lib/digest.ts';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
+import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../lib/paths.ts';
+import { noPath, notUtf8, renameIt } from '../lib/text.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
-import { joinKey, keyOf, nameOf, type Key } from '../storage/key.ts';
+import type { SourceIdentity } from '../storage/identity.ts';
+import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { distrusted, maxDepth } from '../storage/untrusted.ts';
-import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
-import { hasErrors, invalidBundle, type BundleFile, type SourceBundle } from './source-bundle.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
-import { manifestName, maxManifestBytes, parseManifest, type Manifest } from './manifest.ts';
-import { noPath, notUtf8, renameIt } from '../lib/text.ts';
-import { compareCodeUnits, parseRelativePath, isReservedSegment } from '../lib/paths.ts';
-import { revisionOf, type Revision } from './revision.ts';
+import { type Manifest, manifestName, maxManifestBytes, parseManifest } from './manifest.ts';
+import { type Revision, revisionOf } from './revision.ts';
+import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
+import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
 
 /** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */
 export interface BundleCandidate {

@@ -1,15 +1,15 @@
 import path from 'node:path';
-import { breathless, type Breathe } from '../lib/breath.ts';
-import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
-import { waitingDisk, type Disk, writeBehind, type WriteBehind } from '../lib/disk.ts';
-import { WaybillError, finding } from '../lib/errors.ts';
-import { invalidBundle } from './source-bundle.ts';
-import { decompress } from './archive/decompress.ts';
-import { maxPathSegments } from './limits.ts';
-import { manifestName } from './manifest.ts';
+import { type Breathe, breathless } from '../lib/breath.ts';
+import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
+import { type Disk, waitingDisk, type WriteBehind, writeBehind } from '../lib/disk.ts';
+import { finding, WaybillError } from '../lib/errors.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
+import { decompress } from './archive/decompress.ts';
 import { quoted, readTar, type TarEntry } from './archive/tar-reader.ts';
+import { maxPathSegments } from './limits.ts';
+import { manifestName } from './manifest.ts';
+import { invalidBundle } from './source-bundle.ts';
 
 export interface ArchiveLimits {
   /** Bytes, of the archive and, counted apart, of the files in it. */

@@ -1,9 +1,9 @@
-import { finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding } from '../lib/errors.ts';
+import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
 import { noPath, notUtf8, renameIt } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
-import { manifestName, type ManifestFile } from './manifest.ts';
-import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
+import { type ManifestFile, manifestName } from './manifest.ts';
 
 const namesInWarning = 5;
 

@@ -1,7 +1,7 @@
-import { finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding } from '../lib/errors.ts';
 import { decodeUtf8, positionsIn } from '../lib/located-json/decode.ts';
 import { examineJson, type JsonExamination, type JsonLimits } from '../lib/located-json/examine.ts';
-import { measureJson, type JsonShape, escapePointer } from '../lib/located-json/measure.ts';
+import { escapePointer, type JsonShape, measureJson } from '../lib/located-json/measure.ts';
 import type { JsonProblem } from '../lib/located-json/tokens.ts';
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;

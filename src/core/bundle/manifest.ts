@@ -1,11 +1,11 @@
 import canonicalize from 'canonicalize';
-import { digestOf, hexOf, parseDigest, type Digest } from '../lib/digest.ts';
-import { finding, type Finding } from '../lib/errors.ts';
-import { parseInstant, type Instant } from '../lib/instant.ts';
-import { maxListedFiles, maxPathSegments } from './limits.ts';
-import { readJsonDocument, type JsonObject, type JsonValue, type Problems } from './manifest-json.ts';
+import { type Digest, digestOf, hexOf, parseDigest } from '../lib/digest.ts';
+import { type Finding, finding } from '../lib/errors.ts';
+import { type Instant, parseInstant } from '../lib/instant.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
+import { maxListedFiles, maxPathSegments } from './limits.ts';
+import { type JsonObject, type JsonValue, type Problems, readJsonDocument } from './manifest-json.ts';
 
 export const manifestName = 'manifest.json';
 export const maxManifestBytes = 64 * 2 ** 20;

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
-import { tarSize, writeTar, type TarFile } from './archive/tar-writer.ts';
 import { dateOf } from '../lib/instant.ts';
 import { checkBody } from '../storage/body.ts';
-import { listedKey, type Key } from '../storage/key.ts';
+import { type Key, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
+import { type TarFile, tarSize, writeTar } from './archive/tar-writer.ts';
 import { manifestName } from './manifest.ts';
 import type { BundleFile } from './source-bundle.ts';
-import { openStagedBundle, stageUpload, type StagedBundle } from './staging.ts';
+import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*

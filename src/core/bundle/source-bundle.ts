@@ -1,10 +1,10 @@
-import type { Revision } from './revision.ts';
-import type { SourceIdentity } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
-import { type Finding, WaybillError, describeFinding } from '../lib/errors.ts';
+import { describeFinding, type Finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
-import type { Body } from '../storage/storage.ts';
 import type { RelativePath } from '../lib/paths.ts';
+import type { SourceIdentity } from '../storage/identity.ts';
+import type { Body } from '../storage/storage.ts';
+import type { Revision } from './revision.ts';
 
 /** One file that a manifest lists, with what is known of it before any byte is read. */
 export interface BundleFile {

@@ -1,43 +1,43 @@
-import { revisionOf } from './revision.ts';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { breathless, type Breathe } from '../lib/breath.ts';
-import { digestOf, parseDigest, type Digest } from '../lib/digest.ts';
-import { waitingDisk, type Disk } from '../lib/disk.ts';
-import { asWaybillError, WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { type Breathe, breathless } from '../lib/breath.ts';
+import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
+import { type Disk, waitingDisk } from '../lib/disk.ts';
+import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
+import type { RelativePath } from '../lib/paths.ts';
+import { errnoOf } from '../lib/system-errors.ts';
 import { storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
 import { localStorage } from '../storage/local/local-storage.ts';
-import { errnoOf } from '../lib/system-errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import { abortable } from './abortable.ts';
 import {
   type BundleContent,
-  type KeptFile,
   checkPartialManifest,
   completeBundle,
   filesMissing,
+  type KeptFile,
 } from './complete-bundle.ts';
-import { extractArchive, type ArchiveLimits, type Extraction } from './extract-archive.ts';
-import {
-  checkSceneMapFile,
-  defaultSceneMapRules,
-  wrongDigest,
-  wrongSize,
-  type SceneMapRules,
-} from './validate-bundle.ts';
-import { hasErrors, invalidBundle, type BundleFile, type SourceBundle } from './source-bundle.ts';
+import { type ArchiveLimits, extractArchive, type Extraction } from './extract-archive.ts';
 import { unlistedWarning } from './listed-files.ts';
 import {
   contentDigest,
+  type Manifest,
   manifestDigest,
   manifestName,
   parseManifest,
   uploadBundlePath,
-  type Manifest,
 } from './manifest.ts';
-import type { RelativePath } from '../lib/paths.ts';
+import { revisionOf } from './revision.ts';
+import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
+import {
+  checkSceneMapFile,
+  defaultSceneMapRules,
+  type SceneMapRules,
+  wrongDigest,
+  wrongSize,
+} from './validate-bundle.ts';
 
 /*
  * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was

@@ -1,10 +1,10 @@
 import { type Digest, digestOf } from '../lib/digest.ts';
-import { hasCode, finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding, hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
-import { checkBody, measure } from '../storage/body.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import type { BundleFile, SourceBundle } from './source-bundle.ts';
 import { checkSceneMapBytes, maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import { checkBody, measure } from '../storage/body.ts';
+import type { BundleFile, SourceBundle } from './source-bundle.ts';
 
 export interface ValidateOptions {
   /** Called with the number of bytes of each chunk that was read. */

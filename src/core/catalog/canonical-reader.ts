@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { areApart } from '../lib/paths.ts';
-import { maxPieceBytes, type Catalog, type CatalogState, type OutputRecord } from './catalog.ts';
-import { parseCatalog, recordParser, type SourceBackends, parseWhole } from './parse.ts';
+import { type Catalog, type CatalogState, maxPieceBytes, type OutputRecord } from './catalog.ts';
+import { parseCatalog, parseWhole, recordParser, type SourceBackends } from './parse.ts';
 import { asObject, Malformed } from './parse-fields.ts';
 import { recordToJson, serialiseCatalog } from './serialise.ts';
 

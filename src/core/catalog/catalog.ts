@@ -1,7 +1,7 @@
-import type { RelativePath } from '../lib/paths.ts';
-import { type Owner, type SourceIdentity, sameOwner } from '../storage/identity.ts';
 import type { Digest } from '../lib/digest.ts';
 import type { Instant } from '../lib/instant.ts';
+import type { RelativePath } from '../lib/paths.ts';
+import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import type { Key } from '../storage/key.ts';
 
 /*

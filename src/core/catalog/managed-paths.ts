@@ -1,8 +1,8 @@
-import { isReservedPath, stateName, compareCodeUnits, ancestorsOf } from '../lib/paths.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { hasSegmentsOnly, nameOf, parentOf, type Key, parseBundlePath } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
+import { ancestorsOf, compareCodeUnits, isReservedPath, stateName } from '../lib/paths.ts';
 import { type Owner, sameOwner } from '../storage/identity.ts';
+import { hasSegmentsOnly, type Key, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import type { CatalogState } from './catalog.ts';
 import { readState, stateKey } from './store.ts';

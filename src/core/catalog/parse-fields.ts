@@ -1,8 +1,8 @@
-import { parseRelativePath, type RelativePath, isReservedPath } from '../lib/paths.ts';
-import { parseInstant, type Instant } from '../lib/instant.ts';
-import { parseDigest, type Digest } from '../lib/digest.ts';
-import { listedKey, type Key } from '../storage/key.ts';
+import { type Digest, parseDigest } from '../lib/digest.ts';
+import { type Instant, parseInstant } from '../lib/instant.ts';
+import { isReservedPath, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import type { Owner } from '../storage/identity.ts';
+import { type Key, listedKey } from '../storage/key.ts';
 
 /** A field of a state that has the wrong type or value. `at` is its place, such as `outputs[3].path`. */
 export class Malformed extends Error {

@@ -1,33 +1,33 @@
+import { findCollisions } from '../lib/paths.ts';
+import { sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import {
-  catalogVersion,
-  type CatalogState,
   type AttemptAction,
   type Catalog,
+  type CatalogState,
+  catalogVersion,
+  type GeneratedMetadata,
   type Holder,
+  type LegacyRecord,
   type OutputRecord,
   type Pending,
   type PublishedBundle,
-  type GeneratedMetadata,
-  type LegacyRecord,
 } from './catalog.ts';
 import {
-  asObject,
-  Malformed,
   asArrayOf,
+  asDigest,
   asExactInstant,
   asInstant,
   asInteger,
+  asObject,
   asOwner,
+  asPath,
   asStoredKey,
   asString,
   asStringOrNull,
-  oneOf,
-  asDigest,
-  asPath,
   asUrlOrNull,
+  Malformed,
+  oneOf,
 } from './parse-fields.ts';
-import { sameOwner, type SourceIdentity } from '../storage/identity.ts';
-import { findCollisions } from '../lib/paths.ts';
 
 /**
  * Parses the bytes of a `.publisher.json` as a whole. Takes several times the memory of `CanonicalReader`.

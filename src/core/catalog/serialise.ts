@@ -1,19 +1,19 @@
 import { WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
+import type { Owner, SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import {
+  type Catalog,
   catalogVersion,
+  type GeneratedMetadata,
+  type Holder,
   maxCatalogBytes,
   maxPieceBytes,
   maxWholeCatalogBytes,
-  type Catalog,
-  type Holder,
+  type OutputRecord,
   type Pending,
   type PublishedBundle,
-  type GeneratedMetadata,
-  type OutputRecord,
 } from './catalog.ts';
-import type { Owner, SourceIdentity } from '../storage/identity.ts';
 
 /**
  * The bytes of a `.publisher.json`: outputs sorted by path, one record per line so that `diff` is readable.

@@ -1,10 +1,10 @@
-import { listedKey, type Key } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
-import type { Catalog, OutputRecord } from './catalog.ts';
-import { pathsToSettle, settle, type Observed, type Truth } from './settle.ts';
 import { hasCode } from '../lib/errors.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { measure } from '../storage/body.ts';
+import { type Key, listedKey } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import type { Catalog, OutputRecord } from './catalog.ts';
+import { type Observed, pathsToSettle, settle, type Truth } from './settle.ts';
 
 export interface Settled {
   /** The records that match the files, without the paths that the current attempt handles. */

@@ -1,12 +1,12 @@
-import { digestOf, finishDigest, startDigest, type Digest } from '../lib/digest.ts';
+import { type Digest, digestOf, finishDigest, startDigest } from '../lib/digest.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { stateName } from '../lib/paths.ts';
+import { sourceBackends } from '../storage/backends.ts';
 import { bytesBody, measure, readAll } from '../storage/body.ts';
 import { joinKey } from '../storage/key.ts';
-import { sourceBackends } from '../storage/backends.ts';
 import type { Body, Storage } from '../storage/storage.ts';
 import { CanonicalReader } from './canonical-reader.ts';
-import { maxCatalogBytes, maxWholeCatalogBytes, type Catalog, type CatalogState } from './catalog.ts';
+import { type Catalog, type CatalogState, maxCatalogBytes, maxWholeCatalogBytes } from './catalog.ts';
 import { parseWhole } from './parse.ts';
 import { catalogBody } from './serialise.ts';
 

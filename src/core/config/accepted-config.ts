@@ -2,11 +2,11 @@ import { dirname, resolve } from 'node:path';
 import type { Finding } from '../lib/errors.ts';
 import { accept } from '../lib/settings/accept.ts';
 import type { Config } from './config.ts';
+import { findingsOf, keyPath } from './faults.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
-import { findingsOf, keyPath } from './faults.ts';
 import { configSchema } from './schema/schema.ts';
-import { readYaml, type KeyPath, type YamlText } from './yaml-text.ts';
+import { type KeyPath, readYaml, type YamlText } from './yaml-text.ts';
 
 export interface LoadOptions {
   /** Home directory, absolute: what `~/` stands for. */

@@ -1,14 +1,14 @@
 import type { SceneMapRules } from '../bundle/validate-bundle.ts';
-import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { LogSettings } from '../lib/log.ts';
-import type { ScheduleConfig } from './timetable.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
-import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
 import type { Amount } from '../lib/settings/units.ts';
-import type { DatabaseConfig } from './weather/databases.ts';
-import type { WeatherConfig } from './weather/settings.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
+import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
+import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
+import type { ScheduleConfig } from './timetable.ts';
+import type { DatabaseConfig } from './weather/databases.ts';
+import type { WeatherConfig } from './weather/settings.ts';
 
 /**
  * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every

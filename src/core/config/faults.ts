@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding } from '../lib/errors.ts';
 import { nearest } from '../lib/text.ts';
 import type { KeyPath, YamlText } from './yaml-text.ts';
 

@@ -1,14 +1,14 @@
-import type joi from 'joi';
 import { dirname, resolve } from 'node:path';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import type joi from 'joi';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { joiSchema } from '../lib/settings/joi-schema.ts';
 import { isNumeric } from '../lib/settings/kinds.ts';
-import { acceptedConfig, locatorIn, type Loaded, type LoadOptions } from './accepted-config.ts';
-import { didYouMean, findingsOf, inOrder, keyPath, type Fault } from './faults.ts';
+import { acceptedConfig, type Loaded, type LoadOptions, locatorIn } from './accepted-config.ts';
+import { didYouMean, type Fault, findingsOf, inOrder, keyPath } from './faults.ts';
 import { relationFaults } from './relations.ts';
 import { resolveConfig } from './resolve.ts';
-import { configSchema, type ConfigDocument } from './schema/schema.ts';
-import { readYaml, type KeyPath } from './yaml-text.ts';
+import { type ConfigDocument, configSchema } from './schema/schema.ts';
+import { type KeyPath, readYaml } from './yaml-text.ts';
 
 /** The configuration in the bytes of `file`. Throws `config_invalid` as `loadConfig` does. */
 export function parseConfig(bytes: Uint8Array, file: string, options: LoadOptions): Loaded {

@@ -1,10 +1,10 @@
-import type { Place } from '../storage/backend.ts';
-import { backendOf } from '../storage/backends.ts';
 import { accept } from '../lib/settings/accept.ts';
 import type { PathBase } from '../lib/settings/values.ts';
+import type { Place } from '../storage/backend.ts';
+import { backendOf } from '../storage/backends.ts';
 import type { SourceConfig } from './config.ts';
+import { type Fault, fault } from './faults.ts';
 import { resolveSource } from './resolve.ts';
-import { fault, type Fault } from './faults.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
 import type { KeyPath } from './yaml-text.ts';
 

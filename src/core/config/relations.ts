@@ -1,8 +1,8 @@
+import { type PathBase, resolvePath } from '../lib/settings/values.ts';
 import type { Place } from '../storage/backend.ts';
-import { resolvePath, type PathBase } from '../lib/settings/values.ts';
-import { isMap, itemsOf, mapIn, overlap, pipelineFaults, textOf, type Item } from './pipeline-relations.ts';
+import { didYouMean, type Fault, fault } from './faults.ts';
+import { isMap, type Item, itemsOf, mapIn, overlap, pipelineFaults, textOf } from './pipeline-relations.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
-import { didYouMean, fault, type Fault } from './faults.ts';
 import type { KeyPath } from './yaml-text.ts';
 
 /**

@@ -1,23 +1,24 @@
 import { dirname } from 'node:path';
+import { dateOf } from '../lib/instant.ts';
+import { resolved } from '../lib/settings/resolved.ts';
+import type { ResolvedBy } from '../lib/settings/setting.ts';
+import { type PathBase, resolveDuration, resolvePath, resolveSize } from '../lib/settings/values.ts';
+import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
+import { backendOf, describeLocation } from '../storage/backends.ts';
 import type {
   Config,
   DestinationConfig,
   PipelineConfig,
+  ReleasesConfig,
   ServerConfig,
   SourceConfig,
-  ReleasesConfig,
 } from './config.ts';
-import { dateOf } from '../lib/instant.ts';
-import { resolveDatabase } from './weather/databases.ts';
-import { resolveWeather } from './weather/settings.ts';
-import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
-import { backendOf, describeLocation } from '../storage/backends.ts';
 import {
-  initialReleases,
   type DestinationDocument,
-  type SourceDocument,
   destinationSettings,
+  initialReleases,
   releasesSettings,
+  type SourceDocument,
 } from './schema/locations.ts';
 import {
   type ConfigDocument,
@@ -28,7 +29,6 @@ import {
   tracingSchema,
   uploadToken,
 } from './schema/schema.ts';
-import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
 import {
   consoleSchema,
   http as httpSchema,
@@ -36,9 +36,9 @@ import {
   resumable as resumableSchema,
   worker as workerSchema,
 } from './schema/server.ts';
-import { resolved } from '../lib/settings/resolved.ts';
-import type { ResolvedBy } from '../lib/settings/setting.ts';
-import { resolveDuration, resolvePath, resolveSize, type PathBase } from '../lib/settings/values.ts';
+import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
+import { resolveDatabase } from './weather/databases.ts';
+import { resolveWeather } from './weather/settings.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of

@@ -1,8 +1,8 @@
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
-import { sinkKindOf, type NotifierConfig } from '../notify/sink-kinds.ts';
-import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
-import { backendOf, type DestinationLocation } from '../storage/backends.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Secrets } from '../lib/secrets.ts';
+import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
+import { backendOf, type DestinationLocation } from '../storage/backends.ts';
+import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
   /** Of the environment variable. */

@@ -1,9 +1,9 @@
 import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
-import { backendOf, type StorageLocation } from '../storage/backends.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { type Weakness, weaknessesOf } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
-import { weaknessesOf, type Weakness } from '../lib/unsafe-path.ts';
+import { backendOf, type StorageLocation } from '../storage/backends.ts';
 import type { Loaded } from './accepted-config.ts';
 import type { Config } from './config.ts';
 import type { KeyPath } from './yaml-text.ts';

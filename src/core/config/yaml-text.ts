@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import {
+  type Alias,
+  type Document,
   isAlias,
   isMap,
   isNode,
@@ -7,11 +9,9 @@ import {
   isSeq,
   Lexer,
   LineCounter,
+  type Pair,
   parseDocument,
   Parser,
-  type Alias,
-  type Document,
-  type Pair,
   type YAMLMap,
 } from 'yaml';
 import { indentationFault } from './yaml-indentation.ts';

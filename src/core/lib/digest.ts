@@ -1,4 +1,4 @@
-import { createHash, hash as hashAtOnce, type Hash } from 'node:crypto';
+import { createHash, type Hash, hash as hashAtOnce } from 'node:crypto';
 
 declare const digestBrand: unique symbol;
 /** `sha256:` and 64 lower-case hexadecimal digits. */

@@ -1,4 +1,4 @@
-import { errorTable, type ErrorCode } from './error-codes.ts';
+import { type ErrorCode, errorTable } from './error-codes.ts';
 
 interface ErrorDetails {
   /** What to do about it, as a sentence: shown after the message. */

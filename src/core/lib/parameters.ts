@@ -1,5 +1,5 @@
-import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 import { dateOf, parseInstant } from './instant.ts';
+import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
 /**
  * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text

@@ -1,7 +1,7 @@
-import { open, readdir } from 'node:fs/promises';
 import { constants } from 'node:fs';
+import { open, readdir } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
-import { WaybillError, finding, type Finding } from './errors.ts';
+import { type Finding, finding, WaybillError } from './errors.ts';
 
 /**
  * Values by the names of environment variables: the real environment first, then files of

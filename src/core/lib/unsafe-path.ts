@@ -1,6 +1,6 @@
-import { accessSync, constants, lstatSync, readlinkSync, statSync, type Stats, readFileSync } from 'node:fs';
-import path from 'node:path';
+import { accessSync, constants, lstatSync, readFileSync, readlinkSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
+import path from 'node:path';
 
 /** Why another user could change a file or directory, or exchange it for another one. */
 export interface Weakness {

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
-import { errorRecord, hasCode, type ErrorRecord } from '../lib/errors.ts';
+import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
-import { joinKey, listedKey, nameOf, type Key } from '../storage/key.ts';
+import { joinKey, type Key, listedKey, nameOf } from '../storage/key.ts';
 import type { ConditionalWrites, Storage, StorageFacts } from '../storage/storage.ts';
 
 /*

@@ -1,26 +1,26 @@
-import { type Catalog, type OutputRecord, bundlesOf, isOfRootIndex } from '../catalog/catalog.ts';
-import type { Owner } from '../storage/identity.ts';
+import { bundlesOf, type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
 import { intentOf, type Lease } from '../catalog/lease/lease.ts';
+import { sweepAbandoned, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
+import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
 import { settleInterrupted, sweepUnfinished } from '../catalog/settle-interrupted.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
-import { whileHeld, sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
 import type { PrunePolicy } from '../config/config.ts';
-import type { Amount } from '../lib/settings/units.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, hasCode, WaybillError, type ErrorRecord } from '../lib/errors.ts';
-import { pruneOccurrence } from '../publish/results/occurrences.ts';
+import { type ErrorRecord, errorRecord, hasCode, WaybillError } from '../lib/errors.ts';
+import type { Amount } from '../lib/settings/units.ts';
 import { refuseRemovals } from '../publish/decision/refusals.ts';
+import { pruneOccurrence } from '../publish/results/occurrences.ts';
 import { releasePathOf } from '../releases/release.ts';
+import type { Owner } from '../storage/identity.ts';
 import { keyOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import {
-  refuseClockAhead,
-  selectPrunable,
   type PruneCandidate,
   type PruneDecision,
+  refuseClockAhead,
+  selectPrunable,
 } from './select-prunable.ts';
-import { managedPaths, reportedPath } from '../catalog/managed-paths.ts';
 
 export interface PruneOptions {
   owner: Owner;

@@ -1,17 +1,17 @@
-import { compareCodeUnits } from '../lib/paths.ts';
-import { type CatalogState, type OutputRecord, bundlesOf, recordedPaths } from '../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../storage/identity.ts';
-import { readState, requireCatalog } from '../catalog/store.ts';
+import { bundlesOf, type CatalogState, type OutputRecord, recordedPaths } from '../catalog/catalog.ts';
 import { sweepAbandoned, withLease } from '../catalog/lease/with-lease.ts';
+import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
+import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import { noReleases } from '../releases/ledger.ts';
 import { currentLinkKey, currentObjectKey, releasePathOf } from '../releases/release.ts';
 import { readReleases } from '../releases/store.ts';
-import { listedKey, nameOf, parentOf, parseBundlePath, type Key } from '../storage/key.ts';
+import { type Owner, sameOwner } from '../storage/identity.ts';
+import { type Key, listedKey, nameOf, parentOf, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { reportedPath, requireManagedSurvey, surveyDestination } from '../catalog/managed-paths.ts';
 
 export interface ReconcileOptions {
   owner: Owner;

@@ -1,22 +1,22 @@
-import { type Catalog, type OutputRecord, publishedBy, announcedPaths } from '../catalog/catalog.ts';
+import { loadBundle } from '../bundle/discover.ts';
+import { announcedPaths, type Catalog, type OutputRecord, publishedBy } from '../catalog/catalog.ts';
+import { decidingUnderLease, whileHeld } from '../catalog/lease/with-lease.ts';
+import { managedPaths } from '../catalog/managed-paths.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../lib/errors.ts';
-import { sameOwner, type Owner } from '../storage/identity.ts';
-import { whileHeld, decidingUnderLease } from '../catalog/lease/with-lease.ts';
-import { withReleasers, type Release } from '../lib/lifecycle.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';
+import { type Release, withReleasers } from '../lib/lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
-import type { PlannedOutput, Work } from '../publish/plan.ts';
-import { parseBundlePath, keyOf } from '../storage/key.ts';
-import type { Storage, Body } from '../storage/storage.ts';
-import { within } from '../storage/wrappers/within.ts';
-import type { VerifyReport } from './verify.ts';
-import { loadBundle } from '../bundle/discover.ts';
 import { findBundles } from '../publish/find-bundles.ts';
 import { planOutputs } from '../publish/outputs.ts';
+import type { PlannedOutput, Work } from '../publish/plan.ts';
 import { measure, storedBody } from '../storage/body.ts';
-import { managedPaths } from '../catalog/managed-paths.ts';
+import { type Owner, sameOwner } from '../storage/identity.ts';
+import { keyOf, parseBundlePath } from '../storage/key.ts';
+import type { Body, Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+import type { VerifyReport } from './verify.ts';
 
 export interface RepairReport {
   /** Outputs that were or, in a dry run, would be rewritten. `from` names the source of the content. */

@@ -1,12 +1,12 @@
-import { compareCodeUnits } from '../lib/paths.ts';
-import type { OutputRecord } from '../catalog/catalog.ts';
-import { sameOwner, type Owner } from '../storage/identity.ts';
-import type { PrunePolicy } from '../config/config.ts';
 import { randomUUID } from 'node:crypto';
+import type { OutputRecord } from '../catalog/catalog.ts';
+import type { PrunePolicy } from '../config/config.ts';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import { formatDuration } from '../lib/settings/units.ts';
 import { bytesBody } from '../storage/body.ts';
+import { type Owner, sameOwner } from '../storage/identity.ts';
 import { joinKey, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 

@@ -1,15 +1,15 @@
-import { type OutputRecord, announcedPaths } from '../catalog/catalog.ts';
-import { observeEach } from '../catalog/settle-interrupted.ts';
+import { createHash } from 'node:crypto';
+import { announcedPaths, type OutputRecord } from '../catalog/catalog.ts';
+import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
 import type { Truth } from '../catalog/settle.ts';
+import { observeEach } from '../catalog/settle-interrupted.ts';
 import { readState, requireCatalog } from '../catalog/store.ts';
-import { errorRecord, type ErrorRecord } from '../lib/errors.ts';
+import { type ErrorRecord, errorRecord } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { unfinishedRelease, type UnfinishedRelease } from '../releases/describe.ts';
+import { type UnfinishedRelease, unfinishedRelease } from '../releases/describe.ts';
 import type { Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
-import { createHash } from 'node:crypto';
 
 export interface VerifyOptions {
   concurrency: number;

@@ -1,13 +1,13 @@
 import type { Clock } from '../lib/clock.ts';
 import type { Log } from '../lib/log.ts';
 import type { RetryPolicy } from '../lib/retry.ts';
+import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
+import { traceOf } from '../tracing/trace-context.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
 import type { Ended } from './outbox.ts';
-import type { NotifierConfig } from './sink-kinds.ts';
 import type { Sink } from './sink.ts';
-import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
-import { traceOf } from '../tracing/trace-context.ts';
+import type { NotifierConfig } from './sink-kinds.ts';
 import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
 
 /*

@@ -3,7 +3,7 @@ import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { OpenNotifier } from './lane.ts';
-import { sinkKindOf, type NotifierConfig } from './sink-kinds.ts';
+import { type NotifierConfig, sinkKindOf } from './sink-kinds.ts';
 
 /**
  * Opens the sinks of the configured notifiers, without connecting. Loads the code of a sink only if it is

@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import { traceFields } from '../tracing/trace-context.ts';
 import type { Outcome } from './lane.ts';

@@ -1,7 +1,7 @@
 import type { Clock } from '../lib/clock.ts';
+import { traceOf } from '../tracing/trace-context.ts';
 import type { Delivery } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
-import { traceOf } from '../tracing/trace-context.ts';
 import type { UndeliveredEvents } from './undelivered.ts';
 
 /*

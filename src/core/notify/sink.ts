@@ -1,11 +1,11 @@
-import type { TraceContext } from '../tracing/trace-context.ts';
-import type { Event } from './event.ts';
 import type { Clock } from '../lib/clock.ts';
 import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
 import type { PathBase } from '../lib/settings/values.ts';
+import type { TraceContext } from '../tracing/trace-context.ts';
+import type { Event } from './event.ts';
 
 /** A destination of events. Each kind has a file in `sinks/`. */
 export interface Sink {

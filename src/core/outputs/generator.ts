@@ -1,10 +1,10 @@
-import type { DigestedBundle } from '../bundle/validate-bundle.ts';
-import { type RelativePath, ancestorsOf, parseRelativePath } from '../lib/paths.ts';
-import { digestOf, type Digest } from '../lib/digest.ts';
-import type { GeneratedOutputs, DestinationConfig } from '../config/config.ts';
 import { invalidBundle, type SourceBundle } from '../bundle/source-bundle.ts';
+import type { DigestedBundle } from '../bundle/validate-bundle.ts';
+import type { DestinationConfig, GeneratedOutputs } from '../config/config.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Finding, finding, type WaybillError } from '../lib/errors.ts';
+import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
-import { type WaybillError, finding, type Finding } from '../lib/errors.ts';
 import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import { nameOf } from '../storage/key.ts';
 

@@ -1,23 +1,23 @@
+import { gzip } from '../bundle/archive/gzip.ts';
+import { type TarFile, writeTar } from '../bundle/archive/tar-writer.ts';
 import { manifestName } from '../bundle/manifest.ts';
+import { invalidBundle } from '../bundle/source-bundle.ts';
+import type { DigestedFile } from '../bundle/validate-bundle.ts';
+import { hexOf } from '../lib/digest.ts';
 import { dateOf } from '../lib/instant.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
-import { gzip } from '../bundle/archive/gzip.ts';
+import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import { nameOf } from '../storage/key.ts';
 import {
   archiveName,
   checksumsName,
-  sceneMapPageName,
   digestInputs,
+  type GeneratedFile,
   type Generator,
   type GeneratorInput,
   keptBytes,
-  type GeneratedFile,
+  sceneMapPageName,
 } from './generator.ts';
-import { writeTar, type TarFile } from '../bundle/archive/tar-writer.ts';
-import { hexOf } from '../lib/digest.ts';
-import type { DigestedFile } from '../bundle/validate-bundle.ts';
-import { invalidBundle } from '../bundle/source-bundle.ts';
-import { maxSceneMapBytes, sceneMapKind } from '../scene-map/check-in-bundle.ts';
-import { nameOf } from '../storage/key.ts';
 import { indexGenerator } from './index-page.ts';
 
 /**

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import ejs from 'ejs';
-import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { instantForPeople } from '../lib/instant.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/units.ts';
-import { indexName, digestInputs, keptBytes, type Generator, type GeneratorInput } from './generator.ts';
+import { digestInputs, type Generator, type GeneratorInput, indexName, keptBytes } from './generator.ts';
 
 const templates = new URL('../../../templates/', import.meta.url);
 let source: Promise<Source> | undefined;

@@ -1,5 +1,5 @@
-import { compareCodeUnits } from '../lib/paths.ts';
 import { digestOf, hexOf } from '../lib/digest.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import { formatSize } from '../lib/settings/units.ts';
 
 /**

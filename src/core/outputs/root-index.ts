@@ -4,9 +4,9 @@ import ejs from 'ejs';
 import type { Digest } from '../lib/digest.ts';
 import { instantForPeople, parseInstant } from '../lib/instant.ts';
 import type { RelativePath } from '../lib/paths.ts';
-import { digestInputs } from './generator.ts';
 import { xmlText } from '../lib/xml.ts';
-import { idOf, jsonFeed, summaryOf, type RootListing, linkTo, type ListedBundle } from './json-feed.ts';
+import { digestInputs } from './generator.ts';
+import { idOf, jsonFeed, linkTo, type ListedBundle, type RootListing, summaryOf } from './json-feed.ts';
 
 /*
  * Renders the files of a root index: a page, a JSON feed and an Atom feed.

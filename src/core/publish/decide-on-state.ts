@@ -1,15 +1,15 @@
 import { findClaimAbove } from '../catalog/managed-paths.ts';
 import { isSameBytes, readState, type StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import type { Storage } from '../storage/storage.ts';
-import { decide } from './decision/decide.ts';
-import { dependsOnClaims, respectClaim } from './decision/collisions.ts';
-import { observe } from './decision/observe.ts';
-import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
-import type { PublishRequest } from './publish-request.ts';
-import { refuseUnwanted } from './decision/refusals.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
+import type { Storage } from '../storage/storage.ts';
+import { dependsOnClaims, respectClaim } from './decision/collisions.ts';
+import { decide } from './decision/decide.ts';
+import { observe } from './decision/observe.ts';
+import { refuseUnwanted } from './decision/refusals.ts';
+import { changesDestination, type DecisionInput, type Observation, type Plan } from './plan.ts';
+import type { PublishRequest } from './publish-request.ts';
 
 /*
  * Observes a bundle path and decides. The decision is made without the lease first, and again under it.

@@ -1,22 +1,22 @@
 import path from 'node:path';
-import { discoverBundles, type BundleCandidate, type Discovery } from '../bundle/discover.ts';
-import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
+import { type BundleCandidate, discoverBundles, type Discovery } from '../bundle/discover.ts';
 import { maxListedFiles } from '../bundle/limits.ts';
 import { manifestName } from '../bundle/manifest.ts';
+import { type DigestCache, noDigestCache, openDigestCache } from '../bundle/pack/digest-cache.ts';
+import { manifestText } from '../bundle/pack/make-manifest.ts';
+import { type SelectedFile, selectFiles } from '../bundle/pack/select-files.ts';
+import { hasErrors, invalidBundle } from '../bundle/source-bundle.ts';
 import type { PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { digestOf, type Digest } from '../lib/digest.ts';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { describeLocation, type SourceLocation } from '../storage/backends.ts';
 import { measure } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
-import { describeLocation, type SourceLocation } from '../storage/backends.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
-import { noDigestCache, openDigestCache, type DigestCache } from '../bundle/pack/digest-cache.ts';
-import { manifestText } from '../bundle/pack/make-manifest.ts';
-import { selectFiles, type SelectedFile } from '../bundle/pack/select-files.ts';
 
 /** The bundles of a source, and the paths that its patterns exclude. */
 interface FoundBundles extends Discovery {

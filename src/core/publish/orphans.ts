@@ -1,22 +1,22 @@
 import type { Discovery } from '../bundle/discover.ts';
 import { type Catalog, type PublishedBundle, publishedBy } from '../catalog/catalog.ts';
-import { sameOwner, type Owner, type SourceIdentity } from '../storage/identity.ts';
 import { surveyDestination } from '../catalog/managed-paths.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import type { CoreContext } from '../context.ts';
+import { errorRecord, finding, hasCode, WaybillError } from '../lib/errors.ts';
+import { withReleasers } from '../lib/lifecycle.ts';
 import { bundlePathsAmong, publishedState } from '../releases/describe.ts';
 import type { Layout } from '../releases/release.ts';
+import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { unpublication } from './unpublish/unpublication.ts';
-import type { DestinationConfig } from '../config/config.ts';
-import type { CoreContext } from '../context.ts';
-import { errorRecord, hasCode, WaybillError, finding } from '../lib/errors.ts';
-import { withReleasers } from '../lib/lifecycle.ts';
-import type { PublishRequest } from './publish-request.ts';
 import { refuseRemovals } from './decision/refusals.ts';
+import type { PublishRequest } from './publish-request.ts';
 import { withDestinationFailure } from './results/action-result.ts';
 import type { DestinationResult, OrphanResult } from './results/result.ts';
 import { unpublishListed } from './root-index/listed-changes.ts';
+import { unpublication } from './unpublish/unpublication.ts';
 
 /*
  * Decides which published bundles a source no longer has. Pure.

@@ -1,19 +1,19 @@
 import mime from 'mime';
-import { compareCodeUnits } from '../lib/paths.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
-import { withDigests, type DigestedFile, type Reading } from '../bundle/validate-bundle.ts';
+import { type DigestedFile, type Reading, withDigests } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
-import type { Owner } from '../storage/identity.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import { measure } from '../storage/body.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
 import {
   chooseOutputs,
-  namesTaken,
   type ChosenOutputs,
   type GeneratedFile,
   type Generator,
+  namesTaken,
   type Sibling,
 } from '../outputs/generator.ts';
+import { measure } from '../storage/body.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { PlannedOutput } from './plan.ts';
 
 export interface OutputsOptions {

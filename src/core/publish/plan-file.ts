@@ -1,13 +1,13 @@
 import { canonicalJson } from '../bundle/manifest.ts';
 import { catalogVersion, publishedBy } from '../catalog/catalog.ts';
-import { digestOf, type Digest } from '../lib/digest.ts';
-import { WaybillError, finding, type Finding } from '../lib/errors.ts';
+import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
+import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
+import { describeLocation } from '../storage/backends.ts';
 import type { BundleIdentity } from './plan.ts';
 import type { Decided } from './publish-request.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
-import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
-import { describeLocation } from '../storage/backends.ts';
 
 const planFileVersion = 2;
 

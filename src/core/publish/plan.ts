@@ -1,6 +1,6 @@
 import type { AttemptAction, CatalogState, OutputRecord, PublishedBundle } from '../catalog/catalog.ts';
-import type { Owner } from '../storage/identity.ts';
 import type { RelativePath } from '../lib/paths.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
 

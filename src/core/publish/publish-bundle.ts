@@ -1,19 +1,19 @@
-import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
-import type { CoreContext } from '../context.ts';
 import { destinationBusy } from '../catalog/lease/lease.ts';
+import type { CoreContext } from '../context.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { AsReleases } from './layouts/as-releases.ts';
 import { InPlace } from './layouts/in-place.ts';
 import {
-  Candidate,
   type Assignment,
+  Candidate,
   type Decision,
   type PublicationLayout,
   type Sight,
 } from './layouts/layout.ts';
 import { planOutputs } from './outputs.ts';
+import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
 

@@ -1,14 +1,14 @@
+import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { Reading } from '../bundle/validate-bundle.ts';
 import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
+import type { DestinationConfig } from '../config/config.ts';
+import { type Finding, WaybillError } from '../lib/errors.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
 import type { Progress } from './results/result.ts';
 import type { DecidedOrphan } from './unpublish/unpublication.ts';
-import type { SourceBundle } from '../bundle/source-bundle.ts';
-import type { DestinationConfig } from '../config/config.ts';
-import { WaybillError, type Finding } from '../lib/errors.ts';
-import type { Owner } from '../storage/identity.ts';
 
 /** A decision and its inputs. */
 export interface Decided {

@@ -1,21 +1,21 @@
-import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { type CatalogState, isCommittedSince } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, WaybillError, type ErrorRecord, finding, type Finding } from '../lib/errors.ts';
-import type { Owner } from '../storage/identity.ts';
+import { type ErrorRecord, errorRecord, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import type { Occurrence } from '../notify/event.ts';
 import { describeLocation } from '../storage/backends.ts';
+import type { Owner } from '../storage/identity.ts';
 import type { Storage } from '../storage/storage.ts';
-import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
+import type { Span, SpanAttributes } from '../tracing/span.ts';
+import { publishBundle } from './publish-bundle.ts';
+import { asAborted, type BundlePublication, type Decided, type PublishRequest } from './publish-request.ts';
 import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { destinationFailure, publicationOccurrence } from './results/occurrences.ts';
-import { publishBundle } from './publish-bundle.ts';
-import type { PublishedPath } from './root-index/listed-changes.ts';
 import type { ActionResult, DestinationResult } from './results/result.ts';
-import type { Span, SpanAttributes } from '../tracing/span.ts';
+import type { PublishedPath } from './root-index/listed-changes.ts';
+import type { MappedBundle, Selection, Selector } from './select-bundles.ts';
 
 /**
  * Publishes the selected bundles to one destination, one after another, and notifies of each. Never throws: a

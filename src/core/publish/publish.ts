@@ -1,19 +1,19 @@
-import { loadBundle, type BundleSource, type Discovery } from '../bundle/discover.ts';
+import { type BundleSource, type Discovery, loadBundle } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
 import type { CoreContext } from '../context.ts';
-import { errorRecord, type ErrorRecord, finding } from '../lib/errors.ts';
+import { type ErrorRecord, errorRecord, finding } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
-import { findBundles } from './find-bundles.ts';
 import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
-import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
 import { withinDiscoveryTimeout } from './deadlines.ts';
-import { sourceFailures } from './results/occurrences.ts';
-import { type SourceListing, settleOrphans, type OrphanTask } from './orphans.ts';
+import { findBundles } from './find-bundles.ts';
+import { type OrphanTask, settleOrphans, type SourceListing } from './orphans.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
+import { emptyDestination, withDestinationFailure } from './results/action-result.ts';
+import { sourceFailures } from './results/occurrences.ts';
 import type { DestinationResult, PipelineResult } from './results/result.ts';
 import {
   BundleLoader,

@@ -1,10 +1,10 @@
 import type { BundleCandidate } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord, type Finding, finding } from '../lib/errors.ts';
-import type { PipelineResult } from './results/result.ts';
-import { compareCodeUnits } from '../lib/paths.ts';
+import { type ErrorRecord, errorRecord, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { compareInstants, type Instant } from '../lib/instant.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import type { PipelineResult } from './results/result.ts';
 
 /*
  * Selects the bundles that each destination gets.

@@ -1,6 +1,6 @@
 import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { Storage } from '../storage/storage.ts';
-import { expiredChannels, withChannel, withoutChannels, type Releases } from './ledger.ts';
+import { expiredChannels, type Releases, withChannel, withoutChannels } from './ledger.ts';
 import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
 import { changeReleases, type ReleasesContext } from './store.ts';
 import { unusable } from './stored-releases.ts';

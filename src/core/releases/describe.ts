@@ -1,20 +1,20 @@
 import type { Catalog, OutputRecord } from '../catalog/catalog.ts';
 import { reportedPath } from '../catalog/managed-paths.ts';
 import { readState, requireCatalog, type StoredState } from '../catalog/store.ts';
-import { parseBundlePath, type Key } from '../storage/key.ts';
+import { type Key, parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { lastGood, ledTo, rolledBack, type Releases } from './ledger.ts';
-import { releasePathOf, type Layout, type ReleaseId } from './release.ts';
+import { lastGood, ledTo, type Releases, rolledBack } from './ledger.ts';
+import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
 import { removableFrom } from './retire.ts';
 import { readReleases } from './store.ts';
 import {
   eachRelease,
   releaseIn,
   releaseState,
-  unusable,
   type StoredRelease,
   type Unusable,
+  unusable,
 } from './stored-releases.ts';
 
 /*

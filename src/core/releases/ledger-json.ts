@@ -1,8 +1,8 @@
-import { isChannelName, compareCodeUnits } from '../lib/paths.ts';
 import { asArrayOf, asInstant, asInteger, asObject, asString, Malformed } from '../catalog/parse-fields.ts';
 import { WaybillError } from '../lib/errors.ts';
-import { emptyLedger, type Channel, type Ledger, type Releases } from './ledger.ts';
-import { parseReleaseId, releaseAt, releaseKey, type ReleaseId } from './release.ts';
+import { compareCodeUnits, isChannelName } from '../lib/paths.ts';
+import { type Channel, emptyLedger, type Ledger, type Releases } from './ledger.ts';
+import { parseReleaseId, releaseAt, type ReleaseId, releaseKey } from './release.ts';
 
 /*
  * The JSON form of the ledger. On object stores the same document is also the pointer.

@@ -1,15 +1,15 @@
 import { managedPaths } from '../catalog/managed-paths.ts';
 import type { DestinationConfig, PipelineConfig } from '../config/config.ts';
-import { nearest } from '../lib/text.ts';
 import type { CoreContext } from '../context.ts';
-import { WaybillError } from '../lib/errors.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';
+import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
+import { nearest } from '../lib/text.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { describeReleases, type ReleasesView } from './describe.ts';
-import { parseReleaseId, releasePathOf, type ReleaseId } from './release.ts';
+import { parseReleaseId, type ReleaseId, releasePathOf } from './release.ts';
 import { readReleases } from './store.ts';
 import { releaseIds } from './stored-releases.ts';
 

@@ -1,7 +1,7 @@
 import type { OutputRecord } from '../catalog/catalog.ts';
-import { hexOf, finishDigest, startDigest } from '../lib/digest.ts';
+import { finishDigest, hexOf, startDigest } from '../lib/digest.ts';
 import type { Instant } from '../lib/instant.ts';
-import { joinKey, listedKey, type Key } from '../storage/key.ts';
+import { joinKey, type Key, listedKey } from '../storage/key.ts';
 
 /*
  * The names of releases: ids, directories and pointers.

@@ -6,14 +6,14 @@ import {
   announcing,
   expiredChannels,
   forgetting,
-  withoutChannels,
-  type Releases,
   lastGood,
   ledTo,
+  type Releases,
+  withoutChannels,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesContext } from './store.ts';
-import { releaseIn, surveyReleases, type StoredRelease } from './stored-releases.ts';
+import { releaseIn, type StoredRelease, surveyReleases } from './stored-releases.ts';
 
 /*
  * Removes expired channels and the releases that retention no longer keeps.

@@ -1,21 +1,21 @@
+import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../catalog/lease/lease.ts';
+import { whileHeld, withLease } from '../catalog/lease/with-lease.ts';
+import { settleWrite } from '../catalog/store.ts';
 import type { CoreContext } from '../context.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
-import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../catalog/lease/lease.ts';
-import { settleWrite } from '../catalog/store.ts';
-import { whileHeld, withLease } from '../catalog/lease/with-lease.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
-import { noReleases, type Ledger, type Releases } from './ledger.ts';
+import { type Ledger, noReleases, type Releases } from './ledger.ts';
 import { maxLedgerBytes, parseReleases, serialiseReleases } from './ledger-json.ts';
 import {
   channelLinkKey,
   currentLinkKey,
   currentObjectKey,
   releaseAt,
-  releaseKey,
   type ReleaseId,
+  releaseKey,
 } from './release.ts';
 import { releaseIds } from './stored-releases.ts';
 

@@ -1,11 +1,11 @@
 import type { Catalog, CatalogState } from '../catalog/catalog.ts';
-import { readState } from '../catalog/store.ts';
 import { isKnownDead } from '../catalog/lease/this-holder.ts';
+import { readState } from '../catalog/store.ts';
 import { nameOf } from '../storage/key.ts';
 import { sizesOf } from '../storage/sizes.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
-import { parseReleaseId, releaseKey, releasesKey, type ReleaseId } from './release.ts';
+import { parseReleaseId, type ReleaseId, releaseKey, releasesKey } from './release.ts';
 
 /*
  * The releases in storage and their state. `storage` is always rooted at the bundle path.

@@ -1,12 +1,12 @@
-import { describeBundlePath } from '../lib/paths.ts';
 import type { CoreContext } from '../context.ts';
+import { describeBundlePath } from '../lib/paths.ts';
+import type { Occurrence } from '../notify/event.ts';
 import type { Owner } from '../storage/identity.ts';
 import { removeChannel } from './channels.ts';
-import { releaseNamed, unknownName, type Place } from './place.ts';
-import { switchRefused, promote, resume, rollBack, type SwitchOptions, type SwitchResult } from './switch.ts';
+import { type Place, releaseNamed, unknownName } from './place.ts';
 import type { ReleaseId } from './release.ts';
 import { readReleases } from './store.ts';
-import type { Occurrence } from '../notify/event.ts';
+import { promote, resume, rollBack, type SwitchOptions, switchRefused, type SwitchResult } from './switch.ts';
 
 /*
  * Carries out the requests of the `releases` commands and routes at one bundle path.

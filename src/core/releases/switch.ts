@@ -1,18 +1,18 @@
 import type { LeaseTimes } from '../catalog/lease/lease.ts';
+import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import {
   beforeSwitch,
   lastGood,
+  type Releases,
   resumed,
+  type Rollback,
   rollbackTo,
   rolledBack,
-  type Releases,
-  type Rollback,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
 import { changeReleases, readReleases, type ReleasesChange, type ReleasesContext } from './store.ts';
-import { unusable, type Unusable } from './stored-releases.ts';
-import { WaybillError } from '../lib/errors.ts';
+import { type Unusable, unusable } from './stored-releases.ts';
 
 /*
  * Makes a release current: after a publication, by a rollback or by a promotion. Every function throws like

@@ -1,6 +1,6 @@
-import { type PlacelessFinding, maxFindings } from './report.ts';
 import { quoted } from '../lib/located-json/measure.ts';
 import type { Scene, SceneMap } from './generated/schema-types.ts';
+import { maxFindings, type PlacelessFinding } from './report.ts';
 import { countSentences, surelyWithin } from './sentences.ts';
 import type { Transcript } from './transcript.ts';
 

@@ -1,9 +1,11 @@
 import type { Finding } from '../lib/errors.ts';
 import { decodeUtf8, positionsIn } from '../lib/located-json/decode.ts';
-import { examineJson, type JsonLimits, parseJson, type ParsedJson } from '../lib/located-json/examine.ts';
+import { examineJson, type JsonLimits, type ParsedJson, parseJson } from '../lib/located-json/examine.ts';
 import { type JsonShape, measureJson } from '../lib/located-json/measure.ts';
 import { asSentence, type JsonProblem, type JsonProblemKind } from '../lib/located-json/tokens.ts';
 import { contentFindings } from './content-rules.ts';
+import { validate as isValid } from './generated/quick-validator.js';
+import type { SceneMap } from './generated/schema-types.ts';
 import {
   type FindingCode,
   maxContainers,
@@ -13,9 +15,7 @@ import {
   type PlacelessFinding,
   sceneMapFinding,
 } from './report.ts';
-import { validate as isValid } from './generated/quick-validator.js';
 import { schemaFindings } from './schema-findings.ts';
-import type { SceneMap } from './generated/schema-types.ts';
 import type { Transcript } from './transcript.ts';
 
 interface CheckOptions {

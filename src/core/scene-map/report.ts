@@ -1,4 +1,4 @@
-import { finding, type Finding } from '../lib/errors.ts';
+import { type Finding, finding } from '../lib/errors.ts';
 
 /*
  * Limits of documents, so that hostile input costs a bounded amount of memory and gets a clear error.

@@ -1,9 +1,9 @@
-import { distance } from 'fastest-levenshtein';
 import type { ErrorObject } from 'ajv';
-import type { FindingCode, PlacelessFinding } from './report.ts';
+import { distance } from 'fastest-levenshtein';
+import { escapePointer, quoted } from '../lib/located-json/measure.ts';
 import { validate } from './generated/full-validator.js';
 import type { Scene, SceneMap, SessionScope } from './generated/schema-types.ts';
-import { escapePointer, quoted } from '../lib/located-json/measure.ts';
+import type { FindingCode, PlacelessFinding } from './report.ts';
 
 /**
  * The violations of the schema as sentences: up to `limit` findings, and one more if there are others. The

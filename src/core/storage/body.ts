@@ -1,7 +1,7 @@
-import { finishDigest, startDigest, type Digest } from '../lib/digest.ts';
+import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
 import { WaybillError } from '../lib/errors.ts';
-import type { Body, FileIdentity, LocalFile, Storage, WriteOptions, Written } from './storage.ts';
 import type { Key } from './key.ts';
+import type { Body, FileIdentity, LocalFile, Storage, WriteOptions, Written } from './storage.ts';
 
 /** A body that is in memory. Text is encoded as UTF-8. */
 export function bytesBody(bytes: Uint8Array | string): Body {

@@ -1,6 +1,6 @@
-import { parseRelativePath, type RelativePath, stagingName } from '../lib/paths.ts';
-import { WaybillError } from '../lib/errors.ts';
 import { randomUUID } from 'node:crypto';
+import { WaybillError } from '../lib/errors.ts';
+import { parseRelativePath, type RelativePath, stagingName } from '../lib/paths.ts';
 
 declare const keyBrand: unique symbol;
 /** A name within a storage: a relative path, or one of the publisher's own reserved names. */

@@ -1,17 +1,17 @@
 import {
   createTraceState,
+  type HrTime,
+  type SpanContext as OtelContext,
   SpanKind as OtelKind,
   SpanStatusCode,
   TraceFlags,
-  type HrTime,
-  type SpanContext as OtelContext,
 } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import {
   detectResources,
   envDetector,
-  resourceFromAttributes,
   type Resource,
+  resourceFromAttributes,
 } from '@opentelemetry/resources';
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter } from '@opentelemetry/sdk-trace';
 import type { BatchLimits } from './environment.ts';

@@ -4,7 +4,7 @@ import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import { batchLimitsOf, parseExportHeaders, samplingOf, type TracingSettings } from './environment.ts';
 import type { SpanExport } from './open-telemetry.ts';
-import { noTracer, recordingTracer, type FinishedSpan, type Tracer } from './span.ts';
+import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from './span.ts';
 
 export interface Tracing {
   readonly tracer: Tracer;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../lib/clock.ts';
-import { type TraceContext, formatTraceparent, parseTraceparent, type SpanContext } from './trace-context.ts';
+import { formatTraceparent, parseTraceparent, type SpanContext, type TraceContext } from './trace-context.ts';
 
 /*
  * The spans of a trace. A span refers to its parent by a `TraceContext`, which travels as plain text in jobs,

@@ -1,7 +1,7 @@
-import { instant } from '../values.ts';
-import type { Reading, NextPage } from '../family.ts';
-import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
 import type { Rejection } from '../database/cleaner.ts';
+import type { NextPage, Reading } from '../family.ts';
+import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
+import { instant } from '../values.ts';
 
 /** Milliseconds since the epoch from which data is stale; null where there is none. Pure. */
 export function isStale(staleAt: number | null, now: Date): boolean {

@@ -1,17 +1,17 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import express from 'express';
 import type { Express } from 'express';
-import type { HttpPorts } from '../../api/http/app.ts';
+import express from 'express';
 import { crossOrigin } from '../../api/http/answer/cross-origin.ts';
-import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
 import { sendProblem } from '../../api/http/answer/problem.ts';
+import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
+import type { HttpPorts } from '../../api/http/app.ts';
 import { hasPendingBody } from '../../api/http/request/client-connection.ts';
-import { refusedHead } from '../../api/http/request/request-head.ts';
 import { requestContext } from '../../api/http/request/request-context.ts';
+import { refusedHead } from '../../api/http/request/request-head.ts';
 import { clientOf, logRequest, setCommonHeaders } from '../../api/http/request-log.ts';
 import { type Metrics, recordRequest } from '../../api/metrics/metrics.ts';
-import { weatherEndpoints, type WeatherEndpoint, weatherRequest } from './endpoints.ts';
-import type { WeatherPorts, WeatherAnswer } from './service.ts';
+import { type WeatherEndpoint, weatherEndpoints, weatherRequest } from './endpoints.ts';
+import type { WeatherAnswer, WeatherPorts } from './service.ts';
 import { problemFormOf } from './weather-routes.ts';
 
 /**

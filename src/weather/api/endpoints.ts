@@ -1,10 +1,10 @@
-import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { ParameterMap, Parameter } from '../../core/lib/parameters.ts';
-import { familyNames, weatherFamilies, type FamilyName } from '../families.ts';
-import type { WeatherFamily } from '../family.ts';
-import { commonFormats, type Format } from '../../api/http/answer/negotiate.ts';
-import { queryParameters, type QueryParameters } from '../../api/http/query-parameters.ts';
 import type { IncomingHttpHeaders } from 'node:http';
+import { commonFormats, type Format } from '../../api/http/answer/negotiate.ts';
+import { type QueryParameters, queryParameters } from '../../api/http/query-parameters.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { Parameter, ParameterMap } from '../../core/lib/parameters.ts';
+import { type FamilyName, familyNames, weatherFamilies } from '../families.ts';
+import type { WeatherFamily } from '../family.ts';
 
 /** The endpoint of one family, as the API serves it. */
 export interface WeatherEndpoint {

@@ -1,12 +1,8 @@
+import type { JsonSchema } from '../../api/http/route.ts';
+import type { FamilyName } from '../families.ts';
 import type { AlertData, AlertParameterData } from '../records/alerts/alert-queries.ts';
 import type { AlertsData, AlertTestData } from '../records/alerts/alerts.ts';
 import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
-import {
-  type OutlookAreaData,
-  type OutlookRiskData,
-  type OutlookWindowData,
-  hazards,
-} from '../records/outlook-states.ts';
 import type {
   DiscussionSectionData,
   ForecastDiscussionData,
@@ -14,11 +10,23 @@ import type {
 } from '../records/discussions.ts';
 import type { ForecastPeriodData, ForecastRunData } from '../records/forecast-runs.ts';
 import type { HourlyForecastData, NarrativeForecastData, NarrativePeriodData } from '../records/forecasts.ts';
+import {
+  hazards,
+  type OutlookAreaData,
+  type OutlookRiskData,
+  type OutlookWindowData,
+} from '../records/outlook-states.ts';
 import type { WeatherStoriesData, WeatherStoryData } from '../records/weather-stories.ts';
-import type { FamilyName } from '../families.ts';
-import { unknownReasons } from '../values.ts';
 import type { ForecastUnits } from '../units.ts';
-import type { JsonSchema } from '../../api/http/route.ts';
+import { unknownReasons } from '../values.ts';
+import {
+  currentConditions,
+  locations,
+  observationHistory,
+  observations,
+  offices,
+  stations,
+} from './observation-schemas.ts';
 import {
   count,
   degreesEast,
@@ -36,14 +44,6 @@ import {
   timeZone,
   unit,
 } from './schema-fields.ts';
-import {
-  currentConditions,
-  observationHistory,
-  observations,
-  locations,
-  offices,
-  stations,
-} from './observation-schemas.ts';
 
 const alert = record<AlertData>({
   id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),

@@ -1,17 +1,19 @@
+import type { JsonSchema } from '../../api/http/route.ts';
 import type { CurrentConditionsData } from '../records/current-conditions.ts';
 import type { ObservationHistoryData } from '../records/observation-history.ts';
-import type { ObservationsData } from '../records/observations.ts';
 import type {
+  CloudData,
   MeasuredData,
   ObservationData,
   PastObservationData,
-  StationData,
-  CloudData,
   PresentWeatherData,
+  StationData,
 } from '../records/observation-record.ts';
+import type { ObservationsData } from '../records/observations.ts';
+import type { LocationsData, OfficesData, PlaceData, StationsData } from '../records/places.ts';
 import type { ObservationUnits, PlaceUnits } from '../units.ts';
-import type { JsonSchema } from '../../api/http/route.ts';
 import {
+  count,
   degreesEast,
   degreesNorth,
   flag,
@@ -21,14 +23,12 @@ import {
   orNull,
   quantity,
   record,
+  type SchemasOf,
   text,
   textOrNull,
   timeZone,
   unit,
-  type SchemasOf,
-  count,
 } from './schema-fields.ts';
-import type { LocationsData, OfficesData, PlaceData, StationsData } from '../records/places.ts';
 
 const station = record<StationData>({
   id: text('Identifier.', 'KNYC'),

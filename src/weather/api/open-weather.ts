@@ -1,16 +1,16 @@
 import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Clock } from '../../core/lib/clock.ts';
+import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
 import type { Config } from '../../core/config/config.ts';
 import { requireDatabasePackage } from '../../core/config/required-packages.ts';
 import { referencedSecrets, requireSecrets } from '../../core/config/secret-references.ts';
-import type { Secrets } from '../../core/lib/secrets.ts';
-import type { Log } from '../../core/lib/log.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
+import type { Log } from '../../core/lib/log.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import { inContext, openWeatherDatabases } from '../reader.ts';
 import { createTextRenderer, packagedTemplates } from '../render/text.ts';
-import { createWeatherService, type WeatherService, newWeatherObserver } from './service.ts';
-import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
+import { createWeatherService, newWeatherObserver, type WeatherService } from './service.ts';
 
 export interface OpenedWeather {
   service: WeatherService;

@@ -1,8 +1,8 @@
-import type { JsonSchema } from '../../api/http/route.ts';
-import type { ResolvedPlace } from '../family.ts';
-import { unknownReasons, type UnknownPart } from '../values.ts';
 import { readFileSync } from 'node:fs';
+import type { JsonSchema } from '../../api/http/route.ts';
 import type { FamilyName } from '../families.ts';
+import type { ResolvedPlace } from '../family.ts';
+import { type UnknownPart, unknownReasons } from '../values.ts';
 
 /** JSON Schemas of weather records, held to the types of the records by the compiler. */
 

@@ -1,27 +1,27 @@
-import type { Clock } from '../../core/lib/clock.ts';
-import { weatherFamilies, type DatedFamily, type FamilyName } from '../families.ts';
-import type { Reading, ResolvedPlace, WeatherFamily } from '../family.ts';
-import type { NewestObservations } from '../records/observations.ts';
-import type { ZoneOutlines } from '../places/outlines.ts';
-import type { UnknownPart } from '../values.ts';
-import { readFamily, type QueryOf, type RecordOf, type WeatherReader } from '../reader.ts';
-import { renderCsv, renderGeoJson, renderJson, type AnswerMeta, renderXml } from '../render/formats.ts';
-import type { TextRenderer } from '../render/text.ts';
-import type { UnitSystem } from '../units.ts';
-import { ByteCache, mostKept, newKeptAnswers } from './kept-answers.ts';
+import { type Format, negotiate, type Representation } from '../../api/http/answer/negotiate.ts';
+import { reasonOf } from '../../api/http/answer/problem.ts';
 import {
   codingFor,
   newAnswerEncoder,
-  taggedAnswer,
   type TaggedAnswer,
+  taggedAnswer,
 } from '../../api/http/answer/send-with-etag.ts';
-import { negotiate, type Format, type Representation } from '../../api/http/answer/negotiate.ts';
-import { newDates, type Dates, linkToNext, asOfMeta, isStale } from './answer-headers.ts';
-import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
+import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Rejection } from '../database/cleaner.ts';
-import { reasonOf } from '../../api/http/answer/problem.ts';
-import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
+import { type DatedFamily, type FamilyName, weatherFamilies } from '../families.ts';
+import type { Reading, ResolvedPlace, WeatherFamily } from '../family.ts';
+import type { ZoneOutlines } from '../places/outlines.ts';
+import { type QueryOf, readFamily, type RecordOf, type WeatherReader } from '../reader.ts';
+import type { NewestObservations } from '../records/observations.ts';
+import { type AnswerMeta, renderCsv, renderGeoJson, renderJson, renderXml } from '../render/formats.ts';
+import type { TextRenderer } from '../render/text.ts';
+import type { UnitSystem } from '../units.ts';
+import type { UnknownPart } from '../values.ts';
+import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-headers.ts';
+import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
+import { ByteCache, mostKept, newKeptAnswers } from './kept-answers.ts';
 
 /** A rendered answer, ready to be sent, and what it answers. */
 export interface WeatherAnswer extends TaggedAnswer {

@@ -1,12 +1,12 @@
-import type { FamilyName } from '../families.ts';
-import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
+import { type Format, negotiateProblem } from '../../api/http/answer/negotiate.ts';
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
-import { negotiateProblem, type Format } from '../../api/http/answer/negotiate.ts';
-import type { WeatherPorts } from './service.ts';
-import { weatherRequest, weatherEndpoints, type WeatherEndpoint } from './endpoints.ts';
 import type { ProblemForm } from '../../api/http/request/request-context.ts';
-import { collectionSchema, metaSchema, orNull, weatherExamples } from './schema-fields.ts';
+import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
+import type { FamilyName } from '../families.ts';
+import { type WeatherEndpoint, weatherEndpoints, weatherRequest } from './endpoints.ts';
 import { familySchemas } from './family-schemas.ts';
+import { collectionSchema, metaSchema, orNull, weatherExamples } from './schema-fields.ts';
+import type { WeatherPorts } from './service.ts';
 
 const headers: Record<string, Header> = {
   ETag: header('Strong, of the bytes of the body as they are sent.', true),

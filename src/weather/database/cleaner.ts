@@ -1,7 +1,7 @@
-import { earliest, latest } from './columns.ts';
-import { isPosition, shapeOf } from '../shape.ts';
-import { getTableColumns, getTableName, type AnyColumn } from 'drizzle-orm';
+import { type AnyColumn, getTableColumns, getTableName } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
+import { isPosition, shapeOf } from '../shape.ts';
+import { earliest, latest } from './columns.ts';
 
 /** Why a field became null, or a row was left out. */
 export type RejectionReason =

@@ -1,5 +1,5 @@
+import { type AnyColumn, type SQL, sql } from 'drizzle-orm';
 import { customType } from 'drizzle-orm/pg-core';
-import { sql, type AnyColumn, type SQL } from 'drizzle-orm';
 
 const instantType = customType<{ data: Date; driverData: string }>({
   dataType: () => 'timestamp with time zone',

@@ -1,7 +1,7 @@
 import postgres from 'postgres';
-import { WaybillError } from '../../core/lib/errors.ts';
 import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 const longestBackoffSeconds = 1;
 

@@ -1,8 +1,8 @@
 import { drizzle } from 'drizzle-orm/postgres-js';
 import type { Sql } from 'postgres';
 import type { Clock } from '../../core/lib/clock.ts';
-import { withUnsafe, type Connect } from './connect.ts';
-import { closeSeconds, type Connections, type Work, type Queries } from './database.ts';
+import { type Connect, withUnsafe } from './connect.ts';
+import { closeSeconds, type Connections, type Queries, type Work } from './database.ts';
 import { isCutOff } from './errors.ts';
 
 /** A client with a single connection, which is of one read at a time. */

@@ -1,8 +1,8 @@
 import type { DatabaseConfig } from '../../core/config/weather/databases.ts';
-import type { Secrets } from '../../core/lib/secrets.ts';
-import type { WeatherDatabase } from './database.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import type { WeatherDatabase } from './database.ts';
 
 /** Opens without probing. A driver and its package are loaded only if they are configured. */
 export async function openDatabase(

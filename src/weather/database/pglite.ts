@@ -1,16 +1,16 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/pglite';
-import { stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { systemClock, type Clock } from '../../core/lib/clock.ts';
 import type { PgliteConfig } from '../../core/config/weather/databases.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { openAdmission } from './admission.ts';
-import type { Queries, WeatherDatabase } from './database.ts';
-import { databaseError } from './errors.ts';
-import { lockDirectory } from './directory-lock.ts';
 import { openWatchdog } from './connect.ts';
+import type { Queries, WeatherDatabase } from './database.ts';
+import { lockDirectory } from './directory-lock.ts';
+import { databaseError } from './errors.ts';
 
 /**
  * The embedded database of a directory, which must be there. Reads wait for each other, since it has one

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm';
-import { systemClock, type Clock } from '../../core/lib/clock.ts';
+import type { PostgresConfig } from '../../core/config/weather/databases.ts';
+import { type Clock, systemClock } from '../../core/lib/clock.ts';
 import { openAdmission } from './admission.ts';
 import { connectTo, openWatchdog } from './connect.ts';
+import { openOwn, openShared } from './connections.ts';
 import type { Connections, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
-import { openOwn, openShared } from './connections.ts';
-import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 
 /**
  * Single statements that share a connection at once: they are sent together and answered in turn, which saves

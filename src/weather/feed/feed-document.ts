@@ -1,6 +1,6 @@
-import { NothingToLoad, reasonOf } from './documents/rows.ts';
-import { recognise, type Recognised } from './documents/recognise.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { recognise, type Recognised } from './documents/recognise.ts';
+import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { load } from './tables/load.ts';
 import type { Statements, Target } from './tables/upsert.ts';
 

@@ -1,12 +1,12 @@
+import type { FeedConfig, NwsConfig, SourceName } from '../../core/config/weather/feed.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { inParallel } from '../../core/lib/parallel.ts';
-import type { FeedConfig, NwsConfig, SourceName } from '../../core/config/weather/feed.ts';
 import type { Fed } from './feed-document.ts';
-import { createClient } from './sources/http-client.ts';
 import { filesAt, watchDirectory } from './sources/files.ts';
+import { createClient } from './sources/http-client.ts';
 import { poll } from './sources/poll.ts';
-import { sourcesOf, type Source } from './sources/requests-of.ts';
+import { type Source, sourcesOf } from './sources/requests-of.ts';
 import { openRequests } from './tables/requests.ts';
 import type { Target } from './tables/upsert.ts';
 

@@ -1,14 +1,14 @@
-import type { AlertsData } from '../records/alerts/alerts.ts';
-import type { PlaceData } from '../records/places.ts';
-import type { MapQuery } from './map-query.ts';
-import { type Section, dataOf, sectionOf } from './section.ts';
-import { type MapFrame, type StateOutline, isWithin, type ZoneShapes } from './map-shapes.ts';
-import type { ObservationData } from '../records/observation-record.ts';
 import type { WeatherService } from '../api/service.ts';
-import { projected, type Point, outlinePath } from './projection.ts';
 import type { AlertData } from '../records/alerts/alert-queries.ts';
+import type { AlertsData } from '../records/alerts/alerts.ts';
 import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
+import type { ObservationData } from '../records/observation-record.ts';
+import type { PlaceData } from '../records/places.ts';
 import { alertColour, alertRank, outlookColour } from './colours.ts';
+import type { MapQuery } from './map-query.ts';
+import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './map-shapes.ts';
+import { outlinePath, type Point, projected } from './projection.ts';
+import { dataOf, type Section, sectionOf } from './section.ts';
 
 /** All that the page of the map tells. */
 export interface MapContent {

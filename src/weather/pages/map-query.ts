@@ -1,8 +1,8 @@
-import { wholeNumber, type Parameter } from '../../core/lib/parameters.ts';
-import { unitsParameter, searchParameter, stateParameter } from '../places/place-parameters.ts';
-import { queryParameters } from '../../api/http/query-parameters.ts';
-import type { UnitSystem } from '../units.ts';
 import type { IncomingMessage } from 'node:http';
+import { queryParameters } from '../../api/http/query-parameters.ts';
+import { type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
+import { searchParameter, stateParameter, unitsParameter } from '../places/place-parameters.ts';
+import type { UnitSystem } from '../units.ts';
 
 /** What the map is asked for. */
 export interface MapQuery {

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
-import { mapSize, outlinePath } from './projection.ts';
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../../core/lib/clock.ts';
-import type { ZoneKey } from '../places/position.ts';
 import { ByteCache } from '../api/kept-answers.ts';
 import type { WeatherService } from '../api/service.ts';
+import type { ZoneKey } from '../places/position.ts';
+import { mapSize, outlinePath } from './projection.ts';
 
 /** A state as the map draws it. */
 export interface StateOutline {

@@ -1,25 +1,25 @@
+import type { Page } from '../../api/pages/render-page.ts';
 import type { AlertData } from '../records/alerts/alert-queries.ts';
 import type { PlaceData } from '../records/places.ts';
-import type { UnknownPart } from '../values.ts';
-import { converterOf } from '../units.ts';
 import { textHelpers } from '../render/text-helpers.ts';
-import type { Page } from '../../api/pages/render-page.ts';
+import { converterOf } from '../units.ts';
+import type { UnknownPart } from '../values.ts';
 import { alertColour, alertRank, temperatureColour } from './colours.ts';
-import { type MapContent, apart, type MapStation } from './map-layers.ts';
-import { queryText, unitsText, type MapQuery } from './map-query.ts';
+import { apart, type MapContent, type MapStation } from './map-layers.ts';
+import { type MapQuery, queryText, unitsText } from './map-query.ts';
+import { overlaps, states, wholeCountry } from './map-shapes.ts';
+import { dataOf } from './section.ts';
 import {
-  paragraphsOf,
-  type Paragraph,
   ageOf,
   moment,
+  type Paragraph,
+  paragraphsOf,
   plural,
   quantity,
   skyOf,
   temperatureUnit,
   unknown,
 } from './words.ts';
-import { dataOf } from './section.ts';
-import { overlaps, states, wholeCountry } from './map-shapes.ts';
 
 /** What the template of the map is given. Pure. */
 export function mapView(content: MapContent, base: string): Page {

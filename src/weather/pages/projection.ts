@@ -1,6 +1,6 @@
 import { geoAlbersUsa } from 'd3-geo';
-import type { Geometry } from '../values.ts';
 import { polygonsOf, type Ring } from '../shape.ts';
+import type { Geometry } from '../values.ts';
 
 /** A point of the map, in pixels of a picture that is 975 wide and 610 high. */
 export type Point = readonly [x: number, y: number];

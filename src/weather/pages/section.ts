@@ -1,8 +1,8 @@
 import { asWaybillError } from '../../core/lib/errors.ts';
-import type { FamilyName } from '../families.ts';
-import type { UnknownPart } from '../values.ts';
-import type { QueryOf, RecordOf } from '../reader.ts';
 import type { WeatherService } from '../api/service.ts';
+import type { FamilyName } from '../families.ts';
+import type { QueryOf, RecordOf } from '../reader.ts';
+import type { UnknownPart } from '../values.ts';
 
 /** One part of a page: a record, nothing, or why it cannot be told; the other parts stay. */
 export type Section<T> =

@@ -1,22 +1,28 @@
+import type { Page } from '../../api/pages/render-page.ts';
 import type { AlertsData } from '../records/alerts/alerts.ts';
 import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
 import type { CurrentConditionsData } from '../records/current-conditions.ts';
 import type { ForecastDiscussionData } from '../records/discussions.ts';
 import type { HourlyForecastData, NarrativeForecastData } from '../records/forecasts.ts';
-import type { OutlookRiskData } from '../records/outlook-states.ts';
+import type { ObservationData } from '../records/observation-record.ts';
 import type { ObservationsData } from '../records/observations.ts';
+import type { OutlookRiskData } from '../records/outlook-states.ts';
 import type { PlaceData } from '../records/places.ts';
 import type { WeatherStoriesData } from '../records/weather-stories.ts';
-import type { ObservationData } from '../records/observation-record.ts';
-import type { UnitSystem } from '../units.ts';
 import { textHelpers } from '../render/text-helpers.ts';
-import type { Page } from '../../api/pages/render-page.ts';
+import type { UnitSystem } from '../units.ts';
 import { outlookColour } from './colours.ts';
+import type { UnplacedAlert } from './map-layers.ts';
+import { queryText, unitsText } from './map-query.ts';
+import { states } from './map-shapes.ts';
+import { alertLine } from './map-view.ts';
+import { meteogram } from './meteogram.ts';
+import { dataOf, type Section } from './section.ts';
 import {
-  iconOf,
   ageOf,
   cloudsOf,
   forecastWindOf,
+  iconOf,
   moment,
   plural,
   quantity,
@@ -24,12 +30,6 @@ import {
   temperatureUnit,
   windOf,
 } from './words.ts';
-import { queryText, unitsText } from './map-query.ts';
-import { alertLine } from './map-view.ts';
-import { meteogram } from './meteogram.ts';
-import type { UnplacedAlert } from './map-layers.ts';
-import { dataOf, type Section } from './section.ts';
-import { states } from './map-shapes.ts';
 
 export interface StationContent {
   place: PlaceData;

@@ -1,27 +1,27 @@
-import type { Clock } from '../../core/lib/clock.ts';
-import type { HttpPorts } from '../../api/http/app.ts';
 import type { TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
+import type { HttpPorts } from '../../api/http/app.ts';
 import type { PageRoute } from '../../api/pages/page-routes.ts';
 import type { Page } from '../../api/pages/render-page.ts';
 import { publicPage, sendPublic } from '../../api/pages/send-page.ts';
 import type { Site } from '../../api/pages/site.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { newKeptAnswers } from '../api/kept-answers.ts';
 import type { WeatherPorts, WeatherService } from '../api/service.ts';
-import {
-  mapQuery,
-  stationQuery,
-  type ChosenUnits,
-  rememberedUnits,
-  unitsHeaders,
-  type MapQuery,
-} from './map-query.ts';
-import { openZoneShapes, frameOf, states, wholeCountry, type ZoneShapes } from './map-shapes.ts';
-import { alertAreas, outlookAreas, observed, spread, unplacedAlerts } from './map-layers.ts';
-import { mapView } from './map-view.ts';
-import { dataOf, sectionOf } from './section.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
 import type { PlaceData } from '../records/places.ts';
 import type { UnitSystem } from '../units.ts';
+import { alertAreas, observed, outlookAreas, spread, unplacedAlerts } from './map-layers.ts';
+import {
+  type ChosenUnits,
+  type MapQuery,
+  mapQuery,
+  rememberedUnits,
+  stationQuery,
+  unitsHeaders,
+} from './map-query.ts';
+import { frameOf, openZoneShapes, states, wholeCountry, type ZoneShapes } from './map-shapes.ts';
+import { mapView } from './map-view.ts';
+import { dataOf, sectionOf } from './section.ts';
 import { stationView } from './station-view.ts';
 
 /** A page is made of many reads: whoever comes within that time gets the same. */

@@ -1,14 +1,14 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import { booleanPointInPolygon } from '@turf/boolean-point-in-polygon';
-import Flatbush from 'flatbush';
-import type { Geometry } from '../values.ts';
-import { partsOf, type Box, type Position, ugcOf, zoneKey, zoneKind, type ZoneKey } from './position.ts';
-import { polygonsOf, turnsOf, type Point, type Polygon, type Ring } from '../shape.ts';
 import { sql } from 'drizzle-orm';
+import Flatbush from 'flatbush';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { WeatherDatabase } from '../database/database.ts';
 import { geometryCheck } from '../database/cleaner.ts';
+import type { WeatherDatabase } from '../database/database.ts';
+import { type Point, type Polygon, polygonsOf, type Ring, turnsOf } from '../shape.ts';
+import type { Geometry } from '../values.ts';
 import { fireZones, zones } from './place-lists.ts';
+import { type Box, partsOf, type Position, ugcOf, type ZoneKey, zoneKey, zoneKind } from './position.ts';
 
 /** A polygon or multipolygon, and whose outline it is. */
 export interface Outline {

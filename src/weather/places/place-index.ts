@@ -1,8 +1,8 @@
-import { distance } from '@turf/distance';
 import { bearing } from '@turf/bearing';
+import { distance } from '@turf/distance';
 import { around } from 'geokdbush';
 import KDBush from 'kdbush';
-import { partsOf, type Box, type Position } from './position.ts';
+import { type Box, partsOf, type Position } from './position.ts';
 
 /** A station, grid cell or office: what is asked for by place. */
 export interface Place extends Position {

@@ -1,15 +1,15 @@
-import { doublePrecision, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import { getTableColumns, sql } from 'drizzle-orm';
+import { doublePrecision, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
 import type { Clock } from '../../core/lib/clock.ts';
-import type { Queries, WeatherDatabase } from '../database/database.ts';
-import { placesRequired } from '../database/errors.ts';
 import {
-  numberCheck,
-  timeZoneCheck,
   type FieldCheck,
   type Note,
+  numberCheck,
   type Rejection,
+  timeZoneCheck,
 } from '../database/cleaner.ts';
+import type { Queries, WeatherDatabase } from '../database/database.ts';
+import { placesRequired } from '../database/errors.ts';
 import type { Place, PlaceIndex } from './place-index.ts';
 
 /** The tables that say where something is. */

@@ -1,14 +1,14 @@
 import {
   choice,
   identifier,
-  type Rule,
   onlyWith,
+  type Parameter,
+  type Rule,
   wholeNumber,
   words,
-  type Parameter,
 } from '../../core/lib/parameters.ts';
 import { instant } from '../values.ts';
-import { isInUnitedStates, type Box, type Position } from './position.ts';
+import { type Box, isInUnitedStates, type Position } from './position.ts';
 
 /** The parameters that several families take. */
 

@@ -1,5 +1,5 @@
-import type { Box, Position } from '../values.ts';
 import lookup from '@photostructure/tz-lookup';
+import type { Box, Position } from '../values.ts';
 
 export type { Box, Position };
 

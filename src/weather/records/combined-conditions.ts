@@ -1,4 +1,4 @@
-import { feelsLike, heatIndex, relativeHumidity, windChill, type FeelsLikeMethod } from './derived.ts';
+import { feelsLike, type FeelsLikeMethod, heatIndex, relativeHumidity, windChill } from './derived.ts';
 import {
   columnName,
   type MeasuredColumn,

@@ -1,40 +1,40 @@
-import { asc, getTableColumns, inArray, sql, and, desc, eq, gt, lt, lte } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, gt, inArray, lt, lte, sql } from 'drizzle-orm';
 import { choice, choices, flag, type ValuesOf } from '../../core/lib/parameters.ts';
+import { cleanerOf, pastCheck } from '../database/cleaner.ts';
+import { firstClean, type Page, presentUntil } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
 import {
   newNotes,
   noReading,
+  type Notes,
+  type Reading,
   reading,
   weatherFamily,
-  type Reading,
   type WeatherSource,
-  type Notes,
 } from '../family.ts';
+import { pointParameter } from '../places/place-parameters.ts';
+import { isInContiguousStates } from '../places/position.ts';
+import { converterOf } from '../units.ts';
 import { instant } from '../values.ts';
 import {
+  cleanOutlookRun,
+  dayParameter,
+  type Hazard,
   hazards,
   hazardsOf,
-  type Hazard,
-  dayParameter,
-  outlookRuns,
-  outlooks,
-  requireShape,
-  windowData,
-  type OutlookWindowData,
-  cleanOutlookRun,
   hazardStates,
   highestCategory,
   isMarker,
-  riskAt,
-  unknownParts,
   type OutlookAreaData,
   type OutlookRiskData,
+  outlookRuns,
+  outlooks,
+  type OutlookWindowData,
+  requireShape,
+  riskAt,
+  unknownParts,
+  windowData,
 } from './outlook-states.ts';
-import { pointParameter } from '../places/place-parameters.ts';
-import { isInContiguousStates } from '../places/position.ts';
-import { cleanerOf, pastCheck } from '../database/cleaner.ts';
-import { converterOf } from '../units.ts';
-import { firstClean, presentUntil, type Page } from '../database/columns.ts';
 
 const cleanArea = cleanerOf(outlooks, { key: ['runId', 'hazard', 'label', 'part'], nullable: ['geometry'] });
 

@@ -1,37 +1,37 @@
 import { and, desc, gt, inArray, lte } from 'drizzle-orm';
-import { atMostOneOf, identifiers, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
-import { currentConditions as aggregate, windowOf, type CurrentConditions } from './combined-conditions.ts';
-import type { FeelsLikeMethod } from './derived.ts';
+import { atMostOneOf, identifiers, type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
 import {
   newNotes,
   noReading,
+  type Reading,
   reading,
   resolvedPlace,
   weatherFamily,
-  type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { instant, type Instant } from '../values.ts';
+import { type Nearby, nearestHaving } from '../places/place-index.ts';
 import {
-  cloudData,
-  measuredData,
-  stationData,
-  stationFeatures,
-  type MeasuredData,
-  type StationData,
-  type CloudData,
-  type ObservationRow,
-  type PresentWeatherData,
-} from './observation-record.ts';
-import {
-  stationPattern,
-  unitsParameter,
   pointParameter,
   radiusParameter,
   radiusRule,
+  stationPattern,
+  unitsParameter,
 } from '../places/place-parameters.ts';
-import { nearestHaving, type Nearby } from '../places/place-index.ts';
-import { type ObservationUnits, converterOf, observationUnits, type Converter } from '../units.ts';
+import { type Converter, converterOf, type ObservationUnits, observationUnits } from '../units.ts';
+import { type Instant, instant } from '../values.ts';
+import { type CurrentConditions, currentConditions as aggregate, windowOf } from './combined-conditions.ts';
+import type { FeelsLikeMethod } from './derived.ts';
+import {
+  type CloudData,
+  cloudData,
+  type MeasuredData,
+  measuredData,
+  type ObservationRow,
+  type PresentWeatherData,
+  type StationData,
+  stationData,
+  stationFeatures,
+} from './observation-record.ts';
 import {
   cleanedObservation,
   observationRows,

@@ -1,17 +1,17 @@
 import { and, asc, desc, eq, lte } from 'drizzle-orm';
-import { pgTable, smallint, text, bigint } from 'drizzle-orm/pg-core';
-import { instantColumn, firstClean, presentUntil } from '../database/columns.ts';
-import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
-import { instant, type Instant } from '../values.ts';
-import { officeParameter } from '../places/place-parameters.ts';
+import { bigint, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { cleanerOf, pastCheck } from '../database/cleaner.ts';
+import { firstClean, instantColumn, presentUntil } from '../database/columns.ts';
+import { newNotes, noReading, type Reading, reading, weatherFamily, type WeatherSource } from '../family.ts';
+import { officeParameter } from '../places/place-parameters.ts';
+import { type Instant, instant } from '../values.ts';
 import {
   cleanOutlookRun,
   dayParameter,
   outlookRuns,
+  type OutlookWindowData,
   requireShape,
   windowData,
-  type OutlookWindowData,
 } from './outlook-states.ts';
 
 export const forecastDiscussionRows = pgTable('forecast_discussions', {

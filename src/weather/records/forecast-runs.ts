@@ -1,24 +1,24 @@
+import { and, asc, desc, eq, gt, inArray, lt, lte } from 'drizzle-orm';
 import { bigint, boolean, doublePrecision, integer, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { identifier } from '../../core/lib/parameters.ts';
-import { instantColumn, firstClean, presentUntil, type Page } from '../database/columns.ts';
+import { type Cleaned, cleanerOf, pastCheck } from '../database/cleaner.ts';
+import { firstClean, instantColumn, type Page, presentUntil } from '../database/columns.ts';
+import type { Queries } from '../database/database.ts';
 import {
   type Features,
   newNotes,
   noReading,
+  type Reading,
   reading,
   resolvedPlace,
-  type Reading,
   type WeatherSource,
 } from '../family.ts';
-import { pointGeometry, instant, instantOrNull, type Instant } from '../values.ts';
+import { type Around, type Nearby, nearestHaving, type PlaceIndex } from '../places/place-index.ts';
+import type { PlaceLists } from '../places/place-lists.ts';
 import { pointParameter } from '../places/place-parameters.ts';
 import type { Position } from '../places/position.ts';
-import { type ForecastUnits, forecastUnits, type Converter } from '../units.ts';
-import { cleanerOf, type Cleaned, pastCheck } from '../database/cleaner.ts';
-import { and, asc, desc, eq, gt, inArray, lt, lte } from 'drizzle-orm';
-import type { Queries } from '../database/database.ts';
-import { nearestHaving, type Around, type Nearby, type PlaceIndex } from '../places/place-index.ts';
-import type { PlaceLists } from '../places/place-lists.ts';
+import { type Converter, type ForecastUnits, forecastUnits } from '../units.ts';
+import { type Instant, instant, instantOrNull, pointGeometry } from '../values.ts';
 
 /** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
 

@@ -1,19 +1,19 @@
 import { atMostOneOf, moment, wholeNumber } from '../../core/lib/parameters.ts';
 import { weatherFamily } from '../family.ts';
-import { rangeRule, unitsParameter, radiusParameter, radiusRule } from '../places/place-parameters.ts';
 import { aroundOf } from '../places/place-index.ts';
-import { fields, weatherTable, type Column } from '../values.ts';
+import { radiusParameter, radiusRule, rangeRule, unitsParameter } from '../places/place-parameters.ts';
 import { converterOf } from '../units.ts';
+import { type Column, fields, weatherTable } from '../values.ts';
 import {
-  readForecast,
   forecastFeatures,
+  type ForecastPeriodData,
   forecastPointParameter,
+  type ForecastRunData,
   forecastRunData,
   forecastTables,
   locationParameter,
   periodData,
-  type ForecastPeriodData,
-  type ForecastRunData,
+  readForecast,
 } from './forecast-runs.ts';
 
 export interface HourlyForecastData extends ForecastRunData {

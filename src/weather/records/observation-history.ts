@@ -1,26 +1,26 @@
 import { and, asc, eq, gte, lt } from 'drizzle-orm';
-import { moment, wholeNumber, type Parameter, type ValuesOf } from '../../core/lib/parameters.ts';
+import { moment, type Parameter, type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
 import {
+  type Features,
   newNotes,
   noReading,
-  weatherFamily,
-  type Features,
   type Reading,
+  weatherFamily,
   type WeatherSource,
 } from '../family.ts';
-import { pointGeometry, instant, type Instant } from '../values.ts';
-import {
-  pastObservationData,
-  stationData,
-  type PastObservationData,
-  type StationData,
-} from './observation-record.ts';
 import { rangeRule, stationPattern, unitsParameter } from '../places/place-parameters.ts';
-import { type ObservationUnits, converterOf, observationUnits } from '../units.ts';
+import { converterOf, type ObservationUnits, observationUnits } from '../units.ts';
+import { type Instant, instant, pointGeometry } from '../values.ts';
 import {
-  observationTable,
+  type PastObservationData,
+  pastObservationData,
+  type StationData,
+  stationData,
+} from './observation-record.ts';
+import {
   cleanedObservation,
   observationRows,
+  observationTable,
   requireStations,
   selectObservations,
   stationOf,

@@ -1,6 +1,6 @@
 import type { Features } from '../family.ts';
-import { pointGeometry, instant, instantOrNull, type Instant } from '../values.ts';
-import { type ObservationUnits, observationUnits, type Converter } from '../units.ts';
+import { type Converter, type ObservationUnits, observationUnits } from '../units.ts';
+import { type Instant, instant, instantOrNull, pointGeometry } from '../values.ts';
 
 /** The measured columns of an observation, in stored units. */
 export const measuredColumns = [

@@ -1,20 +1,20 @@
-import { type Instant, fields, weatherTable, type Cell, type Column } from '../values.ts';
+import { and, eq, getTableColumns, inArray, type SQL, sql } from 'drizzle-orm';
+import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
+import { finding, WaybillError } from '../../core/lib/errors.ts';
+import { cleanerOf, type Note, numberCheck, oneOf, pastCheck, textsCheck } from '../database/cleaner.ts';
+import { instantColumn, presentUntil } from '../database/columns.ts';
+import type { Queries } from '../database/database.ts';
+import { stations } from '../places/place-lists.ts';
+import { type Cell, type Column, fields, type Instant, weatherTable } from '../values.ts';
+import { usable } from './combined-conditions.ts';
 import {
   type CloudData,
-  type PresentWeatherData,
   measuredColumns,
   type MeasuredRow,
   type ObservationRow,
+  type PresentWeatherData,
   type StationRow,
 } from './observation-record.ts';
-import { and, eq, getTableColumns, inArray, sql, type SQL } from 'drizzle-orm';
-import { boolean, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
-import { WaybillError, finding } from '../../core/lib/errors.ts';
-import type { Queries } from '../database/database.ts';
-import { usable } from './combined-conditions.ts';
-import { stations } from '../places/place-lists.ts';
-import { cleanerOf, numberCheck, oneOf, pastCheck, textsCheck, type Note } from '../database/cleaner.ts';
-import { instantColumn, presentUntil } from '../database/columns.ts';
 
 const measured = {
   temperature: 'temperature',

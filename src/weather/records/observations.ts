@@ -1,24 +1,21 @@
 import { and, desc, eq, gt, lte, sql } from 'drizzle-orm';
-import { atMostOneOf, identifiers, onlyWith, wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import { atMostOneOf, identifiers, onlyWith, type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
+import type { Note } from '../database/cleaner.ts';
+import { firstClean, type Page, presentUntil } from '../database/columns.ts';
 import type { Queries, WeatherDatabase } from '../database/database.ts';
 import {
+  type Features,
   newNotes,
   noReading,
+  type Reading,
   reading,
   resolvedPlace,
   weatherFamily,
-  type Features,
-  type Reading,
   type WeatherSource,
 } from '../family.ts';
-import {
-  observationData,
-  stationFeatures,
-  type ObservationData,
-  measuredColumns,
-  type ObservationRow,
-} from './observation-record.ts';
-import { nearestHaving, type Around } from '../places/place-index.ts';
+import { type Around, nearestHaving } from '../places/place-index.ts';
+import { stations } from '../places/place-lists.ts';
 import {
   pointParameter,
   radiusParameter,
@@ -26,21 +23,24 @@ import {
   stationPattern,
   unitsParameter,
 } from '../places/place-parameters.ts';
-import { stations } from '../places/place-lists.ts';
-import { firstClean, presentUntil, type Page } from '../database/columns.ts';
-import type { Note } from '../database/cleaner.ts';
-import { converterOf, type Converter } from '../units.ts';
+import { type Converter, converterOf } from '../units.ts';
 import {
-  observationTable,
+  measuredColumns,
+  type ObservationData,
+  observationData,
+  type ObservationRow,
+  stationFeatures,
+} from './observation-record.ts';
+import {
   cleanedObservation,
   observationClouds,
   observationRows,
+  observationTable,
   observationWeather,
   requireStations,
   selectObservations,
   stationsHaving,
 } from './observation-tables.ts';
-import type { Clock } from '../../core/lib/clock.ts';
 
 const parameters = {
   station: identifiers(stationPattern, 50, 'a station, such as KNYC', {

@@ -1,20 +1,20 @@
 import { bigint, doublePrecision, jsonb, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../core/lib/parameters.ts';
+import { cleanerOf } from '../database/cleaner.ts';
 import { instantColumn } from '../database/columns.ts';
 import { outlookShapeRequired } from '../database/errors.ts';
 import {
-  instant,
-  type Instant,
   empty,
   fold,
+  type Geometry,
+  type Instant,
+  instant,
+  type Known,
   known,
   unknown,
-  type Known,
   type UnknownPart,
   type UnknownReason,
-  type Geometry,
 } from '../values.ts';
-import { cleanerOf } from '../database/cleaner.ts';
 
 /** Hazards of convective outlooks, as the feeder stores them and the reader expects them. */
 export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;

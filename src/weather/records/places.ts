@@ -1,24 +1,24 @@
-import { inArray, sql, type AnyColumn, type SQL } from 'drizzle-orm';
+import { type AnyColumn, inArray, type SQL, sql } from 'drizzle-orm';
 import type { PgTable } from 'drizzle-orm/pg-core';
-import { wholeNumber, type ValuesOf } from '../../core/lib/parameters.ts';
+import { type ValuesOf, wholeNumber } from '../../core/lib/parameters.ts';
+import { earliest, presentUntil } from '../database/columns.ts';
 import type { Queries } from '../database/database.ts';
-import { weatherFamily, type Features, type Reading, type WeatherSource } from '../family.ts';
-import { pointGeometry, instantOrNull, type Instant } from '../values.ts';
+import { type Features, type Reading, weatherFamily, type WeatherSource } from '../family.ts';
+import type { Nearby, Place } from '../places/place-index.ts';
+import type { PlaceKind } from '../places/place-lists.ts';
+import * as tables from '../places/place-lists.ts';
 import {
-  unitsParameter,
   boxParameter,
   pointParameter,
   searchParameter,
   stateParameter,
+  unitsParameter,
 } from '../places/place-parameters.ts';
-import type { Nearby, Place } from '../places/place-index.ts';
-import * as tables from '../places/place-lists.ts';
-import type { PlaceKind } from '../places/place-lists.ts';
-import { type PlaceUnits, converterOf, distanceIn, type UnitSystem } from '../units.ts';
-import { earliest, presentUntil } from '../database/columns.ts';
-import { observationRows } from './observation-tables.ts';
-import { forecastRuns } from './forecast-runs.ts';
+import { converterOf, distanceIn, type PlaceUnits, type UnitSystem } from '../units.ts';
+import { type Instant, instantOrNull, pointGeometry } from '../values.ts';
 import { forecastDiscussionRows } from './discussions.ts';
+import { forecastRuns } from './forecast-runs.ts';
+import { observationRows } from './observation-tables.ts';
 
 const parameters = {
   near: pointParameter('Latitude and longitude: the nearest come first, with their distance and bearing.'),

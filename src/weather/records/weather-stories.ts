@@ -1,11 +1,11 @@
 import { and, asc, desc, eq, lte } from 'drizzle-orm';
 import { bigint, boolean, pgTable, smallint, text } from 'drizzle-orm/pg-core';
 import { wholeNumber } from '../../core/lib/parameters.ts';
-import { instantColumn, firstClean, presentUntil } from '../database/columns.ts';
-import { newNotes, noReading, reading, weatherFamily, type Reading, type WeatherSource } from '../family.ts';
-import { instant, instantOrNull, type Instant } from '../values.ts';
-import { officeParameter } from '../places/place-parameters.ts';
 import { cleanerOf, pastCheck } from '../database/cleaner.ts';
+import { firstClean, instantColumn, presentUntil } from '../database/columns.ts';
+import { newNotes, noReading, type Reading, reading, weatherFamily, type WeatherSource } from '../family.ts';
+import { officeParameter } from '../places/place-parameters.ts';
+import { type Instant, instant, instantOrNull } from '../values.ts';
 
 const storyRuns = pgTable('weather_story_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),

@@ -1,12 +1,12 @@
-import type { Instant, UnknownPart, WeatherTable, Geometry } from '../values.ts';
-import type { ResolvedPlace, Features } from '../family.ts';
-import type { RejectionReason } from '../database/cleaner.ts';
-import { stringify } from 'csv-stringify/sync';
-import { converterOf, type UnitSystem } from '../units.ts';
-import { xmlText, writeXml, type XmlNode } from '../../core/lib/xml.ts';
 import { bboxClip } from '@turf/bbox-clip';
 import { rewind } from '@turf/rewind';
-import { polygonsOf, type Polygon } from '../shape.ts';
+import { stringify } from 'csv-stringify/sync';
+import { writeXml, type XmlNode, xmlText } from '../../core/lib/xml.ts';
+import type { RejectionReason } from '../database/cleaner.ts';
+import type { Features, ResolvedPlace } from '../family.ts';
+import { type Polygon, polygonsOf } from '../shape.ts';
+import { converterOf, type UnitSystem } from '../units.ts';
+import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts';
 
 /** What an answer says about its data, beside it; only what there is to say. */
 export interface AnswerMeta {

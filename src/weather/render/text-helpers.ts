@@ -1,6 +1,6 @@
-import type { UnknownPart, UnknownReason, Geometry } from '../values.ts';
-import { middleOf } from '../shape.ts';
 import { timeZoneAt } from '../places/position.ts';
+import { middleOf } from '../shape.ts';
+import type { Geometry, UnknownPart, UnknownReason } from '../values.ts';
 
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';

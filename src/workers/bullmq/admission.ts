@@ -4,23 +4,23 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { scopeKey, type Replay, type RunStore, type Slot } from './run-store.ts';
 import type { PublishJob } from '../queue/job.ts';
+import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import { jobAgain, type NewRun } from '../queue/kept-bundles.ts';
 import {
-  retryAfterSeconds,
   admissionEnded,
   bundleGone,
   keyConflict,
   keyInProgress,
   pipelineFull,
   queueFull,
+  retryAfterSeconds,
   runNotFinished,
   runUnknown,
   shuttingDown,
 } from '../queue/refusals.ts';
-import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
+import { type Replay, type RunStore, scopeKey, type Slot } from './run-store.ts';
 
 export interface AdmissionsOptions {
   clock: Clock;

@@ -1,14 +1,14 @@
+import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { silentLog, type Log } from '../../core/lib/log.ts';
-import type { EventKeeping } from '../queue/event-keeping.ts';
-import { linkRedis, type RedisLink } from './link.ts';
-import { deliveryNotes, bullmqUndelivered } from './deliveries.ts';
-import { defineScripts, type RunScript } from './scripts.ts';
-import { randomUUID } from 'node:crypto';
-import type { TracedEvent } from '../../core/notify/event.ts';
+import { type Log, silentLog } from '../../core/lib/log.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import type { TracedEvent } from '../../core/notify/event.ts';
 import type { Ended, KeptEvent, LeftEvent, Outbox } from '../../core/notify/outbox.ts';
+import type { EventKeeping } from '../queue/event-keeping.ts';
+import { bullmqUndelivered, deliveryNotes } from './deliveries.ts';
+import { linkRedis, type RedisLink } from './link.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
 
 interface BullmqEventsOptions {
   clock: Clock;

@@ -1,17 +1,17 @@
 import type { Redis } from 'ioredis';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import type { RedisLink } from './link.ts';
-import { recordOf, type RunRecord } from '../queue/run-record.ts';
-import type { RunReads } from './run-reads.ts';
 import {
+  type ChangePage,
+  type ChangeQuery,
   cursorOf,
   placeOf,
   RunChanges,
-  type ChangePage,
-  type ChangeQuery,
-  type RunWatch,
   RunWaiters,
+  type RunWatch,
 } from '../queue/run-changes.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import type { RedisLink } from './link.ts';
+import type { RunReads } from './run-reads.ts';
 
 interface RunFeedOptions {
   clock: Clock;

@@ -5,7 +5,7 @@ import type { KeepLimits } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import type { JobSeal } from './job-seal.ts';
-import { runSlots, type RunSlots } from './membership.ts';
+import { type RunSlots, runSlots } from './membership.ts';
 
 export interface BullmqQueueOptions {
   clock: Clock;

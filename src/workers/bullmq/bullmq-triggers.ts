@@ -1,12 +1,12 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import type { JobSeal } from './job-seal.ts';
-import type { RedisLink } from './link.ts';
-import type { RunScript } from './scripts.ts';
+import type { Trigger } from '../queue/job.ts';
 import { shuttingDown } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../queue/run-transitions.ts';
-import type { Trigger } from '../queue/job.ts';
 import type { Decision, TriggeredJob, TriggerKind, TriggerOf, Triggers } from '../queue/trigger.ts';
+import type { JobSeal } from './job-seal.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
 
 /** The triggers of all hosts. Each call is one step in Redis. */
 export interface TriggerStore {

@@ -2,23 +2,23 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { onAbort } from '../../core/lib/on-abort.ts';
 import {
   inOrder,
+  type Kept,
   mostUndelivered,
   redeliveryRunning,
-  type Kept,
   type Undelivered,
   type UndeliveredEvents,
 } from '../../core/notify/undelivered.ts';
-import { onAbort } from '../../core/lib/on-abort.ts';
-import type { RedisLink } from './link.ts';
-import type { RunScript } from './scripts.ts';
 import {
-  noFailedDeliveries,
-  withNote,
   type DeliveryNote,
   type FailedDeliveries,
+  noFailedDeliveries,
+  withNote,
 } from '../queue/run-record.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
 
 interface BullmqUndeliveredOptions {
   clock: Clock;

@@ -7,8 +7,8 @@ import { cancelled } from '../queue/refusals.ts';
 import type { RedisLink } from './link.ts';
 import type { RunSlots } from './membership.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
-import type { RunWorker } from './run-worker.ts';
 import type { RunStore } from './run-store.ts';
+import type { RunWorker } from './run-worker.ts';
 
 export interface DispatcherOptions {
   link: RedisLink;

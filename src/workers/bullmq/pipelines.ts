@@ -1,11 +1,11 @@
-import { Queue, Worker, type Job } from 'bullmq';
+import { type Job, Queue, Worker } from 'bullmq';
 import pMap from 'p-map';
 import type { Clock } from '../../core/lib/clock.ts';
+import { publicError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './run-store.ts';
-import { publicError } from '../../core/lib/errors.ts';
-import type { RunRecord } from '../queue/run-record.ts';
 
 /** What BullMQ knows of a run: enough to find it in Redis. The run itself is in the store. */
 export interface Ticket {

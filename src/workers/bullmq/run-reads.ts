@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { LastSuccess, PipelineOverview, RunQuery } from '../queue/job-queue.ts';
-import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { pageGone } from '../queue/refusals.ts';
-import { type RunRecord, recordOf } from '../queue/run-record.ts';
+import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RunScript } from './scripts.ts';
 
 /** What is read of the records that all hosts share. Throws `queue_unavailable` if Redis is away. */

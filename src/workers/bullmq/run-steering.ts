@@ -1,12 +1,12 @@
-import type { RedisLink } from './link.ts';
-import { recordOf, type RunRecord } from '../queue/run-record.ts';
-import type { RunScript } from './scripts.ts';
-import type { PublishJob } from '../queue/job.ts';
-import type { Pause, KeptBundles } from '../queue/job-queue.ts';
-import { endedJob, type JobSeal } from './job-seal.ts';
-import { withoutBundle, type KeepLimits, stagedBytes } from '../queue/kept-bundles.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { KeptBundles, Pause } from '../queue/job-queue.ts';
+import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
 import { mostEnds } from '../queue/refusals.ts';
+import { recordOf, type RunRecord } from '../queue/run-record.ts';
+import { endedJob, type JobSeal } from './job-seal.ts';
+import type { RedisLink } from './link.ts';
+import type { RunScript } from './scripts.ts';
 
 /**
  * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.

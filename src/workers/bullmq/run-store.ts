@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/lib/digest.ts';
-import { endedJob, jobSeal, type JobSeal } from './job-seal.ts';
-import type { RedisLink } from './link.ts';
-import { recordOf, type DeliveryNote, type RunRecord } from '../queue/run-record.ts';
-import { deliveryNotes } from './deliveries.ts';
-import { processStore, type ProcessStore } from './membership.ts';
-import {
-  pipelineMarks,
-  type PipelineMarks,
-  rerunStore,
-  type RerunStore,
-  retryStore,
-  type RetryStore,
-  steeringStore,
-  type SteeringStore,
-} from './run-steering.ts';
-import { runReads, type RunReads } from './run-reads.ts';
-import { defineScripts, type RunScript } from './scripts.ts';
-import { triggerStore, type TriggerStore } from './bullmq-triggers.ts';
-import { mostEnds, type Pace } from '../queue/refusals.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
+import { mostEnds, type Pace } from '../queue/refusals.ts';
+import { type DeliveryNote, recordOf, type RunRecord } from '../queue/run-record.ts';
+import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
+import { deliveryNotes } from './deliveries.ts';
+import { endedJob, type JobSeal, jobSeal } from './job-seal.ts';
+import type { RedisLink } from './link.ts';
+import { type ProcessStore, processStore } from './membership.ts';
+import { type RunReads, runReads } from './run-reads.ts';
+import {
+  type PipelineMarks,
+  pipelineMarks,
+  type RerunStore,
+  rerunStore,
+  type RetryStore,
+  retryStore,
+  type SteeringStore,
+  steeringStore,
+} from './run-steering.ts';
+import { defineScripts, type RunScript } from './scripts.ts';
 
 /**
  * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is

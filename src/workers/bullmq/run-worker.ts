@@ -7,9 +7,9 @@ import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { isKept, isRerunnable, stagedBytes } from '../queue/kept-bundles.ts';
-import { waitedSeconds, type RunObserver } from '../queue/run-observer.ts';
+import { type RunObserver, waitedSeconds } from '../queue/run-observer.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { afterFailure, nextTryOf, pauseOf, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import { afterFailure, nextTryOf, pauseOf, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import {
   cancelledRun,
   failedRun,
@@ -18,7 +18,7 @@ import {
   queuedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
-import { attempt, ProgressSaver, type Outcome } from './attempt.ts';
+import { attempt, type Outcome, ProgressSaver } from './attempt.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import type { Rejected, RunStore, Taken } from './run-store.ts';
 import { newerOf } from './superseding.ts';

@@ -1,9 +1,9 @@
 import type { Clock } from '../../core/lib/clock.ts';
-import type { RunStore } from './run-store.ts';
 import type { PublishJob } from '../queue/job.ts';
 import { isRerunnable } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { hasSamePlace, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
+import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
+import type { RunStore } from './run-store.ts';
 
 /** As many later runs of a pipeline are looked at. */
 const mostNewer = 1_000;

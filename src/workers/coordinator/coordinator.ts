@@ -1,16 +1,16 @@
+import type { Config } from '../../core/config/config.ts';
 import type { Breathe } from '../../core/lib/breath.ts';
 import type { Disk } from '../../core/lib/disk.ts';
-import type { Config } from '../../core/config/config.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
 import type { JobQueue } from '../queue/job-queue.ts';
-import type { StagingArea } from '../staging/staged-directories.ts';
-import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
-import type { HealthCheck } from './health-checks.ts';
-import type { PublishingPoolOptions } from '../threads/publishing-pool.ts';
+import type { StagingArea } from '../staging/staged-directories.ts';
+import type { LookAnswer, LookRequest } from '../threads/look-request.ts';
 import type { ThreadStats } from '../threads/pool.ts';
+import type { PublishingPoolOptions } from '../threads/publishing-pool.ts';
+import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-request.ts';
+import type { HealthCheck } from './health-checks.ts';
 
 /**
  * Accepted uploads on their way to worker threads: the queue, the threads, and the staged directories that

@@ -1,8 +1,8 @@
-import type { WaybillError } from '../../core/lib/errors.ts';
-import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { RunReader } from '../queue/job-queue.ts';
-import { proveRoom, proveStaging, provedAtMost } from '../staging/staging-check.ts';
 import type { Clock } from '../../core/lib/clock.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { WaybillError } from '../../core/lib/errors.ts';
+import type { RunReader } from '../queue/job-queue.ts';
+import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
 
 /** One thing without which no upload can be taken. */
 export interface HealthCheck {

@@ -1,17 +1,16 @@
 import { rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { makeRoot } from '../../core/storage/local/root.ts';
 import { breathless } from '../../core/lib/breath.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { eventIdOf } from '../../core/notify/event-id.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
-import { traceOf } from '../../core/tracing/trace-context.ts';
+import { makeRoot } from '../../core/storage/local/root.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { queueCheck, stagingChecks } from './health-checks.ts';
+import { traceOf } from '../../core/tracing/trace-context.ts';
+import { type Journal, noJournal } from '../memory/journal.ts';
+import { type MemoryQueue, memoryQueue } from '../memory/memory-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
-import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
 import { retriesOf } from '../queue/run-retry.ts';
@@ -22,8 +21,9 @@ import {
   uploadDirectoryOf,
 } from '../staging/staged-directories.ts';
 import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
-import { noJournal, type Journal } from '../memory/journal.ts';
-import { memoryQueue, type MemoryQueue } from '../memory/memory-queue.ts';
+import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
+import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { queueCheck, stagingChecks } from './health-checks.ts';
 
 /** Where runs are written that are to outlive the process. */
 export interface Keeping {

@@ -1,12 +1,12 @@
 import type { Config } from '../../core/config/config.ts';
 import { requireQueuePackage } from '../../core/config/required-packages.ts';
-import type { Secrets } from '../../core/lib/secrets.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { endedSessionsBook, type EndedSessions } from '../queue/ended-sessions.ts';
-import { eventsOfOneProcess, type EventKeeping } from '../queue/event-keeping.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import type { QueueStore } from '../embedded/queue-store.ts';
+import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
+import { type EventKeeping, eventsOfOneProcess } from '../queue/event-keeping.ts';
 import { needsBundle } from '../queue/kept-bundles.ts';
+import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { createCoordinator, prepareStaging, stagedOf } from './one-host.ts';
 
 /**

@@ -1,24 +1,24 @@
 import { breathless } from '../../core/lib/breath.ts';
-import type { Secrets } from '../../core/lib/secrets.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { noTracing } from '../../core/tracing/open-tracing.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
-import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
-import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
+import { noTracing } from '../../core/tracing/open-tracing.ts';
+import { type BullmqQueue, bullmqQueue } from '../bullmq/bullmq-queue.ts';
+import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
+import { type ShardedQueue, shardedQueue, type ShardedQueueOptions } from '../bullmq/shards/sharded-queue.ts';
+import type { PublishJob } from '../queue/job.ts';
+import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
 import { retriesOf } from '../queue/run-retry.ts';
 import { tracedRuns, tracedWaits } from '../queue/run-trace.ts';
-import type { PublishJob } from '../queue/job.ts';
-import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
-import type { JobProcessor } from '../queue/job-queue.ts';
-import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
 import { openScratch } from '../staging/claimed-directory.ts';
 import { openSharedStaging } from '../staging/shared-staging.ts';
 import { uploadDirectories } from '../staging/staged-directories.ts';
-import { stagingChecks, type HealthCheck, queueCheck } from './health-checks.ts';
 import { provedAtMost } from '../staging/staging-check.ts';
-import { bullmqQueue, type BullmqQueue } from '../bullmq/bullmq-queue.ts';
-import { shardedQueue, type ShardedQueue, type ShardedQueueOptions } from '../bullmq/shards/sharded-queue.ts';
+import { looksPool, planningPool, publishingPool, releasesPool } from '../threads/publishing-pool.ts';
+import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
+import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
+import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
 // It may be far away, and every request to it may cost money.
 const checkSharedEveryMs = 10_000;

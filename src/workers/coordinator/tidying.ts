@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { PipelineConfig } from '../../core/config/config.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Coordinator } from './coordinator.ts';
 

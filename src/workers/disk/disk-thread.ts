@@ -1,7 +1,7 @@
 import { parentPort } from 'node:worker_threads';
 import { systemClock } from '../../core/lib/clock.ts';
 import * as calls from '../../core/lib/disk-calls.ts';
-import { answerEveryMs, type Answer, type DiskRequest, type Outcome } from './disk-messages.ts';
+import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*
  * The thread that makes calls on a disk: the only one of the process that waits if the disk does not answer.

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import { diskOf, type Disk, type DiskCallName } from '../../core/lib/disk.ts';
+import { type Disk, type DiskCallName, diskOf } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Answer, DiskRequest, Outcome } from './disk-messages.ts';

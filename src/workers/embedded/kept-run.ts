@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { KeptRun } from '../memory/journal.ts';
-import { withLaterFields, type EarlierRecord } from '../queue/run-record.ts';
+import { type EarlierRecord, withLaterFields } from '../queue/run-record.ts';
 
 /*
  * A run as it stands in the file: staged bundles are named relative to the staging directory, which may be

@@ -1,20 +1,20 @@
 import { statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { makeRoot } from '../../core/storage/local/root.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
-import { undeliveredBook, type KeptFor, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
-import { endedSessionsBook, type EndedSessions } from '../queue/ended-sessions.ts';
+import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
+import { type KeptFor, undeliveredBook, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import { makeRoot } from '../../core/storage/local/root.ts';
 import type { Journal, KeptRun } from '../memory/journal.ts';
+import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';
 import type { Pause } from '../queue/job-queue.ts';
-import { lockDirectory, type DirectoryLock } from '../staging/directory-lock.ts';
+import { type DirectoryLock, lockDirectory } from '../staging/directory-lock.ts';
 import { framed } from './framing.ts';
 import { GroupCommit } from './group-commit.ts';
 import { keptRunText, parseKeptRun, withStagedIn } from './kept-run.ts';
-import { dataFile, openLmdb, type LmdbFile } from './lmdb-file.ts';
+import { dataFile, type LmdbFile, openLmdb } from './lmdb-file.ts';
 import { readQueueFile } from './read-file.ts';
 import { syncStaged } from './sync-staged.ts';
 

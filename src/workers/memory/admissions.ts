@@ -1,7 +1,7 @@
-import { digestOf, type Digest } from '../../core/lib/digest.ts';
+import { type Digest, digestOf } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { NewRun } from '../queue/kept-bundles.ts';
 import type { AcceptedRun, Admission, AdmissionRequest } from '../queue/job-queue.ts';
+import type { NewRun } from '../queue/kept-bundles.ts';
 import {
   admissionEnded,
   bundleGone,
@@ -12,8 +12,8 @@ import {
   shuttingDown,
 } from '../queue/refusals.ts';
 import type { RunRecord } from '../queue/run-record.ts';
-import { scopeOf, type Keys, type UsedKey, type Slots } from './slots.ts';
 import type { Run, RunBook } from './run-book.ts';
+import { type Keys, scopeOf, type Slots, type UsedKey } from './slots.ts';
 import type { Turns } from './turns.ts';
 
 interface AdmissionsOptions {

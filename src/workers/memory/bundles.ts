@@ -1,15 +1,15 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { PublishJob } from '../queue/job.ts';
+import type { KeptBundles } from '../queue/job-queue.ts';
 import {
   beyondLimits,
   isKept,
-  stagedBytes,
-  withoutBundle,
   type KeepLimits,
   type KeptBundle,
+  stagedBytes,
+  withoutBundle,
 } from '../queue/kept-bundles.ts';
-import type { KeptBundles } from '../queue/job-queue.ts';
 import type { Journal, KeptRun } from './journal.ts';
 
 interface BundlesOptions<Run> {

@@ -1,7 +1,7 @@
 import type { Digest } from '../../core/lib/digest.ts';
 import type { PublishJob, Trigger } from '../queue/job.ts';
-import type { BundleState } from '../queue/kept-bundles.ts';
 import type { Pause } from '../queue/job-queue.ts';
+import type { BundleState } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 
 /** All of a run that must be known to take it up in another process. Plain data. */

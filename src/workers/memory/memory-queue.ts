@@ -3,7 +3,6 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from '../queue/job.ts';
-import type { KeepLimits } from '../queue/kept-bundles.ts';
 import type {
   AcceptedRun,
   Admission,
@@ -17,19 +16,20 @@ import type {
   QueueDepth,
   RunQuery,
 } from '../queue/job-queue.ts';
+import type { KeepLimits } from '../queue/kept-bundles.ts';
 import { nothingToRetry, runFinished, runUnknown } from '../queue/refusals.ts';
+import type { RunWatch } from '../queue/run-changes.ts';
+import type { RunPage } from '../queue/run-filter.ts';
 import type { RunObserver } from '../queue/run-observer.ts';
-import type { RunRecord, DeliveryNote } from '../queue/run-record.ts';
+import type { DeliveryNote, RunRecord } from '../queue/run-record.ts';
 import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import { isCancelled } from '../queue/run-transitions.ts';
-import type { RunPage } from '../queue/run-filter.ts';
-import type { RunWatch } from '../queue/run-changes.ts';
 import type { Triggers } from '../queue/trigger.ts';
 import { Admissions } from './admissions.ts';
-import { noJournal, type Journal } from './journal.ts';
-import { Keys, Slots, type SlotLimits } from './slots.ts';
-import { RunBook } from './run-book.ts';
+import { type Journal, noJournal } from './journal.ts';
 import { triggersOf } from './memory-triggers.ts';
+import { RunBook } from './run-book.ts';
+import { Keys, type SlotLimits, Slots } from './slots.ts';
 import { Turns } from './turns.ts';
 
 export interface MemoryQueueOptions extends SlotLimits {

@@ -1,5 +1,5 @@
-import type { RunRecord } from '../queue/run-record.ts';
 import type { Trigger } from '../queue/job.ts';
+import type { RunRecord } from '../queue/run-record.ts';
 import { isKnown, outcomeOf, type TriggeredJob, type TriggerOf, type Triggers } from '../queue/trigger.ts';
 import type { Journal } from './journal.ts';
 

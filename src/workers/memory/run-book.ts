@@ -2,11 +2,13 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
-import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../queue/kept-bundles.ts';
 import type { LastSuccess, RunQuery } from '../queue/job-queue.ts';
+import { isRerunnable, jobAgain, type KeepLimits, type NewRun } from '../queue/kept-bundles.ts';
 import { pageGone } from '../queue/refusals.ts';
-import { withNote, type DeliveryNote, type RunRecord } from '../queue/run-record.ts';
+import { newestOfAll, RunLine, RunWaiters } from '../queue/run-changes.ts';
 import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
+import { type DeliveryNote, type RunRecord, withNote } from '../queue/run-record.ts';
+import { afterFailure, dueRun, hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import {
   acceptedRun,
   cancelledRun,
@@ -17,8 +19,6 @@ import {
   returnedRun,
   startedRun,
 } from '../queue/run-transitions.ts';
-import { afterFailure, dueRun, hasSamePlace, supersededRun, type RetriesOf } from '../queue/run-retry.ts';
-import { RunWaiters, newestOfAll, RunLine } from '../queue/run-changes.ts';
 import { Bundles, Retention } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { RunFeed } from './memory-feed.ts';

@@ -1,7 +1,7 @@
-import { retryAfterSeconds, pipelineFull, queueFull } from '../queue/refusals.ts';
-import type { Turns } from './turns.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { AdmissionRequest } from '../queue/job-queue.ts';
+import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts';
+import type { Turns } from './turns.ts';
 
 export interface SlotLimits {
   /** Limit of uploads that are being received or wait for their turn; running ones do not count. */

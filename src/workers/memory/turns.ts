@@ -3,14 +3,14 @@ import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobResult } from '../queue/job.ts';
-import { Ends, type Pace, cancelled } from '../queue/refusals.ts';
 import type { JobProcessor, Pause } from '../queue/job-queue.ts';
-import { unobserved, waitedSeconds, type RunObserver } from '../queue/run-observer.ts';
-import { isCancelled } from '../queue/run-transitions.ts';
+import { cancelled, Ends, type Pace } from '../queue/refusals.ts';
+import { type RunObserver, unobserved, waitedSeconds } from '../queue/run-observer.ts';
 import { isRetrying, nextTryOf, type RetriesOf } from '../queue/run-retry.ts';
+import { isCancelled } from '../queue/run-transitions.ts';
 import type { Journal } from './journal.ts';
-import { RetryLine, WaitingLine } from './waiting-runs.ts';
 import type { Run, RunBook } from './run-book.ts';
+import { RetryLine, WaitingLine } from './waiting-runs.ts';
 
 export interface TurnsOptions {
   clock: Clock;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../../core/lib/clock.ts';
-import { pauseOf } from '../queue/run-retry.ts';
 import type { RunRecord } from '../queue/run-record.ts';
+import { pauseOf } from '../queue/run-retry.ts';
 
 interface Place<T> {
   /** Ordinal number of the arrival, over all pipelines. */

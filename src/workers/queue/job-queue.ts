@@ -1,10 +1,10 @@
 import type { Digest } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { JobResult, JobProgress, PublishJob } from './job.ts';
+import type { JobProgress, JobResult, PublishJob } from './job.ts';
+import type { RunWatch } from './run-changes.ts';
+import type { RunFilter, RunPage } from './run-filter.ts';
 import type { RunObserver } from './run-observer.ts';
 import type { DeliveryNote, RunRecord } from './run-record.ts';
-import type { RunPage, RunFilter } from './run-filter.ts';
-import type { RunWatch } from './run-changes.ts';
 import type { Triggers } from './trigger.ts';
 
 /**

@@ -1,7 +1,7 @@
 import type { Revision } from '../../core/bundle/revision.ts';
 import type { Digest } from '../../core/lib/digest.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { Progress, RunResult } from '../../core/publish/results/result.ts';
+import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
  * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged`

@@ -1,5 +1,5 @@
-import type { RunRecord } from './run-record.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import type { RunRecord } from './run-record.ts';
 
 /**
  * One reader's view of the changes of all runs. A reader keeps a cursor and nothing else: it asks for what

@@ -1,6 +1,6 @@
 import type { Occurrence } from '../../core/notify/event.ts';
 import { retryOccurrence, runFailure } from '../../core/publish/results/occurrences.ts';
-import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
+import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts';
 import type { PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 import { isRetrying } from './run-retry.ts';

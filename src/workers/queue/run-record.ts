@@ -1,8 +1,8 @@
 import type { Revision } from '../../core/bundle/revision.ts';
 import { type ErrorRecord, withoutPaths } from '../../core/lib/errors.ts';
+import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';
 import type { Counters } from '../../core/publish/results/result.ts';
-import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];

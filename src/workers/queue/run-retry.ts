@@ -1,7 +1,7 @@
-import { errorRecord, WaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { Current } from '../../core/lib/current.ts';
-import { fullJitterMs, runPauses, type RetryPolicy } from '../../core/lib/retry.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
+import { fullJitterMs, type RetryPolicy, runPauses } from '../../core/lib/retry.ts';
 import type { PublishJob } from './job.ts';
 import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';

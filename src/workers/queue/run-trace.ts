@@ -3,7 +3,7 @@ import type { Tracer } from '../../core/tracing/span.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobResult, PublishJob } from './job.ts';
 import type { JobProcessor } from './job-queue.ts';
-import { unobserved, type RunObserver } from './run-observer.ts';
+import { type RunObserver, unobserved } from './run-observer.ts';
 
 /*
  * The spans of a run, below the span of what started it, which the job names: `wait`, from when it was queued

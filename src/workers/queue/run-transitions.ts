@@ -1,24 +1,24 @@
 import {
-  errorRecord,
-  type ErrorRecord,
   describeFinding,
+  type ErrorRecord,
+  errorRecord,
   type Finding,
   publicError,
   withoutPaths,
 } from '../../core/lib/errors.ts';
-import type { Progress, RunResult, DestinationResult } from '../../core/publish/results/result.ts';
-import type { PublishJob } from './job.ts';
+import type { DestinationResult, Progress, RunResult } from '../../core/publish/results/result.ts';
 import { traceFields } from '../../core/tracing/trace-context.ts';
+import type { PublishJob } from './job.ts';
+import { cancelled } from './refusals.ts';
 import {
-  noFailedDeliveries,
   firstTry,
+  noFailedDeliveries,
+  type RunDestination,
   type RunProgress,
   type RunRecord,
   type RunWarning,
   type TriggeredBy,
-  type RunDestination,
 } from './run-record.ts';
-import { cancelled } from './refusals.ts';
 
 /*
  * The life of a run's record:

@@ -1,8 +1,8 @@
+import { customAlphabet } from 'nanoid';
 import type { Clock } from '../../core/lib/clock.ts';
 import { digestOf } from '../../core/lib/digest.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
-import { customAlphabet } from 'nanoid';
 
 /**
  * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.

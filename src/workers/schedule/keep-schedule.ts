@@ -1,15 +1,15 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import {
-  nameOfTicks,
-  timetable,
   type Due,
+  nameOfTicks,
   type ScheduleConfig,
   type Timetable,
+  timetable,
 } from '../../core/config/timetable.ts';
-import { newRunId } from '../queue/start-run.ts';
 import type { Trigger } from '../queue/job.ts';
+import { newRunId } from '../queue/start-run.ts';
 import type { Decision, TriggeredJob, Triggers } from '../queue/trigger.ts';
-import { type MissedReason, type ScheduleObserver, persist, type Enduring } from './schedule-observer.ts';
+import { type Enduring, type MissedReason, persist, type ScheduleObserver } from './schedule-observer.ts';
 
 export interface ScheduledPipeline extends Enduring {
   pipelineId: string;

@@ -1,8 +1,8 @@
 import { onAbort } from '../../core/lib/on-abort.ts';
 import { newRunId } from '../queue/start-run.ts';
 import type { Triggers } from '../queue/trigger.ts';
-import { type ScheduleObserver, persist, type Enduring } from './schedule-observer.ts';
-import { watchedTree, type WatchedTree, type WatchedTreeOptions } from './watched-tree.ts';
+import { type Enduring, persist, type ScheduleObserver } from './schedule-observer.ts';
+import { type WatchedTree, watchedTree, type WatchedTreeOptions } from './watched-tree.ts';
 
 export interface WatchedPipeline extends Enduring {
   pipelineId: string;

@@ -1,7 +1,7 @@
-import type { Decision, TriggerKind } from '../queue/trigger.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import type { Decision, TriggerKind } from '../queue/trigger.ts';
 
 /**
  * Notified of what starts runs by itself, for metrics. Its methods must not throw. Over all hosts each

@@ -1,13 +1,13 @@
-import type { Clock } from '../../core/lib/clock.ts';
 import type { PipelineConfig } from '../../core/config/config.ts';
-import type { Log } from '../../core/lib/log.ts';
 import { timetable } from '../../core/config/timetable.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { noTracer, type Tracer } from '../../core/tracing/span.ts';
 import type { RunAdmission } from '../queue/job-queue.ts';
+import type { Triggers } from '../queue/trigger.ts';
 import { keepSchedule } from './keep-schedule.ts';
 import { keepWatch } from './keep-watch.ts';
-import { unobserved, type ScheduleObserver } from './schedule-observer.ts';
-import type { Triggers } from '../queue/trigger.ts';
+import { type ScheduleObserver, unobserved } from './schedule-observer.ts';
 
 interface SchedulerOptions {
   clock: Clock;

@@ -1,9 +1,9 @@
 import { randomInt, randomUUID } from 'node:crypto';
-import { mkdir, readdir, rmdir, rm, stat, utimes } from 'node:fs/promises';
+import { mkdir, readdir, rm, rmdir, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
-import { lockDirectory, type DirectoryLock } from './directory-lock.ts';
+import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 
 /** A directory that belongs to this process until it is released, or the process ends. */
 export interface ClaimedDirectory {

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
-import { leastRoom, provedAtMost, proveRoom } from './staging-check.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
+import { leastRoom, provedAtMost, proveRoom } from './staging-check.ts';
 
 /** What bounds the files that are kept of uploads. */
 export interface ContentBounds {

@@ -3,14 +3,14 @@ import { open, readdir, rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as breathe } from 'node:timers/promises';
 import {
+  type Digest,
   digestOf,
   finishDigest,
   hexOf,
   parseDigest,
   startDigest,
-  type Digest,
 } from '../../core/lib/digest.ts';
-import { waitingDisk, type Disk } from '../../core/lib/disk.ts';
+import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*

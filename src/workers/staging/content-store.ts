@@ -1,18 +1,18 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import type { BundleContent, KeptFile } from '../../core/bundle/complete-bundle.ts';
-import { breathless, type Breathe } from '../../core/lib/breath.ts';
-import { waitingDisk, type Disk, writeBehind } from '../../core/lib/disk.ts';
+import { type Breathe, breathless } from '../../core/lib/breath.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
+import { type Disk, waitingDisk, writeBehind } from '../../core/lib/disk.ts';
 import type { Log } from '../../core/lib/log.ts';
-import { claimDirectory, claimLeft, type ClaimedDirectory } from './claimed-directory.ts';
-import { shortageAt, type ContentBounds } from './content-bounds.ts';
+import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
+import { type ContentBounds, shortageAt } from './content-bounds.ts';
 import {
-  contentFiles,
-  measureFile,
   type ContentFiles,
-  leastRecentlyUsed,
+  contentFiles,
   type KeptOfPipeline,
+  leastRecentlyUsed,
+  measureFile,
 } from './content-files.ts';
 
 /**

@@ -1,10 +1,10 @@
-import type { Clock } from '../../core/lib/clock.ts';
-import { WaybillError } from '../../core/lib/errors.ts';
-import { claimDirectory, claimLeft, type ClaimedDirectory } from './claimed-directory.ts';
-import type { PartialUpload, NewPartialUpload, PartialOutcome } from './partial-upload.ts';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
+import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
 /** The directory of this process's partial uploads, which is there while there are any. */
 export interface PartialPlace {

@@ -1,5 +1,5 @@
-import type { Digest } from '../../core/lib/digest.ts';
 import type { Clock } from '../../core/lib/clock.ts';
+import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /** An upload whose archive comes in several requests, as it is at this moment. */

@@ -3,15 +3,15 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
+import { openPartialPlace, type PartialPlace } from './partial-files.ts';
 import {
   createHolds,
   type Hold,
-  reservedBytes,
   type NewPartialUpload,
   type PartialOutcome,
   type PartialUpload,
+  reservedBytes,
 } from './partial-upload.ts';
-import { openPartialPlace, type PartialPlace } from './partial-files.ts';
 
 /**
  * Uploads whose archives come in several requests. They hold no slot of the queue and have bounds of their

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { isArchiveName, storeStagedBundle } from '../../core/bundle/shared-archive.ts';
-import { describeLocation, type StorageLocation } from '../../core/storage/backends.ts';
-import type { OpenStorage } from '../../core/storage/open-storage.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { describeLocation, type StorageLocation } from '../../core/storage/backends.ts';
 import { bytesBody } from '../../core/storage/body.ts';
 import { listedKey } from '../../core/storage/key.ts';
+import type { OpenStorage } from '../../core/storage/open-storage.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../queue/job.ts';
 import { stagingFailure } from './staging-check.ts';

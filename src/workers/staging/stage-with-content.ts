@@ -1,9 +1,9 @@
-import { breathless, type Breathe } from '../../core/lib/breath.ts';
-import { waitingDisk, type Disk } from '../../core/lib/disk.ts';
-import { stageUpload, type StagedBundle, type StageRequest } from '../../core/bundle/staging.ts';
-import { systemClock } from '../../core/lib/clock.ts';
-import type { Patterns } from '../../core/bundle/pack/select-files.ts';
 import { uploadedManifest } from '../../core/bundle/pack/make-manifest.ts';
+import type { Patterns } from '../../core/bundle/pack/select-files.ts';
+import { type StagedBundle, type StageRequest, stageUpload } from '../../core/bundle/staging.ts';
+import { type Breathe, breathless } from '../../core/lib/breath.ts';
+import { systemClock } from '../../core/lib/clock.ts';
+import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import type { ContentStore } from './content-store.ts';
 

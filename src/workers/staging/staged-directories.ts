@@ -2,7 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { customAlphabet } from 'nanoid';
 import type { Breathe } from '../../core/lib/breath.ts';
-import { waitingDisk, type Disk } from '../../core/lib/disk.ts';
+import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 

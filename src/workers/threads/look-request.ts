@@ -1,15 +1,15 @@
-import { managedPaths } from '../../core/catalog/managed-paths.ts';
 import type { OutputRecord } from '../../core/catalog/catalog.ts';
+import { managedPaths } from '../../core/catalog/managed-paths.ts';
 import { requireCatalog } from '../../core/catalog/store.ts';
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { verify, type VerifyReport } from '../../core/maintain/verify.ts';
 import {
-  compareReleases,
-  type ReleaseDifference,
   bundlePathsAmong,
+  compareReleases,
   publishedState,
+  type ReleaseDifference,
 } from '../../core/releases/describe.ts';
 import { atDestination, destinationNamed, placeAt, releaseNamed } from '../../core/releases/place.ts';
 import { releaseKey } from '../../core/releases/release.ts';

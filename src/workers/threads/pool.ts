@@ -1,20 +1,20 @@
-import type { ResourceLimits } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';
+import type { ResourceLimits } from 'node:worker_threads';
 import { Piscina } from 'piscina';
-import type { Clock } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError, errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
+import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
 import { withinRunTimeout } from '../../core/publish/deadlines.ts';
 import { runFailure } from '../../core/publish/results/occurrences.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
-import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
+import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { supervise } from './supervised-task.ts';
 import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
-import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 export interface WorkerPoolOptions {
   clock: Clock;

@@ -1,19 +1,19 @@
 import path from 'node:path';
-import { systemClock } from '../../core/lib/clock.ts';
-import type { CoreContext } from '../../core/context.ts';
-import { defaultRetryPolicy } from '../../core/lib/retry.ts';
-import { loadSecrets } from '../../core/lib/secrets.ts';
-import { storageOpener, type RetryPolicies } from '../../core/storage/open-storage.ts';
-import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 import { fetchStagedBundle } from '../../core/bundle/shared-archive.ts';
 import { openStagedBundle } from '../../core/bundle/staging.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { withReleasers } from '../../core/lib/lifecycle.ts';
+import { defaultRetryPolicy } from '../../core/lib/retry.ts';
+import { loadSecrets } from '../../core/lib/secrets.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
 import { countActions } from '../../core/publish/results/result.ts';
+import { type RetryPolicies, storageOpener } from '../../core/storage/open-storage.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
-import { withReleasers } from '../../core/lib/lifecycle.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
 /** What a worker thread is started with. */
 export interface ThreadData {

@@ -1,15 +1,15 @@
 import type { Clock } from '../../core/lib/clock.ts';
+import { type ErrorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { noTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
+import type { FinishedSpan } from '../../core/tracing/span.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { RunSettings } from './run-settings.ts';
 import type { LookAnswer, LookRequest } from './look-request.ts';
-import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
-import { workerPool, type WorkerPool, type WorkerPoolOptions, threadPool } from './pool.ts';
+import { threadPool, type WorkerPool, workerPool, type WorkerPoolOptions } from './pool.ts';
 import type { ThreadData } from './publish-task.ts';
-import { WaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
+import type { ReleasesAnswer, ReleasesRequest } from './releases-request.ts';
+import type { RunSettings } from './run-settings.ts';
 import type { ThreadJob } from './thread-channel.ts';
 
 export interface PublishingPoolOptions {

@@ -6,11 +6,11 @@ import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
 import {
   atDestination,
   destinationNamed,
+  type ListedPath,
   listReleases,
+  type Place,
   placeOf,
   requireReleasesLayout,
-  type ListedPath,
-  type Place,
 } from '../../core/releases/place.ts';
 import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
 import type { Storage } from '../../core/storage/storage.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../../core/config/config.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { type AnswerOutcome, publishThread, type PublishingPoolOptions } from './publishing-pool.ts';
 import { threadPool } from './pool.ts';
+import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
 /** Checks scene maps on a thread: a hostile document would hold the event loop for seconds. */

@@ -1,17 +1,17 @@
-import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
 import { inspect } from 'node:util';
-import type { Clock } from '../../core/lib/clock.ts';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import type { Config } from '../../core/config/config.ts';
+import type { Clock } from '../../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { Occurrence } from '../../core/notify/event.ts';
 import { onAbort } from '../../core/lib/on-abort.ts';
+import type { Occurrence } from '../../core/notify/event.ts';
 import type { FinishedSpan } from '../../core/tracing/span.ts';
 import { type TraceContext, traceFields } from '../../core/tracing/trace-context.ts';
 import type { JobProgress } from '../queue/job.ts';
 import {
-  isFromThread,
   type FromThread,
+  isFromThread,
   type ThreadJob,
   type ThreadTask,
   type ToThread,

@@ -1,12 +1,12 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Config } from '../../core/config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
+import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import type { LineLevel, Log } from '../../core/lib/log.ts';
 import type { Occurrence } from '../../core/notify/event.ts';
-import { noTracer, type FinishedSpan, type Tracer, recordingTracer } from '../../core/tracing/span.ts';
-import { traceOf, type TraceContext } from '../../core/tracing/trace-context.ts';
+import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from '../../core/tracing/span.ts';
+import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 
 /*

@@ -1,12 +1,12 @@
+import { workerData } from 'node:worker_threads';
 import { systemClock } from '../../core/lib/clock.ts';
 import { errorRecord, WaybillError } from '../../core/lib/errors.ts';
 import { answerLook, type LookAnswer, type LookRequest } from './look-request.ts';
+import { publishTask, threadContext, type ThreadData } from './publish-task.ts';
 import type { AnswerOutcome } from './publishing-pool.ts';
-import { threadContext, type ThreadData, publishTask } from './publish-task.ts';
-import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './releases-request.ts';
-import { workerData } from 'node:worker_threads';
 import { sceneMapTask } from './scene-map-task.ts';
+import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
 /** The body of a thread that reads catalogs of destinations. What it refuses is an answer, too. */
 function lookTask({

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { isRetrying } from '../../../src/workers/queue/run-retry.ts';
 import { runResult } from '../../contract/queue.ts';
-import { startApi, tokens, type Api } from '../harness.ts';
+import { type Api, startApi, tokens } from '../harness.ts';
 
 const runId = 'maps.20261120T020434Z.k3f9q2ab7x';
 const hour = 3_600_000;

@@ -3,13 +3,13 @@ import fc from 'fast-check';
 import t from 'tap';
 import { consoleRoutes } from '../../../src/api/console/console.ts';
 import { afterLogin } from '../../../src/api/console/paths.ts';
-import { Sessions, sessionSeal, createLoginLimit } from '../../../src/api/console/sessions.ts';
+import { createLoginLimit, Sessions, sessionSeal } from '../../../src/api/console/sessions.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { endedSessionsBook } from '../../../src/workers/queue/ended-sessions.ts';
 import type { LookRequest } from '../../../src/workers/threads/look-request.ts';
 import { manualClock } from '../../workers/manual-clock.ts';
-import { startApi, tokens, type Api } from '../harness.ts';
+import { type Api, startApi, tokens } from '../harness.ts';
 
 const session = {
   id: 'one',

@@ -6,12 +6,12 @@ import t, { type Test } from 'tap';
 import { Upload } from 'tus-js-client';
 import { serve, type Served } from '../../../src/cli/daemon/serve.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { startCuttingProxy, type CuttingProxy } from '../../services/cutting-proxy.ts';
+import { bundleTar } from '../../fixtures/tar.ts';
+import { type CuttingProxy, startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { freePort } from '../../services/free-port.ts';
-import { bundleTar } from '../../fixtures/tar.ts';
-import { begin, offsetOf, send } from './tus.ts';
 import { tokens } from '../harness.ts';
+import { begin, offsetOf, send } from './tus.ts';
 
 /** The daemon as it is, with clients that know nothing of it, connections that break, and restarts. */
 

@@ -2,9 +2,9 @@ import { rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
 import path from 'node:path';
 import t from 'tap';
-import { connect, startApi, tokens, upload, uploadHead, type Api } from '../harness.ts';
-import { runResult } from '../../contract/queue.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
+import { runResult } from '../../contract/queue.ts';
+import { type Api, connect, startApi, tokens, upload, uploadHead } from '../harness.ts';
 import { begin, offsetOf, send, tus } from './tus.ts';
 
 /** Resumable uploads against a daemon whose runs wait: what tus 1.0 asks for, and what is ours. */

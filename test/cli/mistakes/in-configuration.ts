@@ -1,4 +1,4 @@
-import { local, s3, to, type Mistake } from './mistake.ts';
+import { local, type Mistake, s3, to } from './mistake.ts';
 
 const pipeline = (source: string, more: string): string => `pipelines:
   - id: maps

@@ -1,7 +1,7 @@
 import { symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { manifest } from '../process.ts';
-import { local, s3, to, token, uploads, type Mistake, type Servers } from './mistake.ts';
+import { local, type Mistake, s3, type Servers, to, token, uploads } from './mistake.ts';
 
 const bundle = { 'source/one/manifest.json': manifest(['a.txt']), 'source/one/a.txt': 'a' };
 const run = ['run', '-c', 'c.yml'];

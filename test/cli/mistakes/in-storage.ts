@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { manifest } from '../process.ts';
-import { keys, local, s3, to, type Mistake, type Servers } from './mistake.ts';
+import { keys, local, type Mistake, s3, type Servers, to } from './mistake.ts';
 
 const key = generateKeyPairSync('rsa', {
   modulusLength: 2048,

@@ -1,20 +1,20 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
-import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
-import { sceneMapText } from '../../fixtures/scene-map.ts';
 import t from 'tap';
-import { discoverBundles, loadBundle, type BundleCandidate } from '../../../src/core/bundle/discover.ts';
+import { type BundleCandidate, discoverBundles, loadBundle } from '../../../src/core/bundle/discover.ts';
+import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import { validateBundle, withDigests } from '../../../src/core/bundle/validate-bundle.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { asWaybillError, WaybillError } from '../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
-import { memoryStorage } from '../../support/memory-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
+import { sceneMapText } from '../../fixtures/scene-map.ts';
 import { manifestOf } from '../../fixtures/tar.ts';
+import { memoryStorage } from '../../support/memory-storage.ts';
 
 const source = { backend: 'local' as const, id: '/srv' };
 

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   readlinkSync,
   rmSync,
   statSync,
@@ -17,9 +17,9 @@ import { extractArchive, type Extraction } from '../../../src/core/bundle/extrac
 import { parseManifest } from '../../../src/core/bundle/manifest.ts';
 import {
   openStagedBundle,
+  type StagedBundle,
   stageUpload,
   stagingFailure,
-  type StagedBundle,
 } from '../../../src/core/bundle/staging.ts';
 import { validateBundle } from '../../../src/core/bundle/validate-bundle.ts';
 import { asWaybillError, type WaybillError } from '../../../src/core/lib/errors.ts';

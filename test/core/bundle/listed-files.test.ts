@@ -2,10 +2,10 @@ import t from 'tap';
 import {
   linkAbove,
   listBundle,
+  type Listing,
   unlistedWarning,
   unreadableFindings,
   whatIsWrong,
-  type Listing,
 } from '../../../src/core/bundle/listed-files.ts';
 import type { ManifestFile } from '../../../src/core/bundle/manifest.ts';
 import { finding } from '../../../src/core/lib/errors.ts';

@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import t from 'tap';
 import {
   contentDigest,
+  type Manifest,
   manifestDigest,
   normaliseManifest,
   parseManifest,
-  uploadBundlePath,
-  type Manifest,
   parseMediaType,
+  uploadBundlePath,
 } from '../../../src/core/bundle/manifest.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 

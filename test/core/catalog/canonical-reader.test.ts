@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import t from 'tap';
+import { CanonicalReader, parseState, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import {
   type Catalog,
+  maxPieceBytes,
   type OutputRecord,
   type Pending,
-  maxPieceBytes,
 } from '../../../src/core/catalog/catalog.ts';
-import { CanonicalReader, readCanonical, parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { lastPublished, lookLimits } from '../../../src/core/catalog/managed-paths.ts';
 import type { Catalog } from '../../../src/core/catalog/catalog.ts';
+import { lastPublished, lookLimits } from '../../../src/core/catalog/managed-paths.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';

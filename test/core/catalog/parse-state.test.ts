@@ -1,16 +1,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import t from 'tap';
-import { type RelativePath, compareCodeUnits, parseRelativePath } from '../../../src/core/lib/paths.ts';
+import { CanonicalReader, parseState, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import type { Catalog, OutputRecord, Pending, PublishedBundle } from '../../../src/core/catalog/catalog.ts';
-import { parseState, CanonicalReader, readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import { parseWhole } from '../../../src/core/catalog/parse.ts';
 import { catalogBody, serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
-import type { SourceIdentity } from '../../../src/core/storage/identity.ts';
-import { instant as exactly } from '../../support/instant.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
+import { compareCodeUnits, parseRelativePath, type RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
+import type { SourceIdentity } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
+import { instant as exactly } from '../../support/instant.ts';
 
 const digest = fc.string().map(digestOf);
 const instant = fc

@@ -1,8 +1,8 @@
 import t from 'tap';
 import {
+  bundlesOf,
   type Catalog,
   type CatalogState,
-  bundlesOf,
   isCommittedSince,
   publishedBy,
   withPublished,

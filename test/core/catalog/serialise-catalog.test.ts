@@ -1,18 +1,18 @@
 import t from 'tap';
+import { readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import {
+  type Catalog,
   maxCatalogBytes,
   maxPieceBytes,
   maxWholeCatalogBytes,
-  type Catalog,
   type OutputRecord,
 } from '../../../src/core/catalog/catalog.ts';
-import { readCanonical } from '../../../src/core/catalog/canonical-reader.ts';
 import {
   bytesOfRecord,
-  recordToJson,
   catalogBody,
   catalogTooLarge,
   maxBytesFor,
+  recordToJson,
   serialiseCatalog,
 } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';

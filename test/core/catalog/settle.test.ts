@@ -1,13 +1,13 @@
 import t from 'tap';
 import {
+  announcedPaths,
   type Catalog,
   type OutputRecord,
   type Pending,
-  announcedPaths,
   recordedPaths,
 } from '../../../src/core/catalog/catalog.ts';
-import { settleInterrupted, sweepUnfinished } from '../../../src/core/catalog/settle-interrupted.ts';
 import { pathsToSettle, settle } from '../../../src/core/catalog/settle.ts';
+import { settleInterrupted, sweepUnfinished } from '../../../src/core/catalog/settle-interrupted.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';

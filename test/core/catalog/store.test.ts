@@ -1,9 +1,9 @@
 import t from 'tap';
-import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import type { CatalogState, OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { surveyDestination } from '../../../src/core/catalog/managed-paths.ts';
 import { parseWhole } from '../../../src/core/catalog/parse.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
+import { observeBytes } from '../../../src/core/catalog/settle-interrupted.ts';
 import {
   isSameBytes,
   measureState,
@@ -17,9 +17,9 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { sourceBackends } from '../../../src/core/storage/backends.ts';
+import { collect } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { collect } from '../../../src/core/storage/body.ts';
 import { put } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 

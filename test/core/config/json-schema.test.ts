@@ -1,5 +1,5 @@
-import { Ajv } from 'ajv';
 import { readFileSync } from 'node:fs';
+import { Ajv } from 'ajv';
 import t from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { configReference, withReference } from '../../../scripts/config-reference.ts';

@@ -2,9 +2,9 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join, relative } from 'node:path';
 import t from 'tap';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { keyPath } from '../../../src/core/config/faults.ts';
 import { loadConfig } from '../../../src/core/config/load.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { complaintsOf, findingsOf, parse, withDestination, withHttp } from './parse.ts';
 
 /** Of destinations, by default. */

@@ -1,6 +1,6 @@
-import { hasCode, WaybillError, describeFinding, type Finding } from '../../../src/core/lib/errors.ts';
 import type { Config } from '../../../src/core/config/config.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { describeFinding, type Finding, hasCode, WaybillError } from '../../../src/core/lib/errors.ts';
 
 /** The configuration of a YAML text, as if it stood in /etc/waybill/c.yml. */
 export function parse(text: string | Uint8Array): { config: Config; warnings: Finding[] } {

@@ -2,9 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { referencedSecrets, requireSecrets } from '../../../src/core/config/secret-references.ts';
 import { hasCode, type WaybillError } from '../../../src/core/lib/errors.ts';
 import { loadSecrets, type SecretsOptions } from '../../../src/core/lib/secrets.ts';
-import { referencedSecrets, requireSecrets } from '../../../src/core/config/secret-references.ts';
 import { parse } from './parse.ts';
 
 async function refusal(options: SecretsOptions): Promise<WaybillError> {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { acceptedConfig } from '../../../src/core/config/accepted-config.ts';
-import { requireSafePaths, type PathScope } from '../../../src/core/config/unsafe-paths.ts';
-import { WaybillError, type Finding } from '../../../src/core/lib/errors.ts';
+import { type PathScope, requireSafePaths } from '../../../src/core/config/unsafe-paths.ts';
+import { type Finding, WaybillError } from '../../../src/core/lib/errors.ts';
 
 /** Which paths of a configuration are refused, by real owners and modes. */
 

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { sharedBreath } from '../../../src/core/lib/breath.ts';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
+import { sharedBreath } from '../../../src/core/lib/breath.ts';
 import { bundleTar, inChunks } from '../../fixtures/tar.ts';
 
 /** Time that passes with each look at it, so that what is done in a turn does not depend on the machine. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { logControl, logLevels, type LogLevel } from '../../../src/core/lib/log.ts';
+import { logControl, type LogLevel, logLevels } from '../../../src/core/lib/log.ts';
 
 t.test('the log shows its level and what is above it, as it is set last', async (t) => {
   const levels: LogLevel[] = [];

@@ -1,16 +1,16 @@
 import t from 'tap';
-import { foldedPath, printableAscii } from '../../../src/core/lib/text.ts';
 import {
   ancestorsOf,
   areApart,
   compareCodeUnits,
   findCollisions,
   isPlainPath,
-  parseRelativePath,
-  type RelativePath,
   isReservedPath,
   isReservedSegment,
+  parseRelativePath,
+  type RelativePath,
 } from '../../../src/core/lib/paths.ts';
+import { foldedPath, printableAscii } from '../../../src/core/lib/text.ts';
 
 t.test('the ancestors of a path come outermost first, without the root and the path itself', async (t) => {
   t.same([...ancestorsOf('a/b/c.txt')], ['a', 'a/b']);

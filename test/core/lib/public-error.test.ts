@@ -1,9 +1,9 @@
 import t from 'tap';
 import {
   errorRecord,
-  WaybillError,
   finding,
   publicError,
+  WaybillError,
   withoutPaths,
 } from '../../../src/core/lib/errors.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { defaultRetryPolicy, retry } from '../../../src/core/lib/retry.ts';
 

@@ -1,4 +1,6 @@
 import t from 'tap';
+import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
+import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
 import {
   lastPublished,
   lookLimits,
@@ -6,12 +8,10 @@ import {
   reportedPath,
   requireManagedPaths,
 } from '../../../src/core/catalog/managed-paths.ts';
-import { prune } from '../../../src/core/maintain/prune.ts';
-import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { requireCatalog } from '../../../src/core/catalog/store.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
-import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
+import { prune } from '../../../src/core/maintain/prune.ts';
+import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';

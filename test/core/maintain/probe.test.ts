@@ -1,16 +1,16 @@
 import { readdirSync, utimesSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { firstRefusal, probeStorage, rightNames } from '../../../src/core/maintain/probe.ts';
-import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { bytesBody } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
-import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
+import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { testClock } from '../../faults/world.ts';
+import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
 
 const answers = (probe: Awaited<ReturnType<typeof probeStorage>>): string[] =>
   rightNames.map((right) => `${right} ${probe.rights[right].answer}`);

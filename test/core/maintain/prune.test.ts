@@ -1,13 +1,13 @@
 import t from 'tap';
 import { parseState } from '../../../src/core/catalog/canonical-reader.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
-import type { CoreContext } from '../../../src/core/context.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../src/core/catalog/lease/this-holder.ts';
-import { refuseClockAhead } from '../../../src/core/maintain/select-prunable.ts';
+import type { CoreContext } from '../../../src/core/context.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { prune, type PruneReport } from '../../../src/core/maintain/prune.ts';
-import { listedKey, type Key } from '../../../src/core/storage/key.ts';
+import { refuseClockAhead } from '../../../src/core/maintain/select-prunable.ts';
+import { type Key, listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   bundlePath,
@@ -19,7 +19,7 @@ import {
   stateOf,
   testClock,
 } from '../../faults/world.ts';
-import { memoryStorage, type MemoryOptions } from '../../support/memory-storage.ts';
+import { type MemoryOptions, memoryStorage } from '../../support/memory-storage.ts';
 
 /** How prune goes about it, step by step: what it says beforehand, and what it leaves after a failure. */
 

@@ -5,7 +5,7 @@ import { repair } from '../../../src/core/maintain/repair.ts';
 import { isInSubset, parseSubset, verify, type VerifyReport } from '../../../src/core/maintain/verify.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
+import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
@@ -20,7 +20,7 @@ import {
   stateOf,
   testClock,
 } from '../../faults/world.ts';
-import { memoryStorage, type MemoryOptions } from '../../support/memory-storage.ts';
+import { type MemoryOptions, memoryStorage } from '../../support/memory-storage.ts';
 
 function at(id: string, outputs = false): DestinationConfig {
   const base = destinationOf('additive', id);

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import { selectPrunable, type PruneCandidate } from '../../../src/core/maintain/select-prunable.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
+import { type PruneCandidate, selectPrunable } from '../../../src/core/maintain/select-prunable.ts';
 import { otherOwner, owner } from '../../faults/world.ts';
 
 const now = new Date('2026-11-20T00:00:10Z');

@@ -2,13 +2,16 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
-import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
+import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier, wants } from '../../../src/core/notify/notifier.ts';
+import type { Outbox } from '../../../src/core/notify/outbox.ts';
+import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
+import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
+import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
 import {
   destinationFailure,
   pruneOccurrence,
@@ -16,9 +19,6 @@ import {
   sourceFailures,
   testOccurrence,
 } from '../../../src/core/publish/results/occurrences.ts';
-import type { Outbox } from '../../../src/core/notify/outbox.ts';
-import { collectWarnings, outcomeWarning } from '../../../src/core/notify/outcome-warnings.ts';
-import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { bundleOf } from '../../faults/world.ts';
 import { impatientClock } from './receiver.ts';

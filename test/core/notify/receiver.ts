@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
-import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import type { Event } from '../../../src/core/notify/event.ts';
 
 export interface Received {

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { eventOf, type Event } from '../../../src/core/notify/event.ts';
+import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier } from '../../../src/core/notify/notifier.ts';
 import type { Outbox } from '../../../src/core/notify/outbox.ts';

@@ -7,9 +7,9 @@ import { createNotifier } from '../../../src/core/notify/notifier.ts';
 import type { KeptEvent } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
-import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
-import { type TraceContext, parseTraceparent } from '../../../src/core/tracing/trace-context.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
+import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/span.ts';
+import { parseTraceparent, type TraceContext } from '../../../src/core/tracing/trace-context.ts';
 
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const trace: TraceContext = { traceparent, tracestate: 'rojo=00f067aa0ba902b7,t@vendor=x' };

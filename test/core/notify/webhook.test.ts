@@ -1,17 +1,17 @@
+import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { LookupFunction } from 'node:net';
 import net from 'node:net';
-import { once } from 'node:events';
 import { Webhook } from 'standardwebhooks';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
-import { eventOf, type Event } from '../../../src/core/notify/event.ts';
-import { newEventId } from '../../../src/core/notify/event-id.ts';
-import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
-import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
-import { webhookSink, type WebhookOptions } from '../../../src/core/notify/sinks/webhook-sender.ts';
 import { parseRetryAfter } from '../../../src/core/lib/retry.ts';
+import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
+import { type Event, eventOf } from '../../../src/core/notify/event.ts';
+import { newEventId } from '../../../src/core/notify/event-id.ts';
+import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
+import { type WebhookOptions, webhookSink } from '../../../src/core/notify/sinks/webhook-sender.ts';
+import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';
 

@@ -1,25 +1,25 @@
 import t from 'tap';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { findClaimAbove } from '../../../src/core/catalog/managed-paths.ts';
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Owner } from '../../../src/core/storage/identity.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import type { RelativePath } from '../../../src/core/lib/paths.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundleOf,
   contextWith,
   destinationOf,
+  type Files,
   newWorld,
   otherOwner,
   owner,
   put,
   snapshot,
   testClock,
-  type Files,
 } from '../../faults/world.ts';
 
 async function publishAt(

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { readState } from '../../../src/core/catalog/store.ts';
 import {
+  type DecideOn,
   decideOnLatest,
   decider,
   dependsOnStrays,
-  type DecideOn,
 } from '../../../src/core/publish/decide-on-state.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import type { CatalogState } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { decide } from '../../../src/core/publish/decision/decide.ts';
 import { isSettledByState } from '../../../src/core/publish/decision/records.ts';
 import {

@@ -4,7 +4,7 @@ import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { destinationSpan, endSpan } from '../../../src/core/publish/publish-to-destination.ts';
 import { failedResult, plannedResult } from '../../../src/core/publish/results/action-result.ts';
 import type { ActionResult, DestinationResult } from '../../../src/core/publish/results/result.ts';
-import { noTracer, recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
+import { type FinishedSpan, noTracer, recordingTracer } from '../../../src/core/tracing/span.ts';
 import { owner } from '../../faults/world.ts';
 import { planOf } from '../../support/decisions.ts';
 

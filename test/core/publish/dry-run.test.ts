@@ -7,9 +7,9 @@ import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
-import { bundlePath, otherOwner, publishTo, put, type Files } from '../../faults/world.ts';
+import { bundlePath, type Files, otherOwner, publishTo, put } from '../../faults/world.ts';
 import { memoryDirectory } from '../../support/memory-directory.ts';
-import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
+import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
 import { howMany } from '../../support/sampling.ts';
 import { marksBelow } from './incremental/suite.ts';
 

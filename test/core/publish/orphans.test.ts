@@ -1,17 +1,18 @@
 import t from 'tap';
 import type { DestinationConfig, PipelineConfig } from '../../../src/core/config/config.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import { heldPaths, isHeld } from '../../../src/core/publish/orphans.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
-import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
-import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
+import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { DestinationResult, PipelineResult } from '../../../src/core/publish/results/result.ts';
+import type { DecidedOrphan } from '../../../src/core/publish/unpublish/unpublication.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
+import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import { readAll } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   contextWith,
   destinationOf,
@@ -23,7 +24,6 @@ import {
   testClock,
   worldKinds,
 } from '../../faults/world.ts';
-import { withFaults, type FaultLog } from '../../faults/with-faults.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 /** A source in memory and destinations that a pipeline publishes to. */

@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { SourceBundle } from '../../../src/core/bundle/source-bundle.ts';
 import type { OutputRecord } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { planOutputs } from '../../../src/core/publish/outputs.ts';
 import type { PlannedOutput } from '../../../src/core/publish/plan.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { owner } from '../../faults/world.ts';
 import { sceneMapText } from '../../fixtures/scene-map.ts';
 import { bundleOf, bytesOf, everything, find, nothing, options } from '../../support/outputs.ts';

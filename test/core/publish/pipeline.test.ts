@@ -1,11 +1,11 @@
 import t from 'tap';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { recordingTracer, type FinishedSpan } from '../../../src/core/tracing/span.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
+import { type FinishedSpan, recordingTracer } from '../../../src/core/tracing/span.ts';
 import { put, snapshot, testClock } from '../../faults/world.ts';
-import { newer, oldest, Stand, type Settings } from './stand.ts';
+import { newer, oldest, type Settings, Stand } from './stand.ts';
 
 /** One pipeline from a source in memory to a destination in memory, and what is seen of it from outside. */
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { changesDestination, concernedPaths, type Action } from '../../../src/core/publish/plan.ts';
+import { type Action, changesDestination, concernedPaths } from '../../../src/core/publish/plan.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { output, planOf, record } from '../../support/decisions.ts';
 

@@ -1,16 +1,16 @@
 import path from 'node:path';
-import { systemClock } from '../../../src/core/lib/clock.ts';
-import { parseConfig } from '../../../src/core/config/judge-config.ts';
-import { silentLog } from '../../../src/core/lib/log.ts';
-import type { Occurrence } from '../../../src/core/notify/event.ts';
-import { publishBundles } from '../../../src/core/publish/publish.ts';
-import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import t from 'tap';
 import type { PublishedBundle } from '../../../src/core/catalog/catalog.ts';
+import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
+import type { Occurrence } from '../../../src/core/notify/event.ts';
+import { publishBundles } from '../../../src/core/publish/publish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
+import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import {
   bundleOf,

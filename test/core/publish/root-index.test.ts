@@ -1,17 +1,17 @@
 import t, { type Test } from 'tap';
-import { bundlesInFeed, maxListed, type ListedBundle } from '../../../src/core/outputs/json-feed.ts';
+import type { DestinationConfig } from '../../../src/core/config/config.ts';
 import { prune } from '../../../src/core/maintain/prune.ts';
 import { reconcile } from '../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../src/core/maintain/verify.ts';
-import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/root-index.ts';
+import { bundlesInFeed, type ListedBundle, maxListed } from '../../../src/core/outputs/json-feed.ts';
 import { unpublishListed } from '../../../src/core/publish/root-index/listed-changes.ts';
-import type { DestinationConfig } from '../../../src/core/config/config.ts';
+import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/root-index.ts';
 import { placeAt } from '../../../src/core/releases/place.ts';
 import { switchAt } from '../../../src/core/releases/switch-at.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { stepsOf, withoutIds } from '../../faults/steps.ts';
-import { distinctKinds, withFaults, type Fault, type FaultLog } from '../../faults/with-faults.ts';
+import { distinctKinds, type Fault, type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   contextWith,
   destinationOf,
@@ -22,12 +22,12 @@ import {
   stateOf,
   testClock,
   untruths,
-  worldKinds,
   type World,
+  worldKinds,
 } from '../../faults/world.ts';
-import { walkCases, type Case } from '../../support/sampling.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
-import { Stand, type Settings } from './stand.ts';
+import { type Case, walkCases } from '../../support/sampling.ts';
+import { type Settings, Stand } from './stand.ts';
 
 /*
  * The index of a root says what its bundles' catalogs say, whatever happens; nothing that it lists is ever

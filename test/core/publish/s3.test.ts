@@ -1,23 +1,23 @@
-import type { BundlePublication, PublishRequest } from '../../../src/core/publish/publish-request.ts';
+import { DeleteBucketPolicyCommand, PutBucketPolicyCommand } from '@aws-sdk/client-s3';
 import t, { type Test } from 'tap';
-import { PutBucketPolicyCommand, DeleteBucketPolicyCommand } from '@aws-sdk/client-s3';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../src/core/publish/publish-bundle.ts';
+import type { BundlePublication, PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
 import { s3Storage } from '../../../src/core/storage/s3/driver.ts';
-import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
+import type { S3Location } from '../../../src/core/storage/s3/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { withRetry } from '../../../src/core/storage/wrappers/retry.ts';
 import {
   bundleOf,
   contextWith,
   destinationOf,
+  type Files,
   owner,
   put,
   snapshot,
   untruths,
-  type Files,
 } from '../../faults/world.ts';
 import { locationOf, secretsOf, startOwnRadosgw } from '../../services/radosgw.ts';
 import { startS3Proxy } from '../../services/s3-proxy.ts';

@@ -5,7 +5,7 @@ import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import type { PublishRequest } from '../../../src/core/publish/publish-request.ts';
 import type { PipelineResult, Progress } from '../../../src/core/publish/results/result.ts';
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
-import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
+import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { contextWith, destinationOf, put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';

@@ -3,8 +3,8 @@ import { finding } from '../../../src/core/lib/errors.ts';
 import { publishToDestination } from '../../../src/core/publish/publish-to-destination.ts';
 import type { DestinationResult } from '../../../src/core/publish/results/result.ts';
 import { selectLoaded } from '../../../src/core/publish/select-bundles.ts';
-import { bundleOf, contextWith, destinationOf, owner, testClock, type Files } from '../../faults/world.ts';
-import { memoryStorage, type MemoryDisk } from '../../support/memory-storage.ts';
+import { bundleOf, contextWith, destinationOf, type Files, owner, testClock } from '../../faults/world.ts';
+import { type MemoryDisk, memoryStorage } from '../../support/memory-storage.ts';
 
 /** Files that are too large to be kept while they are replaced, as objects of more than 5 GiB are on S3. */
 

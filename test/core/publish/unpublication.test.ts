@@ -1,10 +1,10 @@
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/catalog.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Owner } from '../../../src/core/storage/identity.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { isFromSource } from '../../../src/core/publish/orphans.ts';
 import { unpublication } from '../../../src/core/publish/unpublish/unpublication.ts';
+import type { Owner } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { otherOwner, owner } from '../../faults/world.ts';
 

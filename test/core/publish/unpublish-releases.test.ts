@@ -1,11 +1,11 @@
 import t from 'tap';
-import { newHolder, retire as die } from '../../../src/core/catalog/lease/this-holder.ts';
 import { lockText } from '../../../src/core/catalog/lease/lock-file.ts';
+import { newHolder, retire as die } from '../../../src/core/catalog/lease/this-holder.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type {
+  DecidedOrphan,
   UnpublishReport,
   UnpublishRequest,
-  DecidedOrphan,
 } from '../../../src/core/publish/unpublish/unpublication.ts';
 import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { unpublishReleases } from '../../../src/core/publish/unpublish/unpublish-releases.ts';

@@ -9,6 +9,7 @@ import { unpublish } from '../../../src/core/publish/unpublish/unpublish.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
+import { type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   bundlePath,
   contextWith,
@@ -22,7 +23,6 @@ import {
   testClock,
   worldKinds,
 } from '../../faults/world.ts';
-import { withFaults, type FaultLog } from '../../faults/with-faults.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
 const occurrences: Occurrence[] = [];

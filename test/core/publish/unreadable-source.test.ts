@@ -3,7 +3,7 @@ import type { PipelineConfig } from '../../../src/core/config/config.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { publishPipeline } from '../../../src/core/publish/publish.ts';
 import { countActions } from '../../../src/core/publish/results/result.ts';
-import { type StorageLocation, describeLocation } from '../../../src/core/storage/backends.ts';
+import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { contextWith, destinationOf, put, snapshot, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';

@@ -1,26 +1,26 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { seed } from '../../support/sampling.ts';
-import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
 import {
   announcing,
   beforeSwitch,
   forgetting,
   lastGood,
   leaving,
-  resumed,
-  rollbackTo,
-  withChannel,
-  withoutChannels,
-  rolledBack,
-  ledTo,
   type Ledger,
+  ledTo,
   noReleases,
   type Releases,
+  resumed,
+  rollbackTo,
+  rolledBack,
+  withChannel,
+  withoutChannels,
 } from '../../../src/core/releases/ledger.ts';
+import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
 import { isRetirementDue, retired } from '../../../src/core/releases/retire.ts';
 import type { StoredRelease } from '../../../src/core/releases/stored-releases.ts';
+import { seed } from '../../support/sampling.ts';
 
 const idOf = (n: number): ReleaseId => `202611${10 + n}T100000Z-0000000${n}` as ReleaseId;
 const [a, b, c] = [idOf(0), idOf(1), idOf(2)] as const;

@@ -1,15 +1,15 @@
 import t from 'tap';
 import { digestOf } from '../../../src/core/lib/digest.ts';
+import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import {
   parseReleaseId,
   releaseAt,
+  type ReleasedOutput,
+  type ReleaseId,
   releaseIdOf,
   releaseKey,
   releasePathOf,
-  type ReleaseId,
-  type ReleasedOutput,
 } from '../../../src/core/releases/release.ts';
-import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { instant } from '../../support/instant.ts';
 
 const created = instant('2026-11-21T11:15:00.25+01:00');

@@ -3,8 +3,8 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import t from 'tap';
 import { sceneMapArtifacts } from '../../../scripts/generate-scene-map.ts';
-import { sceneMapSchemaText } from '../../../src/core/scene-map/schema-file.ts';
 import { checkSceneMap } from '../../../src/core/scene-map/read-scene-map.ts';
+import { sceneMapSchemaText } from '../../../src/core/scene-map/schema-file.ts';
 import { bytesOf, soundMap } from './maps.ts';
 
 interface Node {

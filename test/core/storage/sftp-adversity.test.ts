@@ -4,8 +4,8 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readFileSync,
   readdirSync,
+  readFileSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -14,19 +14,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import type { SftpLocation } from '../../../src/core/storage/sftp/location.ts';
 import { hasCode } from '../../../src/core/lib/errors.ts';
-import { silentLog, type Log } from '../../../src/core/lib/log.ts';
+import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../src/core/storage/key.ts';
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';
 import { sftpStorage } from '../../../src/core/storage/sftp/driver.ts';
+import type { SftpLocation } from '../../../src/core/storage/sftp/location.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
-import { startCuttingProxy, type Direction } from '../../services/cutting-proxy.ts';
+import { type Direction, startCuttingProxy } from '../../services/cutting-proxy.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { freePort } from '../../services/free-port.ts';
 import { startPlainSftpServer } from '../../services/plain-sftp-server.ts';
-import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../services/sshd.ts';
+import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../services/sshd.ts';
 import { mountTmpfs } from '../../services/tmpfs.ts';
 import { sampleOf } from '../../support/sampling.ts';
 

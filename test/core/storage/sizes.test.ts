@@ -2,11 +2,11 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';
 import { sizesOf } from '../../../src/core/storage/sizes.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { within } from '../../../src/core/storage/wrappers/within.ts';
 
 /** The same whether files are asked for one by one or listed. */

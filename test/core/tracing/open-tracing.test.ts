@@ -1,14 +1,14 @@
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
+import type { Log } from '../../../src/core/lib/log.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import {
   batchLimitsOf,
   parseExportHeaders,
   samplingOf,
   type TracingSettings,
 } from '../../../src/core/tracing/environment.ts';
-import type { Log } from '../../../src/core/lib/log.ts';
 import { noTracing, openTracing, type Tracing } from '../../../src/core/tracing/open-tracing.ts';
-import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { startCollector } from '../../services/collector.ts';
 
 t.setTimeout(0);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { noTracer, recordingTracer, type FinishedSpan, type Tracer } from '../../../src/core/tracing/span.ts';
+import { type FinishedSpan, noTracer, recordingTracer, type Tracer } from '../../../src/core/tracing/span.ts';
 import { formatTraceparent, parseTraceparent, traceFields } from '../../../src/core/tracing/trace-context.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';

@@ -1,5 +1,5 @@
 import { freePort } from '../free-port.ts';
-import { firstLineOf, withBucket, type StartS3 } from './foreign-s3.ts';
+import { firstLineOf, type StartS3, withBucket } from './foreign-s3.ts';
 import { newerDebian } from './newer-debian.ts';
 import { ownDirectory, startServer } from './server-process.ts';
 

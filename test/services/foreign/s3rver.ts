@@ -1,8 +1,8 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { freePort } from '../free-port.ts';
-import { withBucket, type StartS3 } from './foreign-s3.ts';
 import { npmPackage } from '../npm-package.ts';
+import { type StartS3, withBucket } from './foreign-s3.ts';
 import { ownDirectory, startServer } from './server-process.ts';
 
 const version = '3.7.1';

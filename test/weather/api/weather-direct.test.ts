@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
-import net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import t from 'tap';
+import net from 'node:net';
 import type { Test } from 'tap';
+import t from 'tap';
 import { createHttpApp } from '../../../src/api/http/app.ts';
 import { createMetrics, type Metrics, recordRequests } from '../../../src/api/metrics/metrics.ts';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { withDirectReads } from '../../../src/weather/api/direct-reads.ts';
 import { readerRoutes } from '../../../src/weather/reader-app.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { feedAll } from '../feed-samples.ts';
 import { placeRows } from '../place-rows.ts';
 import { sharedPglite } from '../shared-pglite.ts';
 import { clockAt } from '../suite.ts';
-import { weatherPorts, type WeatherHarness } from './weather-harness.ts';
+import { type WeatherHarness, weatherPorts } from './weather-harness.ts';
 import { readerThat } from './weather-reader-stub.ts';
 
 const shared = await sharedPglite();

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { onPglite, onPostgres, type MakeWorld } from './weather-worlds.ts';
+import { type MakeWorld, onPglite, onPostgres } from './weather-worlds.ts';
 
 /**
  * Publicly reported oddities of weather data that were read wrongly, from the document to the answer: what

@@ -3,17 +3,17 @@ import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import type { Test } from 'tap';
 import type { HttpPorts } from '../../../src/api/http/app.ts';
-import { createReaderApp } from '../../../src/weather/reader-app.ts';
 import type { WeatherMetrics } from '../../../src/api/metrics/weather-metrics.ts';
-import {
-  type WeatherPorts,
-  newWeatherObserver,
-  createWeatherService,
-} from '../../../src/weather/api/service.ts';
 import type { Clock } from '../../../src/core/lib/clock.ts';
 import { type Log, logControl, silentLog } from '../../../src/core/lib/log.ts';
-import { familyNames, type FamilyName } from '../../../src/weather/families.ts';
+import {
+  createWeatherService,
+  newWeatherObserver,
+  type WeatherPorts,
+} from '../../../src/weather/api/service.ts';
+import { type FamilyName, familyNames } from '../../../src/weather/families.ts';
 import type { WeatherReader } from '../../../src/weather/reader.ts';
+import { createReaderApp } from '../../../src/weather/reader-app.ts';
 import { createTextRenderer } from '../../../src/weather/render/text.ts';
 
 const staleAfter = (ms: number): Record<FamilyName, number> =>

@@ -1,14 +1,14 @@
 import t from 'tap';
-import { type MapStation, apart } from '../../../src/weather/pages/map-layers.ts';
+import { apart, type MapStation } from '../../../src/weather/pages/map-layers.ts';
+import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
+import { outlinePath } from '../../../src/weather/pages/projection.ts';
 import {
-  iconOf,
-  paragraphsOf,
   directionOf,
   forecastWindOf,
+  iconOf,
+  paragraphsOf,
   windOf,
 } from '../../../src/weather/pages/words.ts';
-import { outlinePath } from '../../../src/weather/pages/projection.ts';
-import { rememberedUnits } from '../../../src/weather/pages/map-query.ts';
 
 t.test('wind is said in words', (t) => {
   t.same(['N', 'SE', 'NNW', 'WSW', '--', 'VRB'].map(directionOf), [

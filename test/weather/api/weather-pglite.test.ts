@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import t from 'tap';
-import { openDirectory } from '../../../src/weather/feed/tables/open-directory.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
+import { openDirectory } from '../../../src/weather/feed/tables/open-directory.ts';
 import { openWeatherDatabases } from '../../../src/weather/reader.ts';
 import { weatherHttpSuite } from './weather-suite.ts';
 

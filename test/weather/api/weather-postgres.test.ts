@@ -1,10 +1,10 @@
 import t from 'tap';
-import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
+import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../src/weather/reader.ts';
-import { clockAt } from '../suite.ts';
-import { primary } from '../primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';
+import { primary } from '../primary-database.ts';
+import { clockAt } from '../suite.ts';
 import { startWeather } from './weather-harness.ts';
 import { weatherHttpSuite } from './weather-suite.ts';
 

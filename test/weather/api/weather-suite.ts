@@ -1,15 +1,15 @@
-import { getIssues } from '@placemarkio/check-geojson';
-import { parse } from 'csv-parse/sync';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { getIssues } from '@placemarkio/check-geojson';
+import { parse } from 'csv-parse/sync';
 import type { Test } from 'tap';
 import type { OpenApiDocument } from '../../../src/api/http/route.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
+import { schemaErrors } from '../../api/schema-errors.ts';
+import { xmllint } from '../../services/xmllint.ts';
 import { feed, feedAll } from '../feed-samples.ts';
 import { placeRows } from '../place-rows.ts';
 import type { Driver } from '../suite.ts';
-import { xmllint } from '../../services/xmllint.ts';
-import { schemaErrors } from '../../api/schema-errors.ts';
 import { startWeather } from './weather-harness.ts';
 
 /** Alerts without an outline may hold at the place that they ask for. */

@@ -1,13 +1,13 @@
 import t from 'tap';
-import { loadSecrets } from '../../../src/core/lib/secrets.ts';
-import { systemClock } from '../../../src/core/lib/clock.ts';
 import type { PostgresConfig } from '../../../src/core/config/weather/databases.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { openWeatherDatabases } from '../../../src/weather/reader.ts';
-import { primary } from '../primary-database.ts';
 import { startPostgres } from '../../services/postgres.ts';
+import { primary } from '../primary-database.ts';
 import { startWeather } from './weather-harness.ts';
 
 const server = await startPostgres();

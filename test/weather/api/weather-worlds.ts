@@ -1,15 +1,15 @@
 import type { Test } from 'tap';
-import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import type { Clock } from '../../../src/core/lib/clock.ts';
-import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
+import { loadSecrets } from '../../../src/core/lib/secrets.ts';
+import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { openWeatherDatabases, type WeatherReader } from '../../../src/weather/reader.ts';
+import { startPostgres } from '../../services/postgres.ts';
 import { primary } from '../primary-database.ts';
 import { sharedPglite } from '../shared-pglite.ts';
 import { clockAt } from '../suite.ts';
-import { startPostgres } from '../../services/postgres.ts';
 import { startWeather } from './weather-harness.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { BrokenDocument, NothingToLoad, reasonOf } from '../../../src/weather/feed/documents/rows.ts';
-import { recognise, type Recognised } from '../../../src/weather/feed/documents/recognise.ts';
 import { sameByUgc } from '../../../src/weather/feed/documents/alert-rows.ts';
+import { recognise, type Recognised } from '../../../src/weather/feed/documents/recognise.ts';
+import { BrokenDocument, NothingToLoad, reasonOf } from '../../../src/weather/feed/documents/rows.ts';
 import { timeZoneAt } from '../../../src/weather/places/position.ts';
 
 const samples = 'test/fixtures/weather';

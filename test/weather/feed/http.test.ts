@@ -3,9 +3,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
-import { createClient, type ClientOptions, type Get } from '../../../src/weather/feed/sources/http-client.ts';
-import { refusing, startNws, type NwsServer } from './nws-server.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
+import { type ClientOptions, createClient, type Get } from '../../../src/weather/feed/sources/http-client.ts';
+import { type NwsServer, refusing, startNws } from './nws-server.ts';
 
 /** Time that passes only while somebody waits for it. */
 function patientClock(): Clock & { pauses: number[] } {

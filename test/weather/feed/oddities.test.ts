@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { Loadable } from '../../../src/weather/feed/documents/rows.ts';
 import { recognise } from '../../../src/weather/feed/documents/recognise.ts';
+import type { Loadable } from '../../../src/weather/feed/documents/rows.ts';
 import { textHelpers } from '../../../src/weather/render/text-helpers.ts';
 
 /** Oddities of public data that were read wrongly, in the documents and in the words. */

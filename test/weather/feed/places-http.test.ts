@@ -1,14 +1,14 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
 import type { NwsConfig } from '../../../src/core/config/weather/feed.ts';
-import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { sourcesOf } from '../../../src/weather/feed/sources/requests-of.ts';
 import { createRequestTable } from '../../../src/weather/feed/tables/create-tables.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
 import { startPostgres } from '../../services/postgres.ts';
 import { dayOfChanges, nwsConfig, paths } from './day.ts';
-import { refusing, startNws, type NwsServer } from './nws-server.ts';
+import { type NwsServer, refusing, startNws } from './nws-server.ts';
 import { emptied } from './suite.ts';
 
 const server = await startPostgres();

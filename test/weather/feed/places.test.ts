@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
-import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
+import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
 import { createTables } from '../../../src/weather/feed/tables/create-tables.ts';
-import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { openServer } from '../../../src/weather/feed/tables/open-server.ts';
+import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { startPostgres } from '../../services/postgres.ts';
-import { read } from './day.ts';
 import { sharedPglite } from '../shared-pglite.ts';
+import { read } from './day.ts';
 
 const ring = [
   [-74.1, 40.6],

@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Test } from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
 import type { FeedConfig } from '../../../src/core/config/weather/feed.ts';
-import { feedDocument, type Fed } from '../../../src/weather/feed/feed-document.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
+import { type Fed, feedDocument } from '../../../src/weather/feed/feed-document.ts';
 import { feedOnce } from '../../../src/weather/feed/feed-sources.ts';
 import { createRequestTable, createTables } from '../../../src/weather/feed/tables/create-tables.ts';
 import type { Target } from '../../../src/weather/feed/tables/upsert.ts';
 import { dayOfChanges, nwsConfig, officeTable, paths, read } from './day.ts';
 import { dump } from './dump.ts';
-import { startNws, type Moment, type NwsServer } from './nws-server.ts';
+import { type Moment, type NwsServer, startNws } from './nws-server.ts';
 
 /** Makes an empty database of what the target leads to. */
 export async function emptied(target: Target): Promise<void> {

@@ -1,18 +1,18 @@
 import { execFile } from 'node:child_process';
 import { readFile, rm, writeFile } from 'node:fs/promises';
-import { promisify } from 'node:util';
 import { join } from 'node:path';
-import { XMLParser } from 'fast-xml-parser';
+import { promisify } from 'node:util';
 import { getIssues } from '@placemarkio/check-geojson';
 import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
+import { XMLParser } from 'fast-xml-parser';
 import t from 'tap';
-import { observationTable } from '../../../src/weather/records/observation-tables.ts';
 import type { ObservationData } from '../../../src/weather/records/observation-record.ts';
+import { observationTable } from '../../../src/weather/records/observation-tables.ts';
 import {
+  mapGeometry,
   renderCsv,
   renderGeoJson,
-  mapGeometry,
   renderJson,
   renderXml,
 } from '../../../src/weather/render/formats.ts';

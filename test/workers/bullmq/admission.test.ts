@@ -2,12 +2,12 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { admissions, type Admissions } from '../../../src/workers/bullmq/admission.ts';
+import { type Admissions, admissions } from '../../../src/workers/bullmq/admission.ts';
 import { linkRedis } from '../../../src/workers/bullmq/link.ts';
-import { runStore, type RunStore, type Slot } from '../../../src/workers/bullmq/run-store.ts';
+import { type RunStore, runStore, type Slot } from '../../../src/workers/bullmq/run-store.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { startRedis } from '../../services/redis.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 const workerTimeoutMs = 30_000;
 const manifest = digestOf('manifest');

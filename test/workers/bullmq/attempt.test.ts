@@ -1,6 +1,6 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { attempt, type Outcome } from '../../../src/workers/bullmq/attempt.ts';
 import type { Taken } from '../../../src/workers/bullmq/run-store.ts';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import t, { type Test } from 'tap';
-import { systemClock, type Clock } from '../../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Event } from '../../../src/core/notify/event.ts';
 import type { Ended } from '../../../src/core/notify/outbox.ts';

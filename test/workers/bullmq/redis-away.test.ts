@@ -4,11 +4,11 @@ import { digestOf } from '../../../src/core/lib/digest.ts';
 import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { BullmqQueueOptions } from '../../../src/workers/bullmq/bullmq-options.ts';
-import { bullmqQueue, type BullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
+import { type BullmqQueue, bullmqQueue } from '../../../src/workers/bullmq/bullmq-queue.ts';
 import type { JobResult } from '../../../src/workers/queue/job.ts';
 import type { RunObserver } from '../../../src/workers/queue/run-observer.ts';
 import { runResult } from '../../contract/queue.ts';
-import { startRedis, type RedisService } from '../../services/redis.ts';
+import { type RedisService, startRedis } from '../../services/redis.ts';
 
 async function service(t: Test, args: readonly string[] = []): Promise<RedisService> {
   const redis = await startRedis({ args });

@@ -1,14 +1,14 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
+import type { Config } from '../../../src/core/config/config.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
-import type { Config } from '../../../src/core/config/config.ts';
-import { silentLog, type Log } from '../../../src/core/lib/log.ts';
+import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { Coordinator } from '../../../src/workers/coordinator/coordinator.ts';
 import { createCoordinator, prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 interface Started {
   coordinator: Coordinator;

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { waitingDisk } from '../../../src/core/lib/disk.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { openDisk, type DiskOptions, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
+import { type DiskOptions, openDisk, type OpenedDisk } from '../../../src/workers/disk/open-disk.ts';
 
 const slowThread = new URL('../../fixtures/workers/slow-disk.mjs', import.meta.url);
 

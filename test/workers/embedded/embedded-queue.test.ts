@@ -13,20 +13,20 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import type { LeftEvent } from '../../../src/core/notify/outbox.ts';
 import {
   openQueueStore,
   type QueueStore,
   type QueueStoreOptions,
 } from '../../../src/workers/embedded/queue-store.ts';
-import type { LeftEvent } from '../../../src/core/notify/outbox.ts';
+import { type Journal, type KeptRun, noJournal } from '../../../src/workers/memory/journal.ts';
+import { type MemoryQueue, memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import type { PublishJob, Trigger } from '../../../src/workers/queue/job.ts';
-import { noJournal, type KeptRun, type Journal } from '../../../src/workers/memory/journal.ts';
-import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import { acceptedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { newUploadDirectory } from '../../../src/workers/staging/staged-directories.ts';
-import { queueContract, runResult, type QueueSettings } from '../../contract/queue.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { queueContract, type QueueSettings, runResult } from '../../contract/queue.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 import { newTally, openScheduler, scheduled, until } from '../schedule/hosts.ts';
 
 const storeIn = (root: string, more: Partial<QueueStoreOptions> = {}): Promise<QueueStore> => {

@@ -1,9 +1,9 @@
 import t from 'tap';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import { queueContract, runResult } from '../../contract/queue.ts';
-import { digestOf } from '../../../src/core/lib/digest.ts';
 import { manualClock } from '../manual-clock.ts';
 
 queueContract(t, async (settings) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { ActionResult } from '../../../src/core/publish/results/result.ts';
-import { destinationOfAction, mostChanges } from '../../../src/workers/queue/run-transitions.ts';
 import { recordOf } from '../../../src/workers/queue/run-record.ts';
+import { destinationOfAction, mostChanges } from '../../../src/workers/queue/run-transitions.ts';
 
 const result: ActionResult = {
   bundle: 'session-1',

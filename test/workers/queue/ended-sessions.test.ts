@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { bullmqEndedSessions } from '../../../src/workers/bullmq/bullmq-sessions.ts';
 import { openQueueStore } from '../../../src/workers/embedded/queue-store.ts';
-import { endedSessionsBook, type EndedSessions } from '../../../src/workers/queue/ended-sessions.ts';
+import { type EndedSessions, endedSessionsBook } from '../../../src/workers/queue/ended-sessions.ts';
 import { freePort } from '../../services/free-port.ts';
 import { startRedis } from '../../services/redis.ts';
 import { manualClock } from '../manual-clock.ts';

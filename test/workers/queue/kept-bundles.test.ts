@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { WaybillError, errorRecord } from '../../../src/core/lib/errors.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
+import type { KeptBundles } from '../../../src/workers/queue/job-queue.ts';
 import {
   beyondLimits,
   isRerunnable,
-  needsBundle,
   type KeptBundle,
+  needsBundle,
 } from '../../../src/workers/queue/kept-bundles.ts';
-import type { KeptBundles } from '../../../src/workers/queue/job-queue.ts';
 import { cancelled } from '../../../src/workers/queue/refusals.ts';
 import { acceptedRun, failedRun, queuedRun } from '../../../src/workers/queue/run-transitions.ts';
 

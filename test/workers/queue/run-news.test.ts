@@ -1,9 +1,9 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
-import { destinationFailure } from '../../../src/core/publish/results/occurrences.ts';
-import { eventIdOf } from '../../../src/core/notify/event-id.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
+import { eventIdOf } from '../../../src/core/notify/event-id.ts';
+import { destinationFailure } from '../../../src/core/publish/results/occurrences.ts';
 import { RunNews } from '../../../src/workers/queue/run-news.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import { acceptedRun, failedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';

@@ -1,9 +1,9 @@
 import t from 'tap';
-import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
-import { silentLog } from '../../../src/core/lib/log.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
-import { waitedSeconds, type RunObserver } from '../../../src/workers/queue/run-observer.ts';
+import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';
+import { type RunObserver, waitedSeconds } from '../../../src/workers/queue/run-observer.ts';
 import { acceptedRun, queuedRun, startedRun } from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
 import { manualClock } from '../manual-clock.ts';

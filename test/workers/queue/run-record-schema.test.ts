@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import { errorRecord, WaybillError, finding, type Finding } from '../../../src/core/lib/errors.ts';
+import { errorRecord, type Finding, finding, WaybillError } from '../../../src/core/lib/errors.ts';
 import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
 import type { RunResult } from '../../../src/core/publish/results/result.ts';
+import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,
   failedRun,
@@ -13,7 +14,6 @@ import {
   queuedRun,
   startedRun,
 } from '../../../src/workers/queue/run-transitions.ts';
-import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import { runResult } from '../../contract/queue.ts';
 
 const schema = JSON.parse(readFileSync('schemas/run-record.schema.json', 'utf8')) as object;

@@ -1,13 +1,9 @@
 import t from 'tap';
-import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
+import type { Config } from '../../../src/core/config/config.ts';
 import type { ErrorCode } from '../../../src/core/lib/error-codes.ts';
+import { errorRecord, WaybillError } from '../../../src/core/lib/errors.ts';
 import type { PublishJob } from '../../../src/workers/queue/job.ts';
-import {
-  acceptedRun,
-  failedRun,
-  finishedRun,
-  startedRun,
-} from '../../../src/workers/queue/run-transitions.ts';
+import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
 import {
   afterFailure,
   hasSamePlace,
@@ -17,8 +13,12 @@ import {
   retriesOf,
   type RetrySettings,
 } from '../../../src/workers/queue/run-retry.ts';
-import type { RunRecord } from '../../../src/workers/queue/run-record.ts';
-import type { Config } from '../../../src/core/config/config.ts';
+import {
+  acceptedRun,
+  failedRun,
+  finishedRun,
+  startedRun,
+} from '../../../src/workers/queue/run-transitions.ts';
 import { runResult } from '../../contract/queue.ts';
 
 const start = Date.parse('2026-11-20T02:00:00.000Z');

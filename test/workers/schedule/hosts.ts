@@ -1,5 +1,5 @@
-import { silentLog } from '../../../src/core/lib/log.ts';
 import type { ScheduleConfig } from '../../../src/core/config/timetable.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
 import type { JobQueue } from '../../../src/workers/queue/job-queue.ts';
 import type { ScheduleObserver } from '../../../src/workers/schedule/schedule-observer.ts';
 import {

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap';
+import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
-import { memoryQueue, type MemoryQueue } from '../../../src/workers/memory/memory-queue.ts';
+import { type MemoryQueue, memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import type { JobProcessor } from '../../../src/workers/queue/job-queue.ts';
 import type { Triggers } from '../../../src/workers/queue/trigger.ts';
-import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { runResult } from '../../contract/queue.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 import { newTally, openScheduler, scheduled, until } from './hosts.ts';
 
 const hour = 3_600_000;

@@ -3,7 +3,7 @@ import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
-import { silentLog, type Log } from '../../../src/core/lib/log.ts';
+import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { memoryQueue } from '../../../src/workers/memory/memory-queue.ts';
 import { keepWatch } from '../../../src/workers/schedule/keep-watch.ts';
 import {

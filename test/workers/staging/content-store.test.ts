@@ -12,16 +12,16 @@ import {
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import t, { type Test } from 'tap';
-import { digestOf, hexOf, type Digest } from '../../../src/core/lib/digest.ts';
-import { silentLog, type Log } from '../../../src/core/lib/log.ts';
+import { type Digest, digestOf, hexOf } from '../../../src/core/lib/digest.ts';
+import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import { contentBounds, shortageOf } from '../../../src/workers/staging/content-bounds.ts';
 import {
-  openContentStore,
   type ContentOptions,
   type ContentStore,
+  openContentStore,
 } from '../../../src/workers/staging/content-store.ts';
 import { stageWithContent } from '../../../src/workers/staging/stage-with-content.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 /** What is kept of uploads, for whom, for how long, and that it is never more than it may be. */
 

@@ -4,7 +4,7 @@ import t from 'tap';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { NewPartialUpload } from '../../../src/workers/staging/partial-upload.ts';
 import { openPartialUploads, type PartialUploads } from '../../../src/workers/staging/partial-uploads.ts';
-import { manualClock, type ManualClock } from '../manual-clock.ts';
+import { type ManualClock, manualClock } from '../manual-clock.ts';
 
 /** What is kept of partial uploads, for how long, and by whom. */
 

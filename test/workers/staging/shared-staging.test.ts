@@ -1,10 +1,10 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { digestOf } from '../../../src/core/lib/digest.ts';
 import { fetchStagedBundle, newArchiveName } from '../../../src/core/bundle/shared-archive.ts';
 import { defaultSceneMapRules } from '../../../src/core/bundle/validate-bundle.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { storageOpener } from '../../../src/core/storage/open-storage.ts';

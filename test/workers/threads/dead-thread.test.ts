@@ -1,13 +1,13 @@
+import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { once } from 'node:events';
 import t, { type Test } from 'tap';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
-import { newHolder, isKnownDead } from '../../../src/core/catalog/lease/this-holder.ts';
 import type { Holder } from '../../../src/core/catalog/catalog.ts';
-import { systemClock } from '../../../src/core/lib/clock.ts';
+import { isKnownDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';
 import type { JobResult, PublishJob } from '../../../src/workers/queue/job.ts';

@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import type { Occurrence } from '../../../src/core/notify/event.ts';
 import type { JobProgress, PublishJob } from '../../../src/workers/queue/job.ts';
+import { type WorkerPool, workerPool, type WorkerPoolOptions } from '../../../src/workers/threads/pool.ts';
 import { manualClock } from '../manual-clock.ts';
-import { workerPool, type WorkerPool, type WorkerPoolOptions } from '../../../src/workers/threads/pool.ts';
 
 // Each test starts threads, which takes seconds on a busy machine.
 t.setTimeout(0);

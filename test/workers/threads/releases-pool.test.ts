@@ -1,11 +1,11 @@
 import t from 'tap';
-import { systemClock } from '../../../src/core/lib/clock.ts';
 import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
+import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
 import type { ReleasesRequest } from '../../../src/workers/threads/releases-request.ts';
 import { runSettings } from '../../../src/workers/threads/run-settings.ts';
-import { releasesPool } from '../../../src/workers/threads/publishing-pool.ts';
 
 // Threads take seconds to start on a busy machine.
 t.setTimeout(0);

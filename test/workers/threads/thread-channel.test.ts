@@ -1,14 +1,14 @@
-import { MessageChannel, receiveMessageOnPort, type MessagePort } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import t from 'tap';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { WaybillError } from '../../../src/core/lib/errors.ts';
+import type { JobProgress } from '../../../src/workers/queue/job.ts';
 import {
   answerTask,
   batchProgress,
-  isFromThread,
   type FromThread,
+  isFromThread,
 } from '../../../src/workers/threads/thread-channel.ts';
-import type { JobProgress } from '../../../src/workers/queue/job.ts';
 import { runResult } from '../../contract/queue.ts';
 
 const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/staging/x', bundlePath: '.' };

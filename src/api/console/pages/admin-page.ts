@@ -3,12 +3,12 @@ import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { pipelineStates } from '../../pipelines/pipelines-route.ts';
-import { goTo, show } from '../show.ts';
-import { withFlash, paths } from '../paths.ts';
+import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
+import { ageText, type Mark, momentOf, triesText } from '../record-text.ts';
+import { goTo, show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
-import { action, page, type Visit, seenBy } from '../visit.ts';
-import { ageText, momentOf, triesText, type Mark } from '../record-text.ts';
+import { action, page, seenBy, type Visit } from '../visit.ts';
 
 const mostEvents = 50;
 

@@ -1,18 +1,18 @@
-import { freeText, bundlePath } from '../../../core/lib/parameters.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { bundlePath, freeText } from '../../../core/lib/parameters.ts';
+import type { LookAnswer, LookRequest } from '../../../workers/threads/look-request.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
+import { untilLeft } from '../../http/request/client-connection.ts';
+import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { type PlaceParams, askReleases, disclosed } from '../../pipelines/releases-routes.ts';
+import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
+import { askReleases, disclosed, type PlaceParams } from '../../pipelines/releases-routes.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { show, goTo, type ConsolePage } from '../show.ts';
-import { catalogView, openable, releaseRows, type ReleaseRow } from '../views/destination-view.ts';
-import { action, page, type Visit, may, type Form, permit, type Deed } from '../visit.ts';
 import { plural, sizeText } from '../record-text.ts';
-import { WaybillError } from '../../../core/lib/errors.ts';
-import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
-import type { LookAnswer, LookRequest } from '../../../workers/threads/look-request.ts';
-import { requestContext } from '../../http/request/request-context.ts';
-import { untilLeft } from '../../http/request/client-connection.ts';
+import { type ConsolePage, goTo, show } from '../show.ts';
+import { catalogView, openable, type ReleaseRow, releaseRows } from '../views/destination-view.ts';
+import { action, type Deed, type Form, may, page, permit, type Visit } from '../visit.ts';
 
 /** The bundle path in a query. */
 const pathParameter = bundlePath({

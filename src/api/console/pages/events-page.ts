@@ -1,13 +1,13 @@
+import type { Request, Response } from 'express';
+import { freeText } from '../../../core/lib/parameters.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
-import { streamRuns, type Followed } from '../../runs/run-stream.ts';
+import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pipelinesParameter } from '../../runs/list-runs.ts';
-import { freeText } from '../../../core/lib/parameters.ts';
+import { type Followed, streamRuns } from '../../runs/run-stream.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { requireVisitor, permit, seenBy } from '../visit.ts';
-import type { Request, Response } from 'express';
-import type { Handler } from '../../http/route.ts';
+import { permit, requireVisitor, seenBy } from '../visit.ts';
 
 const query = queryParameters({
   pipeline: pipelinesParameter,

@@ -1,15 +1,15 @@
 import type { Request, Response } from 'express';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { isExpired, tokenOfValue, type Token } from '../../http/auth.ts';
 import { statusOf } from '../../http/answer/error-status.ts';
-import { clientOf } from '../../http/request-log.ts';
+import { isExpired, type Token, tokenOfValue } from '../../http/auth.ts';
 import { requestContext } from '../../http/request/request-context.ts';
+import { clientOf } from '../../http/request-log.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { sendPage } from '../../pages/send-page.ts';
-import { flashOf, withFlash, afterLogin, paths } from '../paths.ts';
-import { readForm, requireOwnSite, action } from '../visit.ts';
+import { afterLogin, flashOf, paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
+import { action, readForm, requireOwnSite } from '../visit.ts';
 
 const login = `/${paths.login()}`;
 

@@ -1,19 +1,19 @@
-import type { PageRoute } from '../../pages/page-routes.ts';
-import { pipelineStates, type PipelineState } from '../../pipelines/pipelines-route.ts';
-import type { ConsoleParts } from '../ports.ts';
-import { paths, withFlash } from '../paths.ts';
-import { show, goTo } from '../show.ts';
-import { overviewView } from '../views/overview-view.ts';
-import { page, type Visit, may, seenBy, permit, type Form, action } from '../visit.ts';
-import { gridRuns, pipelineView } from '../views/pipeline-view.ts';
-import { trendsOf } from '../views/trends.ts';
-import { plural } from '../record-text.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
-import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
-import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { startRun } from '../../../workers/queue/start-run.ts';
 import { requestContext } from '../../http/request/request-context.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
+import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
+import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { requireChannel } from '../../runs/accept-run.ts';
+import { paths, withFlash } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { plural } from '../record-text.ts';
+import { goTo, show } from '../show.ts';
+import { overviewView } from '../views/overview-view.ts';
+import { gridRuns, pipelineView } from '../views/pipeline-view.ts';
+import { trendsOf } from '../views/trends.ts';
+import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
 
 /** As many as the picture of a pipeline has bars for. */
 const recentRuns = 30;

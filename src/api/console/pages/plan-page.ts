@@ -1,14 +1,14 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
-import { requestContext } from '../../http/request/request-context.ts';
 import { untilLeft } from '../../http/request/client-connection.ts';
+import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { goTo, show } from '../show.ts';
-import { withFlash, paths } from '../paths.ts';
+import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { channelOf, startFrom, type PipelineParams } from './pipeline-pages.ts';
+import { goTo, show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { action, page, type Visit, may, permit } from '../visit.ts';
+import { action, may, page, permit, type Visit } from '../visit.ts';
+import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 

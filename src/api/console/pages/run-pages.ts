@@ -1,17 +1,17 @@
+import { runStatuses } from '../../../workers/queue/run-record.ts';
+import { newRunId } from '../../../workers/queue/start-run.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
+import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
+import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
+import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { findRun } from '../../runs/run-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { show, goTo } from '../show.ts';
-import { runView } from '../views/run-view.ts';
-import { page, type Visit, may, permit, action, type Deed, seenBy } from '../visit.ts';
-import { newRunId } from '../../../workers/queue/start-run.ts';
-import { requestContext } from '../../http/request/request-context.ts';
-import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
-import { queryParameters } from '../../http/query-parameters.ts';
-import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
-import { runStatuses } from '../../../workers/queue/run-record.ts';
+import { goTo, show } from '../show.ts';
 import { runLines } from '../views/pipeline-view.ts';
+import { runView } from '../views/run-view.ts';
+import { action, type Deed, may, page, permit, seenBy, type Visit } from '../visit.ts';
 
 /** One run: what it went through, what it did where and why, and what can be done about it. */
 export const runPage: PageRoute<ConsoleParts> = {

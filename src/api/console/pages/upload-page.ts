@@ -1,30 +1,30 @@
 import type { Request, RequestHandler, Response } from 'express';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
-import { sendAccepted } from '../../runs/accept-run.ts';
 import { prefersPage } from '../../http/answer/negotiate.ts';
-import type { Token } from '../../http/auth.ts';
 import { problemOf } from '../../http/answer/problem.ts';
+import type { Token } from '../../http/auth.ts';
 import { keepAuthorized, requestContext } from '../../http/request/request-context.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
+import { sendAccepted } from '../../runs/accept-run.ts';
 import { formArchive } from '../../uploads/form-archive.ts';
-import { sendPlan } from '../../uploads/staged-upload.ts';
 import type { UploadPipeline } from '../../uploads/ports.ts';
+import { sendPlan } from '../../uploads/staged-upload.ts';
 import { takeUpload } from '../../uploads/take-upload.ts';
-import { withFlash, paths } from '../paths.ts';
-import {
-  requireCsrf,
-  requireOwnSite,
-  page,
-  requireCurrent,
-  requireVisitor,
-  type Visit,
-  permit,
-} from '../visit.ts';
+import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
+import { plural, sizeText } from '../record-text.ts';
 import { show } from '../show.ts';
 import { planView } from '../views/plan-view.ts';
-import { plural, sizeText } from '../record-text.ts';
+import {
+  page,
+  permit,
+  requireCsrf,
+  requireCurrent,
+  requireOwnSite,
+  requireVisitor,
+  type Visit,
+} from '../visit.ts';
 
 interface PipelineParams {
   pipelineId: string;

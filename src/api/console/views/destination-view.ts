@@ -1,7 +1,7 @@
 import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/look-request.ts';
-import { ageText, momentOf, momentOrNull, sizeText, type Moment, plural } from '../record-text.ts';
+import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
 /** One page of what is published at a bundle path, with the directories that lead to its outputs. */
 export interface CatalogPageView {

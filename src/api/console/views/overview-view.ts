@@ -1,17 +1,17 @@
+import { scaleLinear } from 'd3-scale';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
   ageText,
-  momentOf,
-  statusMark,
-  type Mark,
-  type Moment,
   durationOf,
   durationText,
+  type Mark,
+  type Moment,
+  momentOf,
   plural,
+  statusMark,
   type Tone,
 } from '../record-text.ts';
-import { scaleLinear } from 'd3-scale';
 
 export interface PipelineCard {
   id: string;

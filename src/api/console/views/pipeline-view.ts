@@ -1,24 +1,24 @@
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
-  runBars,
-  type RunBars,
-  overviewView,
-  standingOf,
-  type PipelineCard,
-  type Standing,
-  failureOf,
-} from './overview-view.ts';
-import {
   actionMark,
-  momentOf,
-  type Mark,
-  type Moment,
+  ageText,
   durationOf,
   durationText,
+  type Mark,
+  type Moment,
+  momentOf,
   statusMark,
-  ageText,
 } from '../record-text.ts';
+import {
+  failureOf,
+  overviewView,
+  type PipelineCard,
+  type RunBars,
+  runBars,
+  type Standing,
+  standingOf,
+} from './overview-view.ts';
 
 interface PipelineView extends PipelineCard {
   standing: Standing;

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { publicResult } from '../../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../../core/publish/results/result.ts';
-import { actionMark, plural, sizeText, type Mark } from '../record-text.ts';
-import { errorView, type ErrorView } from './run-view.ts';
+import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
+import { type ErrorView, errorView } from './run-view.ts';
 
 /** What a dry run has decided. */
 export interface PlanView {

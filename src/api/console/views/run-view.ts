@@ -1,5 +1,5 @@
 import type { Revision } from '../../../core/bundle/revision.ts';
-import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
+import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import type {
   FailedDelivery,
   RunDestination,
@@ -10,15 +10,15 @@ import {
   actionMark,
   durationOf,
   durationText,
+  type Mark,
+  type Moment,
   momentOf,
   momentOrNull,
   plural,
   sizeText,
   statusMark,
-  triesText,
-  type Mark,
-  type Moment,
   type Tone,
+  triesText,
 } from '../record-text.ts';
 
 interface RunView {

@@ -1,7 +1,7 @@
-import { scaleLinear, scaleUtc, type ScaleTime } from 'd3-scale';
+import { scaleLinear, type ScaleTime, scaleUtc } from 'd3-scale';
 import { area, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import { durationText, momentOf, sizeText, plural } from '../record-text.ts';
+import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
 /** A plot over time, in units of its view box. */
 export interface Plot {

@@ -1,18 +1,18 @@
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Clock } from '../../../core/lib/clock.ts';
 import { type ErrorCode, errorTable } from '../../../core/lib/error-codes.ts';
 import {
+  asWaybillError,
   describeFinding,
   type Finding,
-  asWaybillError,
   type WaybillError,
   withoutPaths,
 } from '../../../core/lib/errors.ts';
-import { xmlText, writeXml, type XmlNode } from '../../../core/lib/xml.ts';
+import { writeXml, type XmlNode, xmlText } from '../../../core/lib/xml.ts';
+import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
 import { type ProblemForm, requestContext } from '../request/request-context.ts';
-import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Clock } from '../../../core/lib/clock.ts';
 import { isConcealed, retryAfterSeconds, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
-import { endAfterDrain, hasPendingBody } from '../request/client-connection.ts';
 
 /**
  * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { crossOriginHeaders } from './cross-origin.ts';
-import { requestContext } from '../request/request-context.ts';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
+import { requestContext } from '../request/request-context.ts';
+import { crossOriginHeaders } from './cross-origin.ts';
 import { acceptedCodings } from './negotiate.ts';
 
 /** A complete answer that clients can revalidate. */

@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
 import { onAbort } from '../../../core/lib/on-abort.ts';
-import { requireAuthorized, watchAuthority, requestContext } from './request-context.ts';
-import { createShares, type Shares, callerOf } from './shares.ts';
+import { requestContext, requireAuthorized, watchAuthority } from './request-context.ts';
+import { callerOf, createShares, type Shares } from './shares.ts';
 
 /*
  * The one rule for bodies, whatever a route does with them: a body may pause for `idle_timeout`, has to be

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 import type { Clock, Timer } from '../../../core/lib/clock.ts';
+import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
 /** The forms of a problem document. RFC 9457 defines two of them; text and HTML are for people. */
 export type ProblemForm = 'json' | 'xml' | 'text' | 'html';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { WaybillError } from '../../../core/lib/errors.ts';
 import { isIP } from 'node:net';
+import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
  * What HTTP itself asks of the head of a request, whatever its route: one Host (RFC 9112, 3.2), no transfer

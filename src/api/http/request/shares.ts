@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { WaybillError } from '../../../core/lib/errors.ts';
-import { requestContext } from './request-context.ts';
 import { isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { requestContext } from './request-context.ts';
 
 /** A bounded amount of which each owner may take a part, so that one of them cannot take all of it. */
 export interface Shares {

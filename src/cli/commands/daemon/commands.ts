@@ -1,16 +1,16 @@
 import { Command } from 'commander';
-import {
-  configOption,
-  exitWith,
-  verboseCommand,
-  formatOption,
-  collect,
-} from '../../setup/command-options.ts';
 import type { ServeFlags } from '../../daemon/serve.ts';
 import type { WorkerFlags } from '../../daemon/worker.ts';
-import type { ReloadOptions } from './reload.ts';
-import type { NotifyTestOptions, UndeliveredOptions } from './notify.ts';
+import {
+  collect,
+  configOption,
+  exitWith,
+  formatOption,
+  verboseCommand,
+} from '../../setup/command-options.ts';
 import type { CheckOptions } from './config-check.ts';
+import type { NotifyTestOptions, UndeliveredOptions } from './notify.ts';
+import type { ReloadOptions } from './reload.ts';
 
 const serveHelp = `
 One process does all. With server.queue.driver: bullmq any number of hosts may

@@ -1,20 +1,20 @@
+import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Config } from '../../../core/config/config.ts';
 import type { Loaded } from '../../../core/config/accepted-config.ts';
+import type { Config } from '../../../core/config/config.ts';
 import { loadConfig } from '../../../core/config/load.ts';
-import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
+import { requirePackages } from '../../../core/config/required-packages.ts';
 import { referencedSecrets, requireStrongTokens } from '../../../core/config/secret-references.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
-import { requirePackages } from '../../../core/config/required-packages.ts';
-import { WaybillError, finding, type Finding } from '../../../core/lib/errors.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { exitCodes } from '../../exit-codes.ts';
-import type { Tried } from './probe.ts';
-import { makeOutput, plural, printError, type Output } from '../../output/output.ts';
-import { stat } from 'node:fs/promises';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
+import { type Finding, finding, WaybillError } from '../../../core/lib/errors.ts';
+import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import { openToOthers } from '../../../core/storage/sftp/location.ts';
+import { exitCodes } from '../../exit-codes.ts';
+import { makeOutput, type Output, plural, printError } from '../../output/output.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import type { Tried } from './probe.ts';
 
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 

@@ -1,17 +1,17 @@
-import type { NotifierConfig } from '../../../core/notify/sink-kinds.ts';
 import { notifiersOf } from '../../../core/config/secret-references.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
-import { eventOf, type Event } from '../../../core/notify/event.ts';
-import type { OpenNotifier } from '../../../core/notify/lane.ts';
+import { type Event, eventOf } from '../../../core/notify/event.ts';
 import { newEventId } from '../../../core/notify/event-id.ts';
-import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
+import type { OpenNotifier } from '../../../core/notify/lane.ts';
 import { openNotifiers } from '../../../core/notify/open-notifiers.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import type { NotifierConfig } from '../../../core/notify/sink-kinds.ts';
+import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { columns, makeOutput } from '../../output/output.ts';
-import { setUp, unknownName, type SetUp } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
+import { type SetUp, setUp, unknownName } from '../../setup/set-up.ts';
 
 export type NotifyTestOptions = ConfiguredOptions & { notifier?: string[] };
 

@@ -1,8 +1,8 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
+import { currentUserName, userName } from '../../../core/lib/unsafe-path.ts';
 import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text.ts';

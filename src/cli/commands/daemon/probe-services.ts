@@ -1,16 +1,16 @@
-import type { CoreContext } from '../../../core/context.ts';
-import { WaybillError, hasCode, type ErrorRecord } from '../../../core/lib/errors.ts';
-import { silentLog } from '../../../core/lib/log.ts';
-import { sinkKindOf, type NotifierConfig } from '../../../core/notify/sink-kinds.ts';
-import { reachServer } from '../../../core/lib/reach-server.ts';
-import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
-import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 import { readdirSync } from 'node:fs';
-import { firstRefusal, probeStorage, type Probe } from '../../../core/maintain/probe.ts';
+import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { type ErrorRecord, hasCode, WaybillError } from '../../../core/lib/errors.ts';
+import { silentLog } from '../../../core/lib/log.ts';
 import { onAbort } from '../../../core/lib/on-abort.ts';
-import type { StorageLocation } from '../../../core/storage/backends.ts';
+import { reachServer } from '../../../core/lib/reach-server.ts';
+import { firstRefusal, type Probe, probeStorage } from '../../../core/maintain/probe.ts';
+import { type NotifierConfig, sinkKindOf } from '../../../core/notify/sink-kinds.ts';
 import type { OpenOptions } from '../../../core/storage/backend.ts';
+import type { StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
+import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 
 /** Of a server that is up and near, with much to spare. */
 const answerWithinMs = 5_000;

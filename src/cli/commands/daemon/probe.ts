@@ -1,26 +1,26 @@
-import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import type { Loaded } from '../../../core/config/accepted-config.ts';
-import { systemClock, type Clock } from '../../../core/lib/clock.ts';
-import type { CoreContext } from '../../../core/context.ts';
-import { silentLog } from '../../../core/lib/log.ts';
-import type { Secrets } from '../../../core/lib/secrets.ts';
-import { storageOpener } from '../../../core/storage/open-storage.ts';
-import { columns, plural, type Output } from '../../output/output.ts';
 import type { Config, PipelineConfig } from '../../../core/config/config.ts';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
-import { backendOf, type StorageLocation, describeLocation } from '../../../core/storage/backends.ts';
+import type { CoreContext } from '../../../core/context.ts';
+import { type Clock, systemClock } from '../../../core/lib/clock.ts';
+import { asWaybillError, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { silentLog } from '../../../core/lib/log.ts';
+import { inParallel } from '../../../core/lib/parallel.ts';
+import type { Secrets } from '../../../core/lib/secrets.ts';
+import { currentUserName } from '../../../core/lib/unsafe-path.ts';
+import { backendOf, describeLocation, type StorageLocation } from '../../../core/storage/backends.ts';
+import { storageOpener } from '../../../core/storage/open-storage.ts';
+import { columns, type Output, plural } from '../../output/output.ts';
+import { tryReadableDirectory, tryTemplates, tryWritableDirectory } from './probe-machine.ts';
 import {
   leastRoom,
-  tryQueue,
   tryCollector,
   tryDatabase,
-  tryNotifier,
   tryDestination,
+  tryNotifier,
+  tryQueue,
   trySource,
 } from './probe-services.ts';
-import { tryReadableDirectory, tryWritableDirectory, tryTemplates } from './probe-machine.ts';
-import { asWaybillError, errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
-import { inParallel } from '../../../core/lib/parallel.ts';
 
 /** A person waits: what fails once is told, and not tried again. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };

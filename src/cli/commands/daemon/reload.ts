@@ -1,6 +1,6 @@
 import type { ReloadReport } from '../../../core/config/reload.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { columns, makeOutput, type Output } from '../../output/output.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { isObject, openOperator } from '../../setup/operator.ts';
 
 export interface ReloadOptions extends Pick<ConfiguredOptions, 'config' | 'format' | 'color'> {

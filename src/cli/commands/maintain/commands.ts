@@ -1,17 +1,17 @@
 import { type Command, Option } from 'commander';
 import {
+  collect,
   configOption,
+  destinationOption,
   exitWith,
   formatOption,
   pipelineOption,
   verboseCommand,
-  collect,
-  destinationOption,
 } from '../../setup/command-options.ts';
 import type { InspectOptions } from './inspect.ts';
-import type { VerifyOptions } from './verify.ts';
-import type { ReconcileOptions } from './reconcile-state.ts';
 import type { PruneOptions } from './prune.ts';
+import type { ReconcileOptions } from './reconcile-state.ts';
+import type { VerifyOptions } from './verify.ts';
 
 export function inspectCommand(): Command {
   return verboseCommand('inspect', 'show what a configured source holds and how its destinations stand')

@@ -1,24 +1,24 @@
-import { loadBundle, type Discovery } from '../../../core/bundle/discover.ts';
-import { readState } from '../../../core/catalog/store.ts';
+import { type Discovery, loadBundle } from '../../../core/bundle/discover.ts';
 import type { CatalogState } from '../../../core/catalog/catalog.ts';
+import { readState } from '../../../core/catalog/store.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { errorRecord, type ErrorRecord, finding, type Finding } from '../../../core/lib/errors.ts';
+import { type ErrorRecord, errorRecord, type Finding, finding } from '../../../core/lib/errors.ts';
 import type { Instant } from '../../../core/lib/instant.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
-import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
+import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
 import { mapBundles } from '../../../core/publish/select-bundles.ts';
 import { publishedState } from '../../../core/releases/describe.ts';
-import { parseBundlePath } from '../../../core/storage/key.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
+import { parseBundlePath } from '../../../core/storage/key.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
+import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { columns, makeOutput, plural, type Output } from '../../output/output.ts';
-import { hasAllRights, printProbes, probePlaces, type PlaceProbe } from './probe-places.ts';
 import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import { hasAllRights, type PlaceProbe, printProbes, probePlaces } from './probe-places.ts';
 
 interface BundleView {
   path: string;

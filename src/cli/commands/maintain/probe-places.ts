@@ -1,8 +1,8 @@
-import { firstRefusal, probeStorage, rightNames, type Probe } from '../../../core/maintain/probe.ts';
 import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { errorRecord, type ErrorRecord } from '../../../core/lib/errors.ts';
-import { type StorageLocation, describeLocation } from '../../../core/storage/backends.ts';
+import { type ErrorRecord, errorRecord } from '../../../core/lib/errors.ts';
+import { firstRefusal, type Probe, probeStorage, rightNames } from '../../../core/maintain/probe.ts';
+import { describeLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output/output.ts';
 

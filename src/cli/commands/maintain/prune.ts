@@ -1,12 +1,11 @@
-import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
-import type { DestinationOptions } from '../../setup/command-options.ts';
-import { columns, makeOutput, plural, type Output } from '../../output/output.ts';
-import { destinationOf, pipelineOf, setUp, withNotifier } from '../../setup/set-up.ts';
-
+import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import type { DestinationOptions } from '../../setup/command-options.ts';
+import { destinationOf, pipelineOf, setUp, withNotifier } from '../../setup/set-up.ts';
 
 export type PruneOptions = DestinationOptions & {
   dryRun?: boolean;

@@ -2,10 +2,10 @@ import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
-import type { DestinationOptions } from '../../setup/command-options.ts';
-import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import type { DestinationOptions } from '../../setup/command-options.ts';
+import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
 
 export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
 

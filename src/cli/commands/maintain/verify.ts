@@ -1,16 +1,16 @@
 import { systemClock } from '../../../core/lib/clock.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset, verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { columns, makeOutput, plural, tookText, type Output, type Style } from '../../output/output.ts';
+import { columns, makeOutput, type Output, plural, type Style, tookText } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { chooseDestinations, setUp } from '../../setup/set-up.ts';
 import { endedBySignal, untilStopped } from '../../process/stop-signal.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import { chooseDestinations, setUp } from '../../setup/set-up.ts';
 
 interface DestinationVerification {
   pipelineId: string;

@@ -1,23 +1,23 @@
-import { Command, Option, Argument } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import {
   collect,
+  configOption,
   exitWith,
   formatOption,
   linksOption,
-  verboseCommand,
-  configOption,
-  type RunOptions,
   pipelineOption,
-  withBundleOptions,
   type ReleasesOptions,
   type RollbackOptions,
+  type RunOptions,
   type SwitchOptions,
+  verboseCommand,
+  withBundleOptions,
 } from '../../setup/command-options.ts';
-import type { PublishOptions } from './publish.ts';
 import type { InitOptions } from './init.ts';
-import { situations, type SituationName } from './situations.ts';
-import type { UnpublishOptions } from './unpublish.ts';
 import type { PackFlags } from './pack.ts';
+import type { PublishOptions } from './publish.ts';
+import { type SituationName, situations } from './situations.ts';
+import type { UnpublishOptions } from './unpublish.ts';
 import type { ValidateOptions } from './validate.ts';
 
 export function publishCommand(): Command {

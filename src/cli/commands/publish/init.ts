@@ -2,17 +2,17 @@ import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { acceptedConfig } from '../../../core/config/accepted-config.ts';
-import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
-import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
+import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { makeOutput } from '../../output/output.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
 import {
   placesBeside,
   placesOfService,
-  situations,
   type Situation,
   type SituationName,
+  situations,
 } from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 

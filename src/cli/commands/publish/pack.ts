@@ -1,20 +1,20 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
-import { WaybillError } from '../../../core/lib/errors.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
 import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
+import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type ProgressBar, progressBar } from '../../output/progress.ts';
+import { endedBySignal } from '../../process/stop-signal.ts';
 import type { BundleFlags, CommonOptions } from '../../setup/command-options.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
-import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { progressBar, type ProgressBar } from '../../output/progress.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
-import { once } from 'node:events';
 
 export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags {
   output?: string;

@@ -6,12 +6,12 @@ import {
   configurationDigest,
   type Decisions,
   parsePlanFile,
-  planFile,
   type PlanFile,
+  planFile,
   planStale,
 } from '../../../core/publish/plan-file.ts';
-import { destinationOf, pipelineOf, type Chosen } from '../../setup/set-up.ts';
 import type { RunOptions } from '../../setup/command-options.ts';
+import { type Chosen, destinationOf, pipelineOf } from '../../setup/set-up.ts';
 
 /** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
 export function refuseContradictions(options: RunOptions): void {

@@ -2,25 +2,25 @@ import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import { systemClock } from '../../../core/lib/clock.ts';
-import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import type { Loaded } from '../../../core/config/accepted-config.ts';
-import { parseConfig } from '../../../core/config/load.ts';
 import type { Config } from '../../../core/config/config.ts';
-import { WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import { parseConfig } from '../../../core/config/load.ts';
+import { systemClock } from '../../../core/lib/clock.ts';
+import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { allSucceeded, type RunResult } from '../../../core/publish/results/result.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
 import { makeOutput, plural } from '../../output/output.ts';
-import { prepare } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { heldBackExitCode, reportHeldBack, printRun } from './run-text.ts';
-import { runAll } from './run.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
+import { prepare } from '../../setup/set-up.ts';
 import {
   configurationText,
-  type PublishSettings,
-  parseDestination,
   type DestinationSettings,
+  parseDestination,
+  type PublishSettings,
 } from './given-destination.ts';
+import { runAll } from './run.ts';
+import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
 
 export interface PublishOptions extends CommonOptions {
   pipeline?: string;

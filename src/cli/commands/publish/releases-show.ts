@@ -1,28 +1,28 @@
+import type { DestinationConfig } from '../../../core/config/config.ts';
+import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import {
-  type ReleaseView,
+  compareReleases,
   describeReleases,
   releaseDetails,
-  compareReleases,
+  type ReleaseView,
 } from '../../../core/releases/describe.ts';
 import {
   atDestination,
-  listReleases,
   type ListedPath,
+  listReleases,
+  type Place,
   placeOf,
   releaseNamed,
-  type Place,
   requireReleasesLayout,
 } from '../../../core/releases/place.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
-import { columns, makeOutput, plural, type Output, localTime } from '../../output/output.ts';
-import { setUp, onlyDestination, pipelineOf, type SetUp, givenBundlePath } from '../../setup/set-up.ts';
+import type { ReleaseId } from '../../../core/releases/release.ts';
+import { readReleases } from '../../../core/releases/store.ts';
+import { switchRefused } from '../../../core/releases/switch.ts';
+import { columns, localTime, makeOutput, type Output, plural } from '../../output/output.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
 import type { ReleasesOptions } from '../../setup/command-options.ts';
-import { switchRefused } from '../../../core/releases/switch.ts';
-import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
-import { readReleases } from '../../../core/releases/store.ts';
-import type { ReleaseId } from '../../../core/releases/release.ts';
-import type { DestinationConfig } from '../../../core/config/config.ts';
+import { givenBundlePath, onlyDestination, pipelineOf, type SetUp, setUp } from '../../setup/set-up.ts';
 
 /** `waybill releases list`: of one bundle path, or of all. */
 export async function showReleases(options: ReleasesOptions): Promise<number> {

@@ -1,13 +1,13 @@
-import type { Clock } from '../../../core/lib/clock.ts';
 import type { PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { WaybillError, type ErrorRecord } from '../../../core/lib/errors.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { fullJitterMs, runPauses } from '../../../core/lib/retry.ts';
+import { parseDuration } from '../../../core/lib/settings/units.ts';
 import type { Occurrence } from '../../../core/notify/event.ts';
 import { withinRunTimeout } from '../../../core/publish/deadlines.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import type { DestinationResult, PipelineResult } from '../../../core/publish/results/result.ts';
-import { fullJitterMs, runPauses } from '../../../core/lib/retry.ts';
-import { parseDuration } from '../../../core/lib/settings/units.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 import { publishTraced } from '../../setup/with-tracing.ts';
 

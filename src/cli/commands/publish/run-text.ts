@@ -1,15 +1,15 @@
+import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { type ErrorRecord, describeFinding } from '../../../core/lib/errors.ts';
 import type { Fate, Why } from '../../../core/publish/plan.ts';
 import type {
   ActionResult,
   Counters,
   DestinationResult,
+  OrphanResult,
   PipelineResult,
   RunResult,
-  OrphanResult,
 } from '../../../core/publish/results/result.ts';
-import { reasonText, signOf, columns, plural, tookText, type Output } from '../../output/output.ts';
+import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
 
 /** The changes of one destination that are listed without --verbose. */
 const changesShown = 20;

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../core/lib/clock.ts';
-import { finding, type Finding } from '../../../core/lib/errors.ts';
+import { type Finding, finding } from '../../../core/lib/errors.ts';
 import {
   decisionRecord,
   Decisions,
@@ -11,20 +11,20 @@ import {
 } from '../../../core/publish/plan-file.ts';
 import type { PublishRequest } from '../../../core/publish/publish-request.ts';
 import {
-  type PipelineResult,
-  type RunResult,
   allSucceeded,
   countActions,
+  type PipelineResult,
+  type RunResult,
 } from '../../../core/publish/results/result.ts';
 import { makeOutput, type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { chooseDestinations, setUp, type Chosen, type SetUp, withNotifier } from '../../setup/set-up.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import type { RunOptions } from '../../setup/command-options.ts';
+import { chooseDestinations, type Chosen, type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
-import { heldBackExitCode, reportHeldBack, printRun } from './run-text.ts';
-import type { RunOptions } from '../../setup/command-options.ts';
+import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
 
 /** `waybill run`: pipelines one after another, their destinations side by side. */
 export async function run(options: RunOptions): Promise<number> {

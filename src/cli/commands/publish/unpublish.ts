@@ -1,22 +1,22 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord, type Finding } from '../../../core/lib/errors.ts';
+import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
 import type { Layout } from '../../../core/releases/release.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
 import { exitCodes } from '../../exit-codes.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { untilStopped } from '../../process/stop-signal.ts';
+import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import {
   givenBundlePath,
   onlyDestination,
   pipelineOf,
-  setUp,
   type SetUp,
+  setUp,
   withNotifier,
 } from '../../setup/set-up.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
 
 export type UnpublishOptions = ConfiguredOptions & {
   pipeline: string;

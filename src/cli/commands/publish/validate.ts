@@ -1,25 +1,25 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import {
-  discoverBundles,
-  loadBundle,
   type BundleCandidate,
   type BundleSource,
+  discoverBundles,
+  loadBundle,
 } from '../../../core/bundle/discover.ts';
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import { chooseOutputs } from '../../../core/outputs/generator.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { CoreContext } from '../../../core/context.ts';
-import { WaybillError, describeFinding, type Finding } from '../../../core/lib/errors.ts';
+import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
 import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
-import { makeOutput, plural, type Output } from '../../output/output.ts';
-import { progressBar, type ProgressBar } from '../../output/progress.ts';
-import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
+import { pipelineOf, setUp } from '../../setup/set-up.ts';
 
 export interface ValidateOptions extends CommonOptions {
   config?: string;

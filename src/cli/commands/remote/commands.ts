@@ -1,14 +1,14 @@
-import { Command, Option, InvalidArgumentError } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import {
-  withBundleOptions,
+  collect,
   exitWith,
   formatOption,
   pipelineOption,
+  withBundleOptions,
   withRemoteOptions,
-  collect,
 } from '../../setup/command-options.ts';
 import type { PushFlags } from './push.ts';
-import type { RerunFlags, FollowFlags, ListFlags, RunFlags, PipelinesFlags } from './runs.ts';
+import type { FollowFlags, ListFlags, PipelinesFlags, RerunFlags, RunFlags } from './runs.ts';
 
 export function pushCommand(): Command {
   const command = new Command('push')

@@ -1,20 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { prepareUpload, type PreparedUpload } from '../../../client/bundle.ts';
-import type { Client, PushOutcome, Resumable, Plan } from '../../../client/client.ts';
+import { type PreparedUpload, prepareUpload } from '../../../client/bundle.ts';
+import type { Client, Plan, PushOutcome, Resumable } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
-import { WaybillError, type Finding, describeFinding } from '../../../core/lib/errors.ts';
-import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
-import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
-import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
-import { revisionMetadata, type RevisionFlags } from './git-revision.ts';
-import { makeOutput, plural, type Output, columns, reasonText, signOf } from '../../output/output.ts';
-import { openClient, withRemedies, timeoutOf, type WaitFlags } from '../../setup/remote-client.ts';
+import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
+import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
+import { columns, makeOutput, type Output, plural, reasonText, signOf } from '../../output/output.ts';
+import { type Bars, newBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { newBars, withBars, type Bars } from '../../output/progress.ts';
+import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
+import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
+import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
+import { type RevisionFlags, revisionMetadata } from './git-revision.ts';
 
 export interface PushFlags
   extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {

@@ -1,10 +1,10 @@
-import type { Client, RunFilter, RunRecord, AcceptedRun, Pipeline } from '../../../client/client.ts';
-import type { CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
-import { makeOutput, type Output, columns, plural, type Style } from '../../output/output.ts';
-import { openClient, withRemedies, timeoutOf, type WaitFlags } from '../../setup/remote-client.ts';
+import type { AcceptedRun, Client, Pipeline, RunFilter, RunRecord } from '../../../client/client.ts';
+import { hasCode, WaybillError } from '../../../core/lib/errors.ts';
+import { columns, makeOutput, type Output, plural, type Style } from '../../output/output.ts';
 import { printRun, retryNotes, runLines } from '../../output/run-record-text.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
-import { hasCode, WaybillError } from '../../../core/lib/errors.ts';
+import type { CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
+import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
 
 export interface RunFlags extends Omit<CommonOptions, 'verbose'>, RemoteFlags {}
 

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
-import type { TranscriptFlags, SceneMapIo } from './documents.ts';
+import type { SceneMapIo, TranscriptFlags } from './documents.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {

@@ -1,9 +1,9 @@
-import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
-import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
-import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
-import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Readable, Writable } from 'node:stream';
+import { describeFinding, WaybillError } from '../../../core/lib/errors.ts';
+import { readSceneMap, type SceneMapCheck } from '../../../core/scene-map/read-scene-map.ts';
+import { type CheckedFile, maxDocumentBytes } from '../../../core/scene-map/report.ts';
+import type { Transcript, TranscriptOptions } from '../../../core/scene-map/transcript.ts';
 
 export interface TranscriptFlags {
   transcript?: string;

@@ -2,11 +2,11 @@ import { renderSceneMapPage } from '../../../core/scene-map/page.ts';
 import {
   check,
   openTranscript,
-  refuse,
-  type TranscriptFlags,
   print,
-  writeOutput,
+  refuse,
   type SceneMapIo,
+  type TranscriptFlags,
+  writeOutput,
 } from './documents.ts';
 
 /** `waybill scene-map render`. */

@@ -1,5 +1,5 @@
-import { sceneMapStats, type SceneMapStats } from '../../../core/scene-map/stats.ts';
-import { check, refuse, count, print, printable, printJson, type SceneMapIo } from './documents.ts';
+import { type SceneMapStats, sceneMapStats } from '../../../core/scene-map/stats.ts';
+import { check, count, print, printable, printJson, refuse, type SceneMapIo } from './documents.ts';
 
 /** `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {

@@ -2,13 +2,13 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import type { CheckedFile } from '../../../core/scene-map/report.ts';
 import {
   check,
-  openTranscript,
-  textReport,
-  type TranscriptFlags,
   nameOf,
+  openTranscript,
   print,
   printJson,
   type SceneMapIo,
+  textReport,
+  type TranscriptFlags,
 } from './documents.ts';
 
 export type ValidateFlags = TranscriptFlags & {

@@ -1,14 +1,14 @@
-import { WaybillError, type Finding } from '../../../core/lib/errors.ts';
+import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { parseDuration } from '../../../core/lib/settings/units.ts';
-import { feedDocument, notFed, type Fed } from '../../../weather/feed/feed-document.ts';
+import { type Fed, feedDocument, notFed } from '../../../weather/feed/feed-document.ts';
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, largestFile } from '../../../weather/feed/sources/files.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
-import { makeOutput, type Output, columns, plural } from '../../output/output.ts';
-import { setUp, type SetUp } from '../../setup/set-up.ts';
+import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop, untilStopped } from '../../process/stop-signal.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
+import { type SetUp, setUp } from '../../setup/set-up.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
 

@@ -1,9 +1,9 @@
 import type { Config } from '../../../core/config/config.ts';
 import { requireDatabasePackage } from '../../../core/config/required-packages.ts';
-import { nearest } from '../../../core/lib/text.ts';
+import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
-import type { DatabaseConfig } from '../../../core/config/weather/databases.ts';
+import { nearest } from '../../../core/lib/text.ts';
 import { createRequestTable, createTables } from '../../../weather/feed/tables/create-tables.ts';
 import { failure } from '../../../weather/feed/tables/load.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';

@@ -1,16 +1,16 @@
-import { serveWeather } from '../../daemon/weather.ts';
 import { asWaybillError, describeFinding } from '../../../core/lib/errors.ts';
 import {
-  logControl,
-  newRedaction,
   type Log,
   type LogControl,
+  logControl,
+  newRedaction,
   type Redaction,
 } from '../../../core/lib/log.ts';
+import { serveWeather } from '../../daemon/weather.ts';
+import { isoMicroseconds, logLines } from '../../output/logger.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
 import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
-import { logLines, isoMicroseconds } from '../../output/logger.ts';
 
 export interface WeatherOptions {
   /** By default READER_CONFIG, or config.yml if that is not set. */

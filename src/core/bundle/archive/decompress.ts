@@ -1,7 +1,7 @@
-import { createGunzip } from 'node:zlib';
-import { WaybillError } from '../../lib/errors.ts';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import { WaybillError } from '../../lib/errors.ts';
 
 /**
  * The expansion is checked only after this many bytes, because the start of any archive may compress well.

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { Header } from 'tar';
-import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
-import { byteSource, type ByteSource } from './byte-source.ts';
+import { type ByteSource, byteSource } from './byte-source.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** One file or directory of an archive. */

@@ -1,8 +1,8 @@
 import { Header, Pax } from 'tar';
 import { type Digest, finishDigest, startDigest } from '../../lib/digest.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { checkBody } from '../../storage/body.ts';
 import type { Body } from '../../storage/storage.ts';
-import { WaybillError } from '../../lib/errors.ts';
 
 /*
  * Writes deterministic tar archives.

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseDigest, type Digest } from '../../lib/digest.ts';
+import { type Digest, parseDigest } from '../../lib/digest.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Stamp } from '../../storage/storage.ts';
 

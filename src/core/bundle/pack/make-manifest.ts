@@ -1,13 +1,13 @@
-import type { Digest } from '../../lib/digest.ts';
-import type { Instant } from '../../lib/instant.ts';
-import type { JsonObject, JsonValue } from '../manifest-json.ts';
-import type { RelativePath } from '../../lib/paths.ts';
-import type { Extraction } from '../extract-archive.ts';
-import { hasErrors, invalidBundle } from '../source-bundle.ts';
 import type { Clock } from '../../lib/clock.ts';
+import type { Digest } from '../../lib/digest.ts';
 import { finding } from '../../lib/errors.ts';
+import type { Instant } from '../../lib/instant.ts';
+import type { RelativePath } from '../../lib/paths.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
-import { selectFiles, type Patterns } from './select-files.ts';
+import type { Extraction } from '../extract-archive.ts';
+import type { JsonObject, JsonValue } from '../manifest-json.ts';
+import { hasErrors, invalidBundle } from '../source-bundle.ts';
+import { type Patterns, selectFiles } from './select-files.ts';
 
 export interface MeasuredFile {
   path: RelativePath;

@@ -1,12 +1,7 @@
 import path from 'node:path';
 import ignore from 'ignore';
-import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../validate-bundle.ts';
-import { hasErrors, invalidBundle, type BundleFile } from '../source-bundle.ts';
-import { maxListedFiles } from '../limits.ts';
-import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
-import { contentDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from '../manifest.ts';
-import { digestOf, type Digest } from '../../lib/digest.ts';
-import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
+import { type Digest, digestOf } from '../../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
@@ -14,9 +9,14 @@ import { bytesBody, measure, readAll, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { manifestText, type ManifestFacts, type MeasuredFile } from './make-manifest.ts';
-import { packedBundle, type MeasuredTarFile, type PackedBundle } from './packed-bundle.ts';
-import { selectFiles, type Patterns, type SelectedFile } from './select-files.ts';
+import { maxListedFiles } from '../limits.ts';
+import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
+import { contentDigest, type Manifest, manifestName, maxManifestBytes, parseManifest } from '../manifest.ts';
+import { type BundleFile, hasErrors, invalidBundle } from '../source-bundle.ts';
+import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../validate-bundle.ts';
+import { type ManifestFacts, manifestText, type MeasuredFile } from './make-manifest.ts';
+import { type MeasuredTarFile, type PackedBundle, packedBundle } from './packed-bundle.ts';
+import { type Patterns, type SelectedFile, selectFiles } from './select-files.ts';
 
 export interface PackOptions extends Patterns {
   /**

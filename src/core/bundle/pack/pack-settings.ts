@@ -1,5 +1,5 @@
 import { WaybillError } from '../../lib/errors.ts';
-import { parseInstant, type Instant } from '../../lib/instant.ts';
+import { type Instant, parseInstant } from '../../lib/instant.ts';
 import { parseRelativePath, type RelativePath } from '../../lib/paths.ts';
 import type { PackOptions } from './pack-directory.ts';
 import type { LinkPolicy } from './select-files.ts';

@@ -1,16 +1,16 @@
-import { gzip } from '../archive/gzip.ts';
-import { tarSize, writeTar, type TarFile } from '../archive/tar-writer.ts';
-import { mustBeSent } from '../complete-bundle.ts';
-import { digestOf, hexOf, type Digest } from '../../lib/digest.ts';
-import { type Finding, WaybillError, finding } from '../../lib/errors.ts';
-import { dateOf, type Instant } from '../../lib/instant.ts';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { decompress } from '../archive/decompress.ts';
-import { readTar } from '../archive/tar-reader.ts';
-import { hasErrors, invalidBundle } from '../source-bundle.ts';
-import { contentDigest, manifestName, maxManifestBytes, parseManifest, type Manifest } from '../manifest.ts';
+import { type Digest, digestOf, hexOf } from '../../lib/digest.ts';
+import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
+import { dateOf, type Instant } from '../../lib/instant.ts';
 import { measure } from '../../storage/body.ts';
+import { decompress } from '../archive/decompress.ts';
+import { gzip } from '../archive/gzip.ts';
+import { readTar } from '../archive/tar-reader.ts';
+import { type TarFile, tarSize, writeTar } from '../archive/tar-writer.ts';
+import { mustBeSent } from '../complete-bundle.ts';
+import { contentDigest, type Manifest, manifestName, maxManifestBytes, parseManifest } from '../manifest.ts';
+import { hasErrors, invalidBundle } from '../source-bundle.ts';
 
 /*
  * A bundle as an archive that can be sent or written to a file.

@@ -1,12 +1,12 @@
 import ignore, { type Ignore } from 'ignore';
+import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
+import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
+import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
+import { readAll } from '../../storage/body.ts';
+import { joinKey, type Key, listedKey } from '../../storage/key.ts';
+import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
 import { maxPathSegments } from '../limits.ts';
 import { manifestName } from '../manifest.ts';
-import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
-import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
-import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import { readAll } from '../../storage/body.ts';
-import { joinKey, listedKey, type Key } from '../../storage/key.ts';
-import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
 
 /*
  * Selects the files of a directory that become part of a bundle.

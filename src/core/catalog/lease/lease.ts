@@ -1,9 +1,9 @@
-import type { Catalog, Holder, Pending } from '../catalog.ts';
-import type { StoredState } from '../store.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../../storage/storage.ts';
+import type { Catalog, Holder, Pending } from '../catalog.ts';
+import type { StoredState } from '../store.ts';
 
 /**
  * The exclusive right of one attempt to change one destination bundle path.

@@ -1,11 +1,11 @@
-import type { Holder } from '../catalog.ts';
-import { parseHolder } from '../parse.ts';
-import { holderToJson } from '../serialise.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { lockName } from '../../lib/paths.ts';
 import { bytesBody, readAll } from '../../storage/body.ts';
 import { joinKey, type Key } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
+import type { Holder } from '../catalog.ts';
+import { parseHolder } from '../parse.ts';
+import { holderToJson } from '../serialise.ts';
 import { leaseLost } from './lease.ts';
 import { stagingOf } from './staging.ts';
 import { isKnownDead } from './this-holder.ts';

@@ -1,16 +1,16 @@
 import { randomUUID } from 'node:crypto';
-import type { Holder, Catalog } from '../catalog.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { bytesBody } from '../../storage/body.ts';
-import type { Storage, Body, WriteOptions } from '../../storage/storage.ts';
-import { startHeartbeat, type Heartbeat, watchLease } from './heartbeat.ts';
+import { joinKey, type Key } from '../../storage/key.ts';
+import type { Body, Storage, WriteOptions } from '../../storage/storage.ts';
+import type { Catalog, Holder } from '../catalog.ts';
+import { catalogBody } from '../serialise.ts';
+import { isStateOf, measureState, readState, settleWrite, stateKey, type StoredState } from '../store.ts';
+import { type Heartbeat, startHeartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
-import { stolenLockKey, straysInStaging, stagingOf } from './staging.ts';
+import { stagingOf, stolenLockKey, straysInStaging } from './staging.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
-import { catalogBody } from '../serialise.ts';
-import { measureState, readState, stateKey, type StoredState, isStateOf, settleWrite } from '../store.ts';
-import { joinKey, type Key } from '../../storage/key.ts';
 
 /** How often other contenders may sweep the unfinished lock before the error counts as a real one. */
 const maxSweeps = 20;

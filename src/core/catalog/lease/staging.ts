@@ -1,7 +1,7 @@
-import { readState } from '../store.ts';
 import { stagingName } from '../../lib/paths.ts';
-import { joinKey, nameOf, type Key } from '../../storage/key.ts';
+import { joinKey, type Key, nameOf } from '../../storage/key.ts';
 import type { Entry, Storage } from '../../storage/storage.ts';
+import { readState } from '../store.ts';
 
 /*
  * The staging directories of attempts, and how to sweep those of former attempts.

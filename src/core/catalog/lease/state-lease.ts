@@ -1,22 +1,22 @@
-import type { Pending, Catalog, Holder } from '../catalog.ts';
-import {
-  readState,
-  readVersionedState,
-  type StoredState,
-  isSameBytes,
-  measureState,
-  stateKey,
-  type StateBytes,
-  isStateOf,
-  settleWrite,
-} from '../store.ts';
-import type { Storage, Body, ConditionalWrites, WriteOptions, Written } from '../../storage/storage.ts';
-import { startHeartbeat, type Heartbeat, watchLease } from './heartbeat.ts';
-import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
-import { isKnownDead, newHolder, retire } from './this-holder.ts';
-import { catalogBody } from '../serialise.ts';
 import { hasCode } from '../../lib/errors.ts';
 import { versionConflict } from '../../storage/errors.ts';
+import type { Body, ConditionalWrites, Storage, WriteOptions, Written } from '../../storage/storage.ts';
+import type { Catalog, Holder, Pending } from '../catalog.ts';
+import { catalogBody } from '../serialise.ts';
+import {
+  isSameBytes,
+  isStateOf,
+  measureState,
+  readState,
+  readVersionedState,
+  settleWrite,
+  type StateBytes,
+  stateKey,
+  type StoredState,
+} from '../store.ts';
+import { type Heartbeat, startHeartbeat, watchLease } from './heartbeat.ts';
+import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
+import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
 /**
  * Takes the lease on object stores, where it is the `pending` field of the state. An attempt takes it by

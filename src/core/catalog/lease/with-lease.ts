@@ -1,21 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import type { CatalogState } from '../catalog.ts';
 import type { CoreContext } from '../../context.ts';
 import { withReleasers } from '../../lib/lifecycle.ts';
-import type { Storage, Body } from '../../storage/storage.ts';
+import type { Body, Storage } from '../../storage/storage.ts';
+import { delegate } from '../../storage/wrappers/delegate.ts';
+import type { CatalogState } from '../catalog.ts';
 import {
   defaultLeaseTimes,
   destinationBusy,
   isContention,
   type Lease,
-  type LeaseTimes,
   type LeaseOptions,
+  type LeaseTimes,
 } from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
-import { stagingRoot, sweepFinished } from './staging.ts';
 import { acquireLockLease } from './lock-lease.ts';
+import { stagingRoot, sweepFinished } from './staging.ts';
 import { acquireStateLease } from './state-lease.ts';
-import { delegate } from '../../storage/wrappers/delegate.ts';
 
 /**
  * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.

@@ -1,3 +1,5 @@
+import { maxListedFiles } from '../../bundle/limits.ts';
+import { channelForm } from '../../lib/paths.ts';
 import * as kinds from '../../lib/settings/kinds.ts';
 import {
   amount,
@@ -16,7 +18,6 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
-import { maxListedFiles } from '../../bundle/limits.ts';
 import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
 import {
   allBackends,
@@ -24,7 +25,6 @@ import {
   type DestinationLocationDocument,
   type LocationDocument,
 } from '../../storage/backends.ts';
-import { channelForm } from '../../lib/paths.ts';
 
 /** Sources and destinations: what each backend declares, and what they have in common. */
 

@@ -1,29 +1,29 @@
-import { parseCron, parseTimeZone } from '../timetable.ts';
+import { logLevels, requestLoggings } from '../../lib/log.ts';
 import * as kinds from '../../lib/settings/kinds.ts';
 import {
+  amount,
   boolean,
   choice,
   duration,
-  text,
-  map,
   endpoint,
   environmentName,
-  ratio,
   id,
-  list,
-  variants,
-  amount,
   instant,
+  list,
+  map,
   path,
+  ratio,
+  text,
+  variants,
 } from '../../lib/settings/kinds.ts';
-import { destinationSchema, sourceSchema } from './locations.ts';
-import { serverSchema } from './server.ts';
-import { databases } from '../weather/databases.ts';
-import { templates, weather } from '../weather/settings.ts';
-import { logLevels, requestLoggings } from '../../lib/log.ts';
 import type { AcceptedBy, DocumentOf, Setting } from '../../lib/settings/setting.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+import { parseCron, parseTimeZone } from '../timetable.ts';
+import { databases } from '../weather/databases.ts';
+import { templates, weather } from '../weather/settings.ts';
+import { destinationSchema, sourceSchema } from './locations.ts';
+import { serverSchema } from './server.ts';
 
 /*
  * The settings of the configuration file: their names, forms, ranges, defaults and descriptions. The types of

@@ -1,18 +1,18 @@
 import {
+  basePath,
   boolean,
   duration,
   environmentName,
-  map,
-  basePath,
   host,
   integer,
   list,
   listen,
+  map,
   origin,
   proxyRange,
   size,
 } from '../../lib/settings/kinds.ts';
-import { queueSchema, defaultKeep, stagingSchema } from './staging.ts';
+import { defaultKeep, queueSchema, stagingSchema } from './staging.ts';
 
 /** `server.console`. */
 export const consoleSchema = map({

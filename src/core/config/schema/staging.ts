@@ -1,21 +1,21 @@
 import {
   choice,
   duration,
-  map,
-  path,
-  size,
-  variantsOr,
   environmentName,
   list,
+  map,
   matching,
+  path,
+  size,
   variants,
+  variantsOr,
 } from '../../lib/settings/kinds.ts';
-import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
 import type { AcceptedBy, Setting } from '../../lib/settings/setting.ts';
+import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
 import {
   allBackends,
-  backendOf,
   type BackendName,
+  backendOf,
   type LocationDocument,
   type SourceLocation,
 } from '../../storage/backends.ts';

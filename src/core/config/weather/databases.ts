@@ -1,4 +1,5 @@
 import {
+  choice,
   duration,
   environmentName,
   id,
@@ -7,11 +8,10 @@ import {
   map,
   matching,
   path,
-  choice,
   variants,
 } from '../../lib/settings/kinds.ts';
 import type { AcceptedBy } from '../../lib/settings/setting.ts';
-import { resolveDuration, resolvePath, type PathBase } from '../../lib/settings/values.ts';
+import { type PathBase, resolveDuration, resolvePath } from '../../lib/settings/values.ts';
 
 export type DatabaseConfig = PostgresConfig | PgliteConfig;
 

@@ -15,10 +15,10 @@ import type { AcceptedBy } from '../../lib/settings/setting.ts';
 import {
   accepted,
   parseBaseUrl,
+  type PathBase,
   resolveDuration,
   resolvePath,
   resolveSize,
-  type PathBase,
 } from '../../lib/settings/values.ts';
 
 /** What `waybill weather feed` asks for, and which database it fills. */

@@ -1,7 +1,7 @@
 import { duration, map, path } from '../../lib/settings/kinds.ts';
 import type { AcceptedBy } from '../../lib/settings/setting.ts';
-import { resolveDuration, type PathBase } from '../../lib/settings/values.ts';
-import { feed, resolveFeed, type FeedConfig } from './feed.ts';
+import { type PathBase, resolveDuration } from '../../lib/settings/values.ts';
+import { feed, type FeedConfig, resolveFeed } from './feed.ts';
 
 /**
  * The default age at which the data of a family is stale: a few missed polls for alerts, a missed issue for

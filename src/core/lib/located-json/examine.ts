@@ -1,6 +1,6 @@
-import { JsonBuilder, type Frame, keyOffset, placesOf, valueOffset, type Place } from './builder.ts';
+import { type Frame, JsonBuilder, keyOffset, type Place, placesOf, valueOffset } from './builder.ts';
 import { quoted } from './measure.ts';
-import { problemMessages, type JsonProblem, type JsonProblemKind, tokensOf, type Tokens } from './tokens.ts';
+import { type JsonProblem, type JsonProblemKind, problemMessages, type Tokens, tokensOf } from './tokens.ts';
 
 export interface JsonLimits {
   /** Levels of objects and arrays. */

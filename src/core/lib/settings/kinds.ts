@@ -1,15 +1,5 @@
 import { parseInstant } from '../instant.ts';
 import {
-  amountPattern,
-  durationPattern,
-  parseAmount,
-  parseDuration,
-  parseSize,
-  sizePattern,
-  type Amount,
-} from './units.ts';
-import {
-  Setting,
   type About,
   type AcceptedBy,
   type DocumentOf,
@@ -20,9 +10,19 @@ import {
   type Refusal,
   type ResolvedBy,
   type ResolvedOf,
+  Setting,
   type Settings,
   type TextForm,
 } from './setting.ts';
+import {
+  type Amount,
+  amountPattern,
+  durationPattern,
+  parseAmount,
+  parseDuration,
+  parseSize,
+  sizePattern,
+} from './units.ts';
 import {
   accepted,
   checkPath,

@@ -1,7 +1,7 @@
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
 import { parseRelativePath } from '../paths.ts';
-import { parseAmount, parseDuration, parseSize, type Amount } from './units.ts';
+import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
 
 /**
  * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and

@@ -3,7 +3,7 @@ import { access, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
 import { resolvePath } from '../../lib/settings/values.ts';
-import type { SinkKind, Sink } from '../sink.ts';
+import type { Sink, SinkKind } from '../sink.ts';
 
 interface FileSettings {
   kind: 'file';

@@ -1,6 +1,6 @@
 import type { Log } from '../../lib/log.ts';
 import { traceFields } from '../../tracing/trace-context.ts';
-import type { SinkKind, Sink } from '../sink.ts';
+import type { Sink, SinkKind } from '../sink.ts';
 
 interface LogSettings {
   kind: 'log';

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { WaybillError } from '../../lib/errors.ts';
 import { resolveDuration } from '../../lib/settings/values.ts';
-import { timeoutSetting, type SinkContext, type SinkKind, type Sink } from '../sink.ts';
+import { type Sink, type SinkContext, type SinkKind, timeoutSetting } from '../sink.ts';
 
 interface RedisDocument {
   kind: 'redis';

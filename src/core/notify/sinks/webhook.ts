@@ -4,7 +4,7 @@ import type { Kinds, Settings } from '../../lib/settings/declare.ts';
 import { accepted, parseWebhookUrl, resolveDuration } from '../../lib/settings/values.ts';
 import { isAddressRange, refusedAddress } from '../address-policy.ts';
 import { parseSigningSecret } from '../signature.ts';
-import { timeoutSetting, type SinkContext, type SinkKind, type Sink } from '../sink.ts';
+import { type Sink, type SinkContext, type SinkKind, timeoutSetting } from '../sink.ts';
 
 interface WebhookDocument {
   kind: 'webhook';

@@ -1,25 +1,25 @@
 import {
-  type Catalog,
   type AttemptAction,
+  bundlesOf,
+  type Catalog,
   type OutputRecord,
   type PublishedBundle,
-  bundlesOf,
   withPublished,
 } from '../../catalog/catalog.ts';
-import { settleInterrupted, sweepUnfinished, type Settled } from '../../catalog/settle-interrupted.ts';
+import { intentOf, type Lease } from '../../catalog/lease/lease.ts';
+import { stagingRoot, sweepCopies } from '../../catalog/lease/staging.ts';
 import { whileHeld } from '../../catalog/lease/with-lease.ts';
+import { isStoredKey } from '../../catalog/parse-fields.ts';
+import { type Settled, settleInterrupted, sweepUnfinished } from '../../catalog/settle-interrupted.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
-import { type Lease, intentOf } from '../../catalog/lease/lease.ts';
-import { sweepCopies, stagingRoot } from '../../catalog/lease/staging.ts';
 import { ancestorsOf, isReservedPath } from '../../lib/paths.ts';
-import { type Key, nameOf, keyOf } from '../../storage/key.ts';
-import type { Storage, Change } from '../../storage/storage.ts';
+import { type Key, keyOf, nameOf } from '../../storage/key.ts';
+import type { Change, Storage } from '../../storage/storage.ts';
 import { concernedPaths, type PlannedOutput, type Work } from '../plan.ts';
-import type { AttemptOptions } from './saved-files.ts';
 import { Attempt } from './attempt.ts';
-import { isStoredKey } from '../../catalog/parse-fields.ts';
+import type { AttemptOptions } from './saved-files.ts';
 
 interface ApplyOptions extends AttemptOptions {
   clock: Clock;

@@ -1,11 +1,11 @@
-import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Lease } from '../../catalog/lease/lease.ts';
 import { stagingOf } from '../../catalog/lease/staging.ts';
+import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';
-import { joinKey, keyOf, type Key } from '../../storage/key.ts';
+import { joinKey, type Key, keyOf } from '../../storage/key.ts';
 import type { Move, ObjectHeaders } from '../../storage/storage.ts';
-import { recordedIn, type PathSet } from '../decision/records.ts';
+import { type PathSet, recordedIn } from '../decision/records.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import { type AttemptOptions, SavedFiles } from './saved-files.ts';
 import { layOutStaging, missingDirectories, type StagedLayout, type StagedMove } from './staged-layout.ts';

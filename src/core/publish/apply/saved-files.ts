@@ -1,10 +1,10 @@
 import type { Lease } from '../../catalog/lease/lease.ts';
-import type { Log } from '../../lib/log.ts';
-import { type Key, joinKey } from '../../storage/key.ts';
-import type { Storage, Kept } from '../../storage/storage.ts';
-import type { PlannedOutput } from '../plan.ts';
 import { stagingOf } from '../../catalog/lease/staging.ts';
+import type { Log } from '../../lib/log.ts';
 import { inParallel } from '../../lib/parallel.ts';
+import { joinKey, type Key } from '../../storage/key.ts';
+import type { Kept, Storage } from '../../storage/storage.ts';
+import type { PlannedOutput } from '../plan.ts';
 
 export interface AttemptOptions {
   /** Rooted at the destination bundle path. */

@@ -1,6 +1,6 @@
-import { ancestorsOf } from '../../lib/paths.ts';
 import { inParallel } from '../../lib/parallel.ts';
-import { keyOf, listedKey, parentOf, type Key } from '../../storage/key.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import { type Key, keyOf, listedKey, parentOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { PlannedOutput } from '../plan.ts';
 

@@ -1,10 +1,10 @@
-import { sameOwner } from '../../storage/identity.ts';
-import { ancestorsOf } from '../../lib/paths.ts';
-import type { EntryType } from '../../storage/storage.ts';
-import type { DecisionInput, Reason, Plan, ReasonCode } from '../plan.ts';
-import { omittedPaths, type Known, byPath } from './records.ts';
 import type { ClaimAbove } from '../../catalog/managed-paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import { sameOwner } from '../../storage/identity.ts';
+import type { EntryType } from '../../storage/storage.ts';
+import type { DecisionInput, Plan, Reason, ReasonCode } from '../plan.ts';
+import { byPath, type Known, omittedPaths } from './records.ts';
 
 /*
  * Detects planned paths that conflict with existing content.

@@ -1,5 +1,5 @@
 import { inParallel } from '../../lib/parallel.ts';
-import { keyOf, parentOf, type Key } from '../../storage/key.ts';
+import { type Key, keyOf, parentOf } from '../../storage/key.ts';
 import { sizesOf } from '../../storage/sizes.ts';
 import type { FileStat, Storage } from '../../storage/storage.ts';
 import type { Damage, PlannedOutput } from '../plan.ts';

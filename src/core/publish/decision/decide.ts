@@ -1,20 +1,20 @@
+import { announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import type { Key } from '../../storage/key.ts';
-import type { Action, DecisionInput, Plan, Reason, PlannedChange, PlannedOutput } from '../plan.ts';
+import type { Action, DecisionInput, Plan, PlannedChange, PlannedOutput, Reason } from '../plan.ts';
 import { findCollision, findNestedBundle } from './collisions.ts';
 import {
-  knownRecords,
-  nothingKnown,
-  omittedPaths,
-  type Known,
-  type ManagedState,
   byPath,
   isRecordedAs,
+  type Known,
+  knownRecords,
+  type ManagedState,
+  nothingKnown,
+  omittedPaths,
   sameGenerator,
   sameHeaders,
   sameSource,
 } from './records.ts';
-import { announcedPaths, type OutputRecord } from '../../catalog/catalog.ts';
 
 /**
  * The decision table of the specification: the action for these outputs at the observed destination, and the

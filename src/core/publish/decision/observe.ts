@@ -1,21 +1,21 @@
 import pMap from 'p-map';
+import type { CatalogState } from '../../catalog/catalog.ts';
+import { isInBundlePath } from '../../catalog/managed-paths.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import { inParallel } from '../../lib/parallel.ts';
 import {
   ancestorsOf,
   compareCodeUnits,
-  type RelativePath,
   isReservedPath,
   lockName,
+  type RelativePath,
   stateName,
 } from '../../lib/paths.ts';
-import { isInBundlePath } from '../../catalog/managed-paths.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
-import { joinKey, keyOf, nameOf, parentOf, type Key, listedKey } from '../../storage/key.ts';
+import { joinKey, type Key, keyOf, listedKey, nameOf, parentOf } from '../../storage/key.ts';
 import type { EntryType, Storage, StorageFacts } from '../../storage/storage.ts';
-import { damagedAmong } from './damage.ts';
-import { isSettledByState, recordedIn, vouchedOutputs, type PathSet } from './records.ts';
-import type { CatalogState } from '../../catalog/catalog.ts';
 import type { Damage, DecisionInput, Observation, PlannedOutput } from '../plan.ts';
-import { inParallel } from '../../lib/parallel.ts';
+import { damagedAmong } from './damage.ts';
+import { isSettledByState, type PathSet, recordedIn, vouchedOutputs } from './records.ts';
 
 /** The number of concurrent `stat` calls, because remote storages are limited by latency. */
 const concurrentLooks = 64;

@@ -1,18 +1,18 @@
 import {
+  announcedPaths,
   type Catalog,
   type CatalogState,
   type GeneratedMetadata,
-  type OutputRecord,
   type LegacyRecord,
+  type OutputRecord,
   type Pending,
-  announcedPaths,
   recordedPaths,
 } from '../../catalog/catalog.ts';
-import { sameOwner, type SourceIdentity, type Owner } from '../../storage/identity.ts';
+import { compareCodeUnits } from '../../lib/paths.ts';
+import { type Owner, sameOwner, type SourceIdentity } from '../../storage/identity.ts';
+import { type Key, listedKey } from '../../storage/key.ts';
 import type { StorageFacts } from '../../storage/storage.ts';
 import type { DecisionInput, PlannedOutput } from '../plan.ts';
-import { compareCodeUnits } from '../../lib/paths.ts';
-import { listedKey, type Key } from '../../storage/key.ts';
 
 /*
  * Compares planned outputs with catalog records.

@@ -1,19 +1,19 @@
-import type { StoredState } from '../../catalog/store.ts';
 import {
-  publishedBy,
   type CatalogState,
-  type PublishedBundle,
   maxWholeCatalogBytes,
   type OutputRecord,
+  type PublishedBundle,
+  publishedBy,
 } from '../../catalog/catalog.ts';
-import type { DestinationConfig } from '../../config/config.ts';
-import { type Plan, changesDestination, type BundleIdentity, type PlannedOutput } from '../plan.ts';
-import { describeBundlePath } from '../../lib/paths.ts';
-import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner } from '../../storage/identity.ts';
-import { formatAmount, mostOf, type Amount } from '../../lib/settings/units.ts';
-import { compareInstants } from '../../lib/instant.ts';
 import { bytesOfRecord, catalogTooLarge, maxBytesFor } from '../../catalog/serialise.ts';
+import type { StoredState } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import { compareInstants } from '../../lib/instant.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
+import { type Amount, formatAmount, mostOf } from '../../lib/settings/units.ts';
+import { sameOwner } from '../../storage/identity.ts';
+import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
 /**
  * Enforces the limits of a destination on a plan. `state` is the state found there. Throws

@@ -1,17 +1,17 @@
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
-import { pathWithin } from '../../lib/paths.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
-import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
-import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
+import { settleInterrupted } from '../../catalog/settle-interrupted.ts';
+import { isSameBytes, readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
+import { pathWithin } from '../../lib/paths.ts';
 import { resumed } from '../../releases/ledger.ts';
-import { releaseIdOf, releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
 import { adoptable } from './adoption.ts';
+import { type Filling, fillRelease } from './fill-release.ts';
 import type { Assignment } from './layout.ts';
-import { fillRelease, type Filling } from './fill-release.ts';
 import { isInPlace, type Snapshot } from './plan-release.ts';
 
 /*

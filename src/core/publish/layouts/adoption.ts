@@ -1,13 +1,13 @@
-import { describeBundlePath, compareCodeUnits, pathWithin } from '../../lib/paths.ts';
 import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
-import { WaybillError, finding, type Finding } from '../../lib/errors.ts';
-import { sameOwner, type Owner } from '../../storage/identity.ts';
+import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
+import { compareCodeUnits, describeBundlePath, pathWithin } from '../../lib/paths.ts';
+import type { Layout } from '../../releases/release.ts';
 import { storedBody } from '../../storage/body.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { damagedAmong } from '../decision/damage.ts';
 import type { BundleIdentity, PlannedOutput, Reason } from '../plan.ts';
-import type { Layout } from '../../releases/release.ts';
 import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 

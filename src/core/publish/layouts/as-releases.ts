@@ -2,22 +2,22 @@ import { sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
 import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
 import { setChannel } from '../../releases/channels.ts';
-import { releaseKey, type ReleaseId } from '../../releases/release.ts';
+import { type ReleaseId, releaseKey } from '../../releases/release.ts';
 import { isRetirementDue } from '../../releases/retire.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import { activate, switchRefused, type SwitchRefusal } from '../../releases/switch.ts';
+import { activate, type SwitchRefusal, switchRefused } from '../../releases/switch.ts';
 import { refuseObstructed } from '../apply/apply.ts';
 import { allKept } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import { adoptInPlace, carryOutAdoption, type AdoptedInPlace } from './adopt-in-place.ts';
+import { type AdoptedInPlace, adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { asLayoutChange } from './adoption.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
 import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
 import {
+  type PlannedRelease,
   planRelease,
   readSnapshot,
-  type PlannedRelease,
   type ReleasePlan,
   type Snapshot,
 } from './plan-release.ts';

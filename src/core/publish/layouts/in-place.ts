@@ -3,7 +3,7 @@ import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lea
 import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
 import { versionConflict } from '../../storage/errors.ts';
 import { type Applied, applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { decideOnLatest, decider, dependsOnStrays, isSameState, type DecideOn } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import { allKept, plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
@@ -12,11 +12,11 @@ import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from '
 import {
   carryOutMove,
   isUnpublished,
+  type LeftReleases,
+  type Move,
   planMove,
   refuseObstructedMove,
   releasesToLeave,
-  type LeftReleases,
-  type Move,
 } from './leave-releases.ts';
 
 interface InPlaceSight extends Sight {

@@ -1,26 +1,26 @@
-import { delegate } from '../../storage/wrappers/delegate.ts';
-import { describeBundlePath } from '../../lib/paths.ts';
+import { isContention, type Lease } from '../../catalog/lease/lease.ts';
+import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
-import { isContention, type Lease } from '../../catalog/lease/lease.ts';
-import { whileHeld, decidingUnderLease } from '../../catalog/lease/with-lease.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
+import type { Releases } from '../../releases/ledger.ts';
 import {
   currentLinkKey,
   currentObjectKey,
   isOfReleases,
-  releaseKey,
   type ReleaseId,
+  releaseKey,
 } from '../../releases/release.ts';
-import type { Releases } from '../../releases/ledger.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
+import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
-import { decideOnLatest, decider, type DecideOn } from '../decide-on-state.ts';
+import { type DecideOn, decideOnLatest, decider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
-import { adoptable, type Adoptable } from './adoption.ts';
+import { type Adoptable, adoptable } from './adoption.ts';
 import type { Assignment } from './layout.ts';
 
 /*

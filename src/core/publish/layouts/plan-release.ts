@@ -1,19 +1,20 @@
-import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
-import { type OutputRecord, publishedBy, announcedPaths } from '../../catalog/catalog.ts';
+import { announcedPaths, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
+import { compareInstants } from '../../lib/instant.ts';
+import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
 import { type Releases, rolledBack } from '../../releases/ledger.ts';
 import { currentLinkKey, type ReleaseId, releaseIdOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
-import type { Storage } from '../../storage/storage.ts';
 import { sameOwner } from '../../storage/identity.ts';
-import { compareInstants } from '../../lib/instant.ts';
-import { decide } from '../decision/decide.ts';
-import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/records.ts';
+import type { Storage } from '../../storage/storage.ts';
 import { damagedAmong } from '../decision/damage.ts';
+import { decide } from '../decision/decide.ts';
 import { nothingSeen } from '../decision/observe.ts';
+import { byPath, isRecordedAs, isSettledByState, vouchedOutputs } from '../decision/records.ts';
+import { refuseUnwanted } from '../decision/refusals.ts';
 import {
   changesDestination,
   type Damage,
@@ -23,7 +24,6 @@ import {
   type PlannedOutput,
 } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
-import { refuseUnwanted } from '../decision/refusals.ts';
 import { asPlanned } from './adoption.ts';
 
 /*

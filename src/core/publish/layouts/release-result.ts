@@ -1,6 +1,6 @@
 import type { ReleaseId } from '../../releases/release.ts';
 import type { Plan, PlannedOutput, ReasonCode } from '../plan.ts';
-import { plannedResult, type Done } from '../results/action-result.ts';
+import { type Done, plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { Filled } from './fill-release.ts';
 

@@ -1,8 +1,8 @@
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { DestinationConfig, ReleasesConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
-import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { pathsWithReleases, placeAt } from '../../releases/place.ts';
-import { isRetirementDue, retireReleases, type Retired } from '../../releases/retire.ts';
+import { isRetirementDue, type Retired, retireReleases } from '../../releases/retire.ts';
 import { readReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import type { Storage } from '../../storage/storage.ts';

@@ -1,6 +1,6 @@
-import { describeBundlePath } from '../../lib/paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { errorRecord, WaybillError, type ErrorRecord } from '../../lib/errors.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../lib/errors.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import { describeLocation } from '../../storage/backends.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';

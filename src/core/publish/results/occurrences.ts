@@ -1,9 +1,9 @@
-import type { PublishedBundle } from '../../catalog/catalog.ts';
 import type { SourceBundle } from '../../bundle/source-bundle.ts';
-import type { Owner } from '../../storage/identity.ts';
+import type { PublishedBundle } from '../../catalog/catalog.ts';
 import { type ErrorRecord, publicError } from '../../lib/errors.ts';
-import type { ActionResult, PipelineResult } from './result.ts';
 import type { BundleFacts, EventData, EventError, Occurrence, OutputFacts } from '../../notify/event.ts';
+import type { Owner } from '../../storage/identity.ts';
+import type { ActionResult, PipelineResult } from './result.ts';
 
 /*
  * Converts results to occurrences for the notifiers. Pure.

@@ -1,16 +1,16 @@
 import type { CatalogState } from '../../catalog/catalog.ts';
+import type { LeaseTimes } from '../../catalog/lease/lease.ts';
+import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Finding } from '../../lib/errors.ts';
 import type { ListedBundle } from '../../outputs/json-feed.ts';
-import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { ActionResult } from '../results/result.ts';
+import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
+import { unpublish } from '../unpublish/unpublish.ts';
 import { bundleAt, listedBundle } from './listed-state.ts';
 import type { RootIndex } from './root-files.ts';
-import { refreshRootIndex, refreshPaths, withdraw } from './root-index.ts';
-import type { DestinationConfig } from '../../config/config.ts';
-import { unpublish } from '../unpublish/unpublish.ts';
-import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
+import { refreshPaths, refreshRootIndex, withdraw } from './root-index.ts';
 
 /** The outcome of a run at one bundle path. */
 export interface PublishedPath {

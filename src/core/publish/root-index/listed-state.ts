@@ -1,11 +1,11 @@
-import { pathWithin } from '../../lib/paths.ts';
 import { type CatalogState, publishedBy } from '../../catalog/catalog.ts';
 import { surveyDestination } from '../../catalog/managed-paths.ts';
 import type { DestinationConfig } from '../../config/config.ts';
-import { newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
-import { sameOwner, type Owner } from '../../storage/identity.ts';
 import { inParallel } from '../../lib/parallel.ts';
+import { pathWithin } from '../../lib/paths.ts';
+import { type ListedBundle, newestOf } from '../../outputs/json-feed.ts';
 import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { parseBundlePath } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { within } from '../../storage/wrappers/within.ts';

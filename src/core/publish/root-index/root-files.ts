@@ -1,22 +1,22 @@
 import {
-  type OutputRecord,
   type Catalog,
-  rootIndexGenerator,
   isOfRootIndex,
+  type OutputRecord,
   recordedPaths,
+  rootIndexGenerator,
 } from '../../catalog/catalog.ts';
-import type { DestinationConfig } from '../../config/config.ts';
 import type { StoredState } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
 import { digestOf } from '../../lib/digest.ts';
-import { linkTo, type ListedBundle, bundlesInFeed } from '../../outputs/json-feed.ts';
-import { type Owner, sameOwner } from '../../storage/identity.ts';
-import { bytesBody, readAll } from '../../storage/body.ts';
-import { describeLocation } from '../../storage/backends.ts';
-import type { PlannedOutput } from '../plan.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { RelativePath } from '../../lib/paths.ts';
+import { bundlesInFeed, linkTo, type ListedBundle } from '../../outputs/json-feed.ts';
+import { describeLocation } from '../../storage/backends.ts';
+import { bytesBody, readAll } from '../../storage/body.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
+import type { PlannedOutput } from '../plan.ts';
 
 /*
  * Plans the files of a root index.

@@ -1,11 +1,11 @@
 import { isOfRootIndex } from '../../catalog/catalog.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
-import type { CoreContext } from '../../context.ts';
-import { errorRecord, finding, type Finding } from '../../lib/errors.ts';
-import { isSameBundle, maxListed, newestOf, type ListedBundle } from '../../outputs/json-feed.ts';
-import { sameOwner } from '../../storage/identity.ts';
 import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { readState, type StoredState } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
+import { errorRecord, type Finding, finding } from '../../lib/errors.ts';
+import { isSameBundle, type ListedBundle, maxListed, newestOf } from '../../outputs/json-feed.ts';
+import { sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { applyUnderLease } from '../apply/apply.ts';
@@ -16,8 +16,8 @@ import {
   plannedFiles,
   rootFileNames,
   type RootIndex,
-  rootSnapshot,
   type RootSnapshot,
+  rootSnapshot,
 } from './root-files.ts';
 
 /*

@@ -1,11 +1,11 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
-import type { CoreContext } from '../../context.ts';
-import type { Owner } from '../../storage/identity.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
 import { compareCodeUnits } from '../../lib/paths.ts';
-import { keyOf, type Key } from '../../storage/key.ts';
+import type { Owner } from '../../storage/identity.ts';
+import { type Key, keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { applyUnderLease } from '../apply/apply.ts';
 import type { Work } from '../plan.ts';

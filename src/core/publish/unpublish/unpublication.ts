@@ -1,12 +1,12 @@
-import type { Catalog, PublishedBundle, OutputRecord } from '../../catalog/catalog.ts';
-import { type Owner, sameOwner } from '../../storage/identity.ts';
+import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
 import type { LeaseTimes } from '../../catalog/lease/lease.ts';
-import type { Layout, ReleaseId } from '../../releases/release.ts';
-import type { Amount } from '../../lib/settings/units.ts';
-import { describeBundlePath, compareCodeUnits } from '../../lib/paths.ts';
 import type { StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { keyOf, type Key } from '../../storage/key.ts';
+import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
+import type { Amount } from '../../lib/settings/units.ts';
+import type { Layout, ReleaseId } from '../../releases/release.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
+import { type Key, keyOf } from '../../storage/key.ts';
 import type { Work } from '../plan.ts';
 
 export interface UnpublishRequest {

@@ -1,19 +1,19 @@
-import { describeBundlePath } from '../../lib/paths.ts';
 import { type Catalog, publishedBy } from '../../catalog/catalog.ts';
+import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { sameOwner, type Owner } from '../../storage/identity.ts';
-import { destinationBusy } from '../../catalog/lease/lease.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
 import { removeReleases } from '../../releases/retire.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
-import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
 import { removeRelease } from './remove-release.ts';
+import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
 
 /**
  * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,

@@ -1,11 +1,11 @@
-import { describeBundlePath } from '../../lib/paths.ts';
 import { type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { findClaimAbove, surveyDestination } from '../../catalog/managed-paths.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
-import { nearest } from '../../lib/text.ts';
 import type { CoreContext } from '../../context.ts';
 import { WaybillError } from '../../lib/errors.ts';
-import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
+import { describeBundlePath } from '../../lib/paths.ts';
+import { nearest } from '../../lib/text.ts';
 import { bundlePathsAmong } from '../../releases/describe.ts';
 import { releasePathOf } from '../../releases/release.ts';
 import { readReleases } from '../../releases/store.ts';
@@ -16,10 +16,10 @@ import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import {
+  type Unpublication,
+  unpublication,
   type UnpublishReport,
   type UnpublishRequest,
-  unpublication,
-  type Unpublication,
 } from './unpublication.ts';
 import { unpublishReleases } from './unpublish-releases.ts';
 

@@ -1,6 +1,6 @@
-import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
-import { modeSettings, privateModes, resolveModes, type Modes, type ModesDocument } from '../modes.ts';
+import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
 import type { StorageBackend } from '../backend.ts';
+import { type Modes, type ModesDocument, modeSettings, privateModes, resolveModes } from '../modes.ts';
 
 export interface LocalDocument {
   backend: 'local';

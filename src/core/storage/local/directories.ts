@@ -11,7 +11,7 @@ import {
 import { makeAllDurable } from '../../lib/sync.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { notADirectory } from '../errors.ts';
-import { nameOf, parentOf, type Key } from '../key.ts';
+import { type Key, nameOf, parentOf } from '../key.ts';
 import type { FileIdentity, Storage } from '../storage.ts';
 import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 

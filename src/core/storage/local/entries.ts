@@ -1,20 +1,20 @@
 import { isUtf8 } from 'node:buffer';
 import {
+  type BigIntStats,
   closeSync,
   lstatSync,
   readdirSync,
   rmdirSync,
-  unlinkSync,
-  type BigIntStats,
   type Stats,
+  unlinkSync,
 } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { escapedName } from '../../lib/text.ts';
 import { localFailure } from '../errors.ts';
-import { joinKey, listedKey, type Key } from '../key.ts';
+import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, EntryType, FileStat, ListOptions, Stamp, Storage, UnreadableName } from '../storage.ts';
-import { openDirectory, type DirectoryHandles } from './directories.ts';
+import { type DirectoryHandles, openDirectory } from './directories.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 export const entriesPerTurn = 2048;

@@ -7,10 +7,10 @@ import {
   read as readCallback,
   readSync,
   statfsSync,
+  type Stats,
   unlinkSync,
   write as writeCallback,
   writeSync,
-  type Stats,
 } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { promisify } from 'node:util';

@@ -1,11 +1,11 @@
-import { linkSync, lstatSync, readlinkSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from 'node:fs';
 import { randomUUID } from 'node:crypto';
+import { linkSync, lstatSync, readlinkSync, renameSync, rmdirSync, symlinkSync, unlinkSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { alreadyExists, localFailure, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { listedKey, parentOf, type Key, scratchBeside, stagingBeside } from '../key.ts';
-import { publishedModes, type Modes } from '../modes.ts';
+import { type Key, listedKey, parentOf, scratchBeside, stagingBeside } from '../key.ts';
+import { type Modes, publishedModes } from '../modes.ts';
 import type {
   Body,
   Change,

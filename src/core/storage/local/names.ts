@@ -9,17 +9,17 @@ import {
   readlinkSync,
   renameSync,
   rmdirSync,
+  type Stats,
   symlinkSync,
   unlinkSync,
-  type Stats,
 } from 'node:fs';
 import { copyFile } from 'node:fs/promises';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { errnoOf, isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { localFailure, notFound } from '../errors.ts';
-import { joinKey, parentOf, type Key } from '../key.ts';
+import { joinKey, type Key, parentOf } from '../key.ts';
 import type { Kept, KeptBy, Move, Storage } from '../storage.ts';
-import { openPath, type DirectoryHandles, type ImpliedDirectories } from './directories.ts';
+import { type DirectoryHandles, type ImpliedDirectories, openPath } from './directories.ts';
 import { entriesPerTurn, removedIfEmpty } from './entries.ts';
 import { createFile, openToRead } from './files.ts';
 

@@ -1,10 +1,10 @@
 import { accessSync, constants, lstatSync, readFileSync, statfsSync, type Stats } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
-import { ancestorsOf } from '../../lib/paths.ts';
 import { WaybillError } from '../../lib/errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
 import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import { localFailure, noRoom, notADirectory, otherFileSystem } from '../errors.ts';
-import { joinKey, listedKey, nameOf, parentOf, type Key } from '../key.ts';
+import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
 import type { Change, Storage } from '../storage.ts';
 import type { DirectoryHandles } from './directories.ts';
 

@@ -8,15 +8,15 @@ import {
   readlinkSync,
   realpathSync,
   statfsSync,
-  statSync,
   type Stats,
+  statSync,
 } from 'node:fs';
 import path from 'node:path';
-import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
 import { describeSystemError, localFailure } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
+import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 
 /*

@@ -10,9 +10,9 @@ import {
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
-  UploadPartCommand,
   type ServiceInputTypes,
   type ServiceOutputTypes,
+  UploadPartCommand,
 } from '@aws-sdk/client-s3';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
@@ -20,18 +20,18 @@ import type { ObjectHeaders } from '../storage.ts';
 import { answerName, otherServer } from './errors.ts';
 import { describeS3 } from './location.ts';
 import {
+  type Condition,
   conditionOf,
   copySource,
+  type DirectPut,
   directPut,
   headersOf,
   nameDecoder,
   openSdk,
   Requests,
+  type SdkOptions,
   signAs,
   unquoted,
-  type Condition,
-  type DirectPut,
-  type SdkOptions,
 } from './sdk.ts';
 
 export interface ObjectHead {

@@ -22,7 +22,7 @@ import type {
 import { BucketClient } from './client.ts';
 import { ConditionProbe } from './conditions.ts';
 import { answerName, isUnsupported } from './errors.ts';
-import { listEntries, pagesBelow, type ListingSource } from './listing.ts';
+import { listEntries, type ListingSource, pagesBelow } from './listing.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { ObjectWriter } from './object-writer.ts';
 

@@ -1,5 +1,5 @@
-import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { escapedName } from '../../lib/text.ts';
-import { listedKey, nameOf, splitAtOddSegment, type Key } from '../key.ts';
+import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, maxEmptyPages, maxListed } from '../untrusted.ts';
 import type { BucketClient, ListPage } from './client.ts';

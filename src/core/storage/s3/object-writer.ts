@@ -1,9 +1,9 @@
-import { digestOf, finishDigest, hexOf, startDigest, type Digest } from '../../lib/digest.ts';
+import { type Digest, digestOf, finishDigest, hexOf, startDigest } from '../../lib/digest.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
-import { checkBody, measure, collect } from '../body.ts';
+import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { BucketClient, Upload } from './client.ts';
 import type { Condition } from './sdk.ts';

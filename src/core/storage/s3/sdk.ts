@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { S3Client, type PutObjectCommand, type UploadPartCommand } from '@aws-sdk/client-s3';
+import { type PutObjectCommand, S3Client, type UploadPartCommand } from '@aws-sdk/client-s3';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { Clock } from '../../lib/clock.ts';

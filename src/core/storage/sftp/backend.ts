@@ -1,8 +1,8 @@
 import { posix } from 'node:path';
 import type { Kinds, Settings } from '../../lib/settings/declare.ts';
-import { resolvePath, type PathBase } from '../../lib/settings/values.ts';
+import { type PathBase, resolvePath } from '../../lib/settings/values.ts';
 import type { Place, StorageBackend } from '../backend.ts';
-import { modeSettings, resolveModes, type ModesDocument } from '../modes.ts';
+import { type ModesDocument, modeSettings, resolveModes } from '../modes.ts';
 import { describeSftp, type SftpDocument, type SftpLocation } from './location.ts';
 
 export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation, SftpDocument & ModesDocument> = {

@@ -2,9 +2,9 @@ import path from 'node:path';
 import type { Stats } from 'ssh2';
 import { WaybillError } from '../../lib/errors.ts';
 import { notADirectory } from '../errors.ts';
-import { parentOf, type Key } from '../key.ts';
+import { type Key, parentOf } from '../key.ts';
 import { cannotMake, ConnectionLost, isAbsent, isDenied, mayBeTaken, requestFailure } from './errors.ts';
-import { unlessMissing, type SftpRoot } from './root.ts';
+import { type SftpRoot, unlessMissing } from './root.ts';
 import type { Send, SftpSession } from './session.ts';
 
 const maxAttempts = 50;

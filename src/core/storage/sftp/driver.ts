@@ -4,7 +4,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Secrets } from '../../lib/secrets.ts';
 import { alreadyExists, notFound, readOnly as refuseReadOnly } from '../errors.ts';
-import { parentOf, type Key, scratchBeside } from '../key.ts';
+import { type Key, parentOf, scratchBeside } from '../key.ts';
 import { privateModes } from '../modes.ts';
 import type {
   Body,
@@ -27,7 +27,7 @@ import { SftpLinks } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
 import { replacedName, SftpNames } from './names.ts';
 import { detectFullDisk, explained, linkAbove, sftpObstacle } from './obstacles.ts';
-import { openRoot, typeOf, type SftpRoot } from './root.ts';
+import { openRoot, type SftpRoot, typeOf } from './root.ts';
 import { openSession } from './session.ts';
 import { readFile, writeFile } from './transfer.ts';
 

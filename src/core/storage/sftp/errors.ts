@@ -1,5 +1,5 @@
-import { WaybillError } from '../../lib/errors.ts';
 import type { ErrorCode } from '../../lib/error-codes.ts';
+import { WaybillError } from '../../lib/errors.ts';
 import { isReservedPath } from '../../lib/paths.ts';
 
 /** The connection broke or timed out: the requests in flight may or may not have been carried out. */

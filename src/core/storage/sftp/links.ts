@@ -1,10 +1,10 @@
 import { WaybillError } from '../../lib/errors.ts';
 import { alreadyExists, noLinks } from '../errors.ts';
-import { listedKey, parentOf, type Key, scratchBeside } from '../key.ts';
+import { type Key, listedKey, parentOf, scratchBeside } from '../key.ts';
 import { applyMode, type SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent, isUnsupported } from './errors.ts';
 import type { SftpNames } from './names.ts';
-import { typeOf, type SftpRoot } from './root.ts';
+import { type SftpRoot, typeOf } from './root.ts';
 import { closeFile, requireSize, statOf, syncFile } from './transfer.ts';
 
 /** A user who may change a file with two names changes both. */

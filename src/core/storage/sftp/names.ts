@@ -2,10 +2,10 @@ import pMap from 'p-map';
 import { WaybillError } from '../../lib/errors.ts';
 import { reservedPrefix } from '../../lib/paths.ts';
 import { notFound } from '../errors.ts';
-import { joinKey, listedKey, nameOf, parentOf, type Key, stagingBeside } from '../key.ts';
+import { joinKey, type Key, listedKey, nameOf, parentOf, stagingBeside } from '../key.ts';
 import type { SftpDirectories } from './directories.ts';
 import { ConnectionLost, isAbsent } from './errors.ts';
-import { unlessMissing, type SftpRoot } from './root.ts';
+import { type SftpRoot, unlessMissing } from './root.ts';
 
 const maxConcurrentRemovals = 8;
 

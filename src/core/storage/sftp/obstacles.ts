@@ -4,7 +4,7 @@ import type { Stats } from 'ssh2';
 import { WaybillError } from '../../lib/errors.ts';
 import { ancestorsOf } from '../../lib/paths.ts';
 import { notADirectory, otherFileSystem } from '../errors.ts';
-import { listedKey, parentOf, type Key } from '../key.ts';
+import { type Key, listedKey, parentOf } from '../key.ts';
 import type { Change } from '../storage.ts';
 import { deniedChange, isDenied, isUnexplained, noSpace } from './errors.ts';
 import type { SftpRoot } from './root.ts';

@@ -8,9 +8,9 @@ import type { Log } from '../../lib/log.ts';
 import { onAbort } from '../../lib/on-abort.ts';
 import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import type { Secrets } from '../../lib/secrets.ts';
-import { ConnectionLost, connectFailure, isUnanswered, isUnsupported } from './errors.ts';
+import { connectFailure, ConnectionLost, isUnanswered, isUnsupported } from './errors.ts';
 import type { SftpLocation } from './location.ts';
-import { authMethods, hostKeyCheck, type HostKeyCheck } from './login.ts';
+import { authMethods, type HostKeyCheck, hostKeyCheck } from './login.ts';
 import { Watchdog } from './watchdog.ts';
 
 export interface SessionOptions {

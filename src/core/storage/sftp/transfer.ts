@@ -1,12 +1,12 @@
 import type { Stats } from 'ssh2';
-import { finishDigest, startDigest, type Digest } from '../../lib/digest.ts';
+import { type Digest, finishDigest, startDigest } from '../../lib/digest.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { checkBody, collect } from '../body.ts';
-import { applyMode } from './directories.ts';
 import type { Key } from '../key.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
+import { applyMode } from './directories.ts';
 import { ConnectionLost } from './errors.ts';
-import { SpreadFile, windowBytes, type FurtherSessions, type Lane } from './further-sessions.ts';
+import { type FurtherSessions, type Lane, SpreadFile, windowBytes } from './further-sessions.ts';
 import type { SftpSession } from './session.ts';
 
 /** The bytes per request. If a server accepts fewer, ssh2 sends several requests. */

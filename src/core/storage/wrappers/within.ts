@@ -1,6 +1,6 @@
-import { delegate } from './delegate.ts';
-import { joinKey, listedKey, type Key } from '../key.ts';
+import { joinKey, type Key, listedKey } from '../key.ts';
 import type { Entry, LocalFiles, Move, Storage, UnreadableName } from '../storage.ts';
+import { delegate } from './delegate.ts';
 
 /**
  * A view of the part of a storage below one directory. A publication gets only such a view of its

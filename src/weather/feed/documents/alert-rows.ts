@@ -1,15 +1,15 @@
+import { areaCodes, isFireProduct } from './places.ts';
 import {
-  instantOf,
-  oneOf,
-  orNoted,
-  textOf,
   type AreaRow,
+  instantOf,
   type Json,
   type Note,
+  oneOf,
+  orNoted,
   type Row,
+  textOf,
   type Value,
 } from './rows.ts';
-import { areaCodes, isFireProduct } from './places.ts';
 
 /** Rows of alerts: what the JSON of api.weather.gov and CAP have in common. */
 

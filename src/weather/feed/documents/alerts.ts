@@ -1,20 +1,20 @@
 import { alertAreas, alertRow, endless, isOver, vtecCodes } from './alert-rows.ts';
+import { officeOfProduct, outlineOf } from './places.ts';
 import {
+  type Alert,
   BrokenDocument,
-  reasonOf,
   instantOf,
   isMap,
   itemsOf,
-  optionalInstant,
-  required,
-  textOf,
-  textsOf,
-  type Alert,
   type Json,
   type Loadable,
   type Note,
+  optionalInstant,
+  reasonOf,
+  required,
+  textOf,
+  textsOf,
 } from './rows.ts';
-import { outlineOf, officeOfProduct } from './places.ts';
 
 /**
  * A list of alerts as api.weather.gov gives it: one poll. A broken field of an alert is unknown, and noted.

@@ -1,21 +1,21 @@
+import { XMLParser } from 'fast-xml-parser';
 import { alertAreas, alertRow, isOver, vtecCodes, zonesOfSame } from './alert-rows.ts';
 import { referencesIn } from './alerts.ts';
+import { officeOfProduct, outlineOf } from './places.ts';
 import {
+  type Alert,
   BrokenDocument,
   instantOf,
   isMap,
-  mapsOf,
-  required,
-  textOf,
-  textsOf,
-  type Alert,
   type Json,
   type Loadable,
+  mapsOf,
   type Note,
+  required,
   type Row,
+  textOf,
+  textsOf,
 } from './rows.ts';
-import { outlineOf, officeOfProduct } from './places.ts';
-import { XMLParser } from 'fast-xml-parser';
 
 /** Elements that CAP allows several times. */
 const lists = [

@@ -1,20 +1,20 @@
+import { timeZoneAt } from '../../places/position.ts';
+import { middleOf } from '../../shape.ts';
+import { outlineOf } from './places.ts';
+import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
-  NothingToLoad,
-  readEach,
   instantOf,
   isMap,
   itemsOf,
-  textOf,
   type Json,
   type Loadable,
   type Note,
+  NothingToLoad,
+  readEach,
   type Row,
+  textOf,
 } from './rows.ts';
-import { outlineOf } from './places.ts';
-import { quantity } from './quantities.ts';
-import { middleOf } from '../../shape.ts';
-import { timeZoneAt } from '../../places/position.ts';
 
 /**
  * A gridpoint forecast. Its body does not name the grid point: the file does, as in `OKX_33_35_hourly.json`.

@@ -1,19 +1,19 @@
+import { isInUnitedStates, timeZoneAt } from '../../places/position.ts';
+import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
   instantOf,
   isMap,
+  type Json,
+  type Loadable,
+  type Note,
   oneOf,
   orNoted,
   quoted,
   required,
-  textOf,
-  type Json,
-  type Loadable,
-  type Note,
   type Row,
+  textOf,
 } from './rows.ts';
-import { quantity } from './quantities.ts';
-import { isInUnitedStates, timeZoneAt } from '../../places/position.ts';
 
 /** Column of the contract by the name that api.weather.gov gives the quantity. */
 const columns: Record<string, string> = {

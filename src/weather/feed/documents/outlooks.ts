@@ -1,20 +1,20 @@
 import type { Hazard, Marker } from '../../records/outlook-states.ts';
 import { shapeOf } from '../../shape.ts';
+import { outlineOf } from './places.ts';
 import {
   BrokenDocument,
-  NothingToLoad,
   isMap,
   itemsOf,
-  required,
-  textOf,
   type Json,
   type Loadable,
   type Note,
+  NothingToLoad,
   type OutlookArea,
   type OutlookRun,
+  required,
   type Row,
+  textOf,
 } from './rows.ts';
-import { outlineOf } from './places.ts';
 
 const categories = ['TSTM', 'MRGL', 'SLGT', 'ENH', 'MDT', 'HIGH'];
 const hazardNames: [RegExp, Hazard][] = [

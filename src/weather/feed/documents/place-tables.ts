@@ -1,15 +1,15 @@
 import { CsvError, parse } from 'csv-parse/sync';
+import { timeZoneAt } from '../../places/position.ts';
+import { placeKeys } from './places.ts';
 import {
   BrokenDocument,
-  NothingToLoad,
-  quoted,
-  textOf,
   type Loadable,
+  NothingToLoad,
   type PlaceTable,
+  quoted,
   type Row,
+  textOf,
 } from './rows.ts';
-import { placeKeys } from './places.ts';
-import { timeZoneAt } from '../../places/position.ts';
 
 /**
  * Places in a table of text (CSV, RFC 4180), whose first line names columns of the contract. What no service

@@ -1,27 +1,27 @@
-import { timeZoneCheck, geometryCheck } from '../../database/cleaner.ts';
+import { geometryCheck, timeZoneCheck } from '../../database/cleaner.ts';
+import {
+  isInUnitedStates,
+  timeZoneAt,
+  type ZoneKey,
+  zoneKey,
+  type ZoneKind,
+  zoneKind,
+} from '../../places/position.ts';
+import { middleOf } from '../../shape.ts';
+import { coordinatesOf } from './observations.ts';
+import { quantity } from './quantities.ts';
 import {
   BrokenDocument,
-  readEach,
   isMap,
-  quoted,
-  required,
-  textOf,
   type Json,
   type Loadable,
   type Note,
   type PlaceTable,
+  quoted,
+  readEach,
+  required,
+  textOf,
 } from './rows.ts';
-import { coordinatesOf } from './observations.ts';
-import { quantity } from './quantities.ts';
-import {
-  timeZoneAt,
-  isInUnitedStates,
-  zoneKey,
-  zoneKind,
-  type ZoneKey,
-  type ZoneKind,
-} from '../../places/position.ts';
-import { middleOf } from '../../shape.ts';
 
 /** Places as api.weather.gov lists them: stations, and zones with their outlines. */
 

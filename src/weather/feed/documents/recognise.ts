@@ -1,20 +1,20 @@
 import { alertsOf } from './alerts.ts';
 import { capOf } from './cap.ts';
-import {
-  BrokenDocument,
-  NothingToLoad,
-  readEach,
-  isMap,
-  itemsOf,
-  type Json,
-  type Loadable,
-  type Note,
-} from './rows.ts';
 import { forecastOf } from './forecasts.ts';
 import { observationOf } from './observations.ts';
 import { outlookOf } from './outlooks.ts';
 import { isPlaceTable, placeTableOf } from './place-tables.ts';
 import { isOffice, isStation, isZone, officeOf, placesOf, stationOf, zoneOf, zoneTable } from './places.ts';
+import {
+  BrokenDocument,
+  isMap,
+  itemsOf,
+  type Json,
+  type Loadable,
+  type Note,
+  NothingToLoad,
+  readEach,
+} from './rows.ts';
 import { graphicastsOf, storiesOf, textProductsOf } from './text-products.ts';
 
 export interface Recognised {

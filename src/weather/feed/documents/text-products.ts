@@ -1,24 +1,24 @@
 import { createHash } from 'node:crypto';
+import { hazardsOf } from '../../records/outlook-states.ts';
+import { parseXml } from './cap.ts';
+import { noAreas } from './outlooks.ts';
 import {
   BrokenDocument,
-  NothingToLoad,
   instantOf,
-  textOf,
-  type Json,
-  type Loadable,
-  type OutlookRun,
-  readEach,
   isMap,
   itemsOf,
+  type Json,
+  type Loadable,
   mapsOf,
-  orNoted,
-  required,
   type Note,
+  NothingToLoad,
+  orNoted,
+  type OutlookRun,
+  readEach,
+  required,
   type Row,
+  textOf,
 } from './rows.ts';
-import { hazardsOf } from '../../records/outlook-states.ts';
-import { noAreas } from './outlooks.ts';
-import { parseXml } from './cap.ts';
 
 interface Product {
   id: string;

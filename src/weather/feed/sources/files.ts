@@ -1,10 +1,10 @@
 import { lstat, open, readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { WaybillError } from '../../../core/lib/errors.ts';
-import { feedDocument, notFed, type Fed } from '../feed-document.ts';
-import type { Target } from '../tables/upsert.ts';
-import type { Clock } from '../../../core/lib/clock.ts';
 import type { WatchConfig } from '../../../core/config/weather/feed.ts';
+import type { Clock } from '../../../core/lib/clock.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { type Fed, feedDocument, notFed } from '../feed-document.ts';
+import type { Target } from '../tables/upsert.ts';
 
 /** The largest file that is read, in bytes; the largest documents of NWS have some 10 MB. */
 export const largestFile = 64 * 1024 * 1024;

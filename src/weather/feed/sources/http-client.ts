@@ -1,7 +1,7 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
-import type { Validators } from '../tables/requests.ts';
 import { parseRetryAfter } from '../../../core/lib/retry.ts';
+import type { Validators } from '../tables/requests.ts';
 
 export interface ClientOptions extends RequestOptions {
   concurrency: number;

@@ -1,11 +1,11 @@
-import { reasonOf, BrokenDocument, isMap, textOf, mapsOf, type Json } from '../documents/rows.ts';
-import { feedDocument, notFed, type Fed } from '../feed-document.ts';
-import { RequestFailed, type Answer, type Get } from './http-client.ts';
+import { BrokenDocument, isMap, type Json, mapsOf, reasonOf, textOf } from '../documents/rows.ts';
+import { type Fed, feedDocument, notFed } from '../feed-document.ts';
 import { load, lookUp } from '../tables/load.ts';
 import { confirm } from '../tables/polls.ts';
-import type { Target } from '../tables/upsert.ts';
-import type { Source } from './requests-of.ts';
 import type { Requests } from '../tables/requests.ts';
+import type { Target } from '../tables/upsert.ts';
+import { type Answer, type Get, RequestFailed } from './http-client.ts';
+import type { Source } from './requests-of.ts';
 
 /**
  * Asks once for a source and writes what is new. A request that fails and a document that is broken are

@@ -1,19 +1,19 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { databaseError } from '../../database/errors.ts';
-import { BrokenDocument, reasonOf, type Loadable, type Row, type PlaceTable } from '../documents/rows.ts';
+import { placeKeys } from '../documents/places.ts';
+import { BrokenDocument, type Loadable, type PlaceTable, reasonOf, type Row } from '../documents/rows.ts';
 import { oneFeederAtOnce } from './create-tables.ts';
+import { loadOutlook, loadOutlookDiscussion, runOf, withRun } from './outlooks.ts';
+import { loadAlerts, loadStories } from './polls.ts';
 import {
+  movedForward,
+  same,
   type Statements,
   type Target,
   type Transaction,
-  movedForward,
-  same,
-  upsert,
   type Upsert,
+  upsert,
 } from './upsert.ts';
-import { loadOutlook, loadOutlookDiscussion, runOf, withRun } from './outlooks.ts';
-import { loadAlerts, loadStories } from './polls.ts';
-import { placeKeys } from '../documents/places.ts';
 
 interface Loaded {
   /** Rows that were inserted or changed; none where everything was there already. */

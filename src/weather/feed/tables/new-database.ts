@@ -1,5 +1,5 @@
-import { PGlite } from '@electric-sql/pglite';
 import { readFile } from 'node:fs/promises';
+import { PGlite } from '@electric-sql/pglite';
 
 /** What the build makes, beside this module; from source there is none, unless it has been built. */
 const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];

@@ -1,9 +1,9 @@
-import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import type { PGlite, Transaction as EmbeddedTransaction } from '@electric-sql/pglite';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { lockDirectory } from '../../database/directory-lock.ts';
-import { withSavepoints, type Statements, type Target, type Transaction } from './upsert.ts';
+import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
  * The embedded database of a directory; with `create` it is made where it is not there. Throws

@@ -1,7 +1,7 @@
 import postgres, { type Sql } from 'postgres';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
-import { withSavepoints, type Statements, type Target, type Transaction } from './upsert.ts';
+import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 const statementSeconds = 60;
 const lockSeconds = 30;

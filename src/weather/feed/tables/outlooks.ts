@@ -1,5 +1,5 @@
 import type { Loadable, OutlookRun, Row } from '../documents/rows.ts';
-import { type Statements, same, upsert, type Upsert } from './upsert.ts';
+import { same, type Statements, type Upsert, upsert } from './upsert.ts';
 
 type Outlook = Loadable & { family: 'outlook' };
 type Discussion = Loadable & { family: 'outlook_discussion' };

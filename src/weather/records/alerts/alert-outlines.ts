@@ -1,12 +1,12 @@
-import { and, asc, between, eq, gt, sql, type AnyColumn, type SQL } from 'drizzle-orm';
+import { and, type AnyColumn, asc, between, eq, gt, type SQL, sql } from 'drizzle-orm';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
+import { geometryCheck } from '../../database/cleaner.ts';
 import type { WeatherDatabase } from '../../database/database.ts';
 import { placesRequired } from '../../database/errors.ts';
-import type { Geometry } from '../../values.ts';
 import { type Outline, type OutlineIndex, readZones } from '../../places/outlines.ts';
-import { zoneKey, zoneKind, type ZoneKey } from '../../places/position.ts';
-import { geometryCheck } from '../../database/cleaner.ts';
+import { type ZoneKey, zoneKey, zoneKind } from '../../places/position.ts';
+import type { Geometry } from '../../values.ts';
 import {
   alertAreas,
   alertRows,

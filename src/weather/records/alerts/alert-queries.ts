@@ -10,26 +10,26 @@ import {
   not,
   notInArray,
   or,
-  sql,
   type SQL,
+  sql,
   type SQLWrapper,
 } from 'drizzle-orm';
-import type { Queries } from '../../database/database.ts';
-import { type Geometry, instant, instantOrNull, type Instant } from '../../values.ts';
-import { zoneKey, zoneKind, type ZoneKey } from '../../places/position.ts';
-import { saneInstant } from '../../database/columns.ts';
 import type { Note } from '../../database/cleaner.ts';
+import { saneInstant } from '../../database/columns.ts';
+import type { Queries } from '../../database/database.ts';
+import { type ZoneKey, zoneKey, zoneKind } from '../../places/position.ts';
+import { type Geometry, type Instant, instant, instantOrNull } from '../../values.ts';
 import {
   alertAreas,
   alertReferences,
   alertRows,
   alertRunMembers,
+  type AlertSeverity,
   cleanAlert,
   isPartlyUnreadable,
   isTest,
   kindOfArea,
   ugcPattern,
-  type AlertSeverity,
 } from './alert-tables.ts';
 
 /** Alerts as they are read, cleaned and answered. */

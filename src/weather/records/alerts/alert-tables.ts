@@ -1,8 +1,8 @@
 import { sql } from 'drizzle-orm';
 import { bigint, jsonb, pgTable, text } from 'drizzle-orm/pg-core';
-import { zoneKinds } from '../../places/position.ts';
 import { cleanerOf, oneOf } from '../../database/cleaner.ts';
 import { instantColumn } from '../../database/columns.ts';
+import { zoneKinds } from '../../places/position.ts';
 
 /** The tables of alerts, and what their rows are held to. */
 

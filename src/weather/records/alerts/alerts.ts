@@ -1,32 +1,32 @@
 import { desc, lte } from 'drizzle-orm';
+import { WaybillError } from '../../../core/lib/errors.ts';
 import {
   atMostOneOf,
   choices,
   identifier,
   identifiers,
   names,
-  wholeNumber,
   type Parameter,
   type ValuesOf,
+  wholeNumber,
 } from '../../../core/lib/parameters.ts';
-import { WaybillError } from '../../../core/lib/errors.ts';
+import { pastCheck } from '../../database/cleaner.ts';
+import { firstClean, presentUntil } from '../../database/columns.ts';
 import type { Queries } from '../../database/database.ts';
 import {
   newNotes,
   noReading,
-  reading,
-  weatherFamily,
   type Notes,
   type Reading,
+  reading,
+  weatherFamily,
   type WeatherSource,
 } from '../../family.ts';
-import { instant, instantOrNull, type Instant, type UnknownPart } from '../../values.ts';
-import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
 import { fireZones, zones } from '../../places/place-lists.ts';
-import { pastCheck } from '../../database/cleaner.ts';
-import { firstClean, presentUntil } from '../../database/columns.ts';
-import { outlinesInTime, type AlertOutlines } from './alert-outlines.ts';
-import { alertData, selectAlert, selectInForce, type AlertData, type InForceQuery } from './alert-queries.ts';
+import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
+import { type Instant, instant, instantOrNull, type UnknownPart } from '../../values.ts';
+import { type AlertOutlines, outlinesInTime } from './alert-outlines.ts';
+import { type AlertData, alertData, type InForceQuery, selectAlert, selectInForce } from './alert-queries.ts';
 import {
   alertAreas,
   alertReferences,

@@ -1,5 +1,5 @@
 import { hasCode } from '../../../core/lib/errors.ts';
-import type { RunWatch, ChangePage, RunChange } from '../../queue/run-changes.ts';
+import type { ChangePage, RunChange, RunWatch } from '../../queue/run-changes.ts';
 import { away, type Shards } from './shards.ts';
 
 /** No cursor of a queue has such a character. */

@@ -1,14 +1,14 @@
 import type { Clock } from '../../../core/lib/clock.ts';
-import type { Log } from '../../../core/lib/log.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
-import { pipelineOfEvent, type Event } from '../../../core/notify/event.ts';
+import type { Log } from '../../../core/lib/log.ts';
+import { type Event, pipelineOfEvent } from '../../../core/notify/event.ts';
 import type { LeftEvent, Outbox } from '../../../core/notify/outbox.ts';
 import type { Claim, UndeliveredEvents } from '../../../core/notify/undelivered.ts';
 import type { EventKeeping } from '../../queue/event-keeping.ts';
 import type { DeliveryNote } from '../../queue/run-record.ts';
-import { openLate, type Late } from './open-late.ts';
-import { pipelineOfRun, shardMap, away } from './shards.ts';
+import { type Late, openLate } from './open-late.ts';
 import type { ShardedQueue } from './sharded-queue.ts';
+import { away, pipelineOfRun, shardMap } from './shards.ts';
 
 export interface ShardedEventsOptions {
   clock: Clock;

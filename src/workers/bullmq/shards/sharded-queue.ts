@@ -1,16 +1,16 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
+import type { Trigger } from '../../queue/job.ts';
 import type { JobProcessor } from '../../queue/job-queue.ts';
 import { bundleGone, runUnknown } from '../../queue/refusals.ts';
 import type { RunObserver } from '../../queue/run-observer.ts';
+import { isKnown, type TriggerKind, type TriggerOf, type Triggers } from '../../queue/trigger.ts';
 import type { BullmqQueueOptions } from '../bullmq-options.ts';
-import { bullmqQueue, type BullmqQueue } from '../bullmq-queue.ts';
+import { type BullmqQueue, bullmqQueue } from '../bullmq-queue.ts';
 import { runSlots } from '../membership.ts';
 import { mergedWatch } from './merged-watch.ts';
-import { pipelineOfRun, away, openShards, type Shards } from './shards.ts';
-import { shardedReads, type Located } from './sharded-reads.ts';
-import type { Trigger } from '../../queue/job.ts';
-import { isKnown, type TriggerKind, type TriggerOf, type Triggers } from '../../queue/trigger.ts';
+import { type Located, shardedReads } from './sharded-reads.ts';
+import { away, openShards, pipelineOfRun, type Shards } from './shards.ts';
 
 export interface ShardedQueueOptions extends Omit<
   BullmqQueueOptions,

@@ -1,11 +1,11 @@
 import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
 import type { JobQueue, PipelineOverview, RunQuery } from '../../queue/job-queue.ts';
-import type { RunPage } from '../../queue/run-filter.ts';
 import { pageGone } from '../../queue/refusals.ts';
+import type { RunPage } from '../../queue/run-filter.ts';
 import type { RunRecord } from '../../queue/run-record.ts';
 import type { BullmqQueue } from '../bullmq-queue.ts';
-import { pipelineOfRun, away, type Shards } from './shards.ts';
+import { away, pipelineOfRun, type Shards } from './shards.ts';
 
 /** Where a run is, and its record. */
 export interface Located {

@@ -3,7 +3,7 @@ import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import type { Log } from '../../../core/lib/log.ts';
 import type { BullmqQueue } from '../bullmq-queue.ts';
-import { openLate, type Late } from './open-late.ts';
+import { type Late, openLate } from './open-late.ts';
 
 /** Which of several Redis has which pipeline. All pure; a shard is its index. */
 interface ShardMap {

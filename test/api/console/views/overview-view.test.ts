@@ -1,7 +1,7 @@
 import t from 'tap';
 import { overviewView, standingOf } from '../../../../src/api/console/views/overview-view.ts';
-import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 import type { PipelineState } from '../../../../src/api/pipelines/pipelines-route.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
 const state: PipelineState = {
   ...{ pipeline_id: 'maps', source: { backend: 'http_upload' }, destinations: [], schedule: null },

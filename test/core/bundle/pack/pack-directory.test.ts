@@ -6,9 +6,6 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import t from 'tap';
 import { gzip } from '../../../../src/core/bundle/archive/gzip.ts';
-import { stageUpload } from '../../../../src/core/bundle/staging.ts';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { asWaybillError, type WaybillError } from '../../../../src/core/lib/errors.ts';
 import { packDirectory, type PackOptions } from '../../../../src/core/bundle/pack/pack-directory.ts';
 import { parsePackSettings } from '../../../../src/core/bundle/pack/pack-settings.ts';
 import {
@@ -16,6 +13,9 @@ import {
   type PackedBundle,
   packedFile,
 } from '../../../../src/core/bundle/pack/packed-bundle.ts';
+import { stageUpload } from '../../../../src/core/bundle/staging.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { asWaybillError, type WaybillError } from '../../../../src/core/lib/errors.ts';
 import { sceneMapText } from '../../../fixtures/scene-map.ts';
 
 const created = '2026-11-20T01:02:03Z';

@@ -1,5 +1,5 @@
-import type { Clock } from '../../../../src/core/lib/clock.ts';
 import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
+import type { Clock } from '../../../../src/core/lib/clock.ts';
 import { testClock, untilAborted } from '../../../faults/world.ts';
 
 /** A clock that renews a lease on request of the test. */

@@ -1,5 +1,4 @@
 import t from 'tap';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { destinationBusy, isContention } from '../../../../src/core/catalog/lease/lease.ts';
 import {
   createLock,
@@ -11,6 +10,7 @@ import {
   renewLock,
 } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import type { Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

@@ -1,18 +1,18 @@
 import t, { type Test } from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import { acquireLease, whileHeld } from '../../../../src/core/catalog/lease/with-lease.ts';
-import { defaultLeaseTimes, leaseLost, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
+import { defaultLeaseTimes, type Lease, leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText, readLock } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { acquireLease, whileHeld } from '../../../../src/core/catalog/lease/with-lease.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
-import { beatingClock, type BeatingClock } from './beating-clock.ts';
+import { type BeatingClock, beatingClock } from './beating-clock.ts';
 
 /** The steps of a publisher that was overtaken, as far as no other test covers them. */
 

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { isStateOf, settleWrite } from '../../../../src/core/catalog/store.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { put } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

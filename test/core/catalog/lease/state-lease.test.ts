@@ -1,9 +1,5 @@
 import t from 'tap';
 import type { Catalog, Pending } from '../../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import {
   defaultLeaseTimes,
   intentOf,
@@ -12,7 +8,11 @@ import {
 } from '../../../../src/core/catalog/lease/lease.ts';
 import { acquireStateLease } from '../../../../src/core/catalog/lease/state-lease.ts';
 import { isKnownDead, newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
-import { silentLog, type Log } from '../../../../src/core/lib/log.ts';
+import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
+import { readState } from '../../../../src/core/catalog/store.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
+import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
 import type { ConditionalWrites, Storage, WriteOptions } from '../../../../src/core/storage/storage.ts';
 import { put, testClock } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';

@@ -1,7 +1,5 @@
 import t from 'tap';
 import type { Catalog } from '../../../../src/core/catalog/catalog.ts';
-import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
 import { intentOf } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockKey, lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { sweepFinished } from '../../../../src/core/catalog/lease/staging.ts';
@@ -11,8 +9,10 @@ import {
   sweepAbandoned,
   withLease,
 } from '../../../../src/core/catalog/lease/with-lease.ts';
-import { WaybillError } from '../../../../src/core/lib/errors.ts';
+import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
+import { readState } from '../../../../src/core/catalog/store.ts';
 import type { ErrorCode } from '../../../../src/core/lib/error-codes.ts';
+import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { put, snapshot, testClock } from '../../../faults/world.ts';

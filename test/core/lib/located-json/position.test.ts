@@ -1,11 +1,11 @@
 import t from 'tap';
+import { positionsIn } from '../../../../src/core/lib/located-json/decode.ts';
 import {
-  measureJson,
   escapePointer,
+  measureJson,
   pointerSegments,
   quoted,
 } from '../../../../src/core/lib/located-json/measure.ts';
-import { positionsIn } from '../../../../src/core/lib/located-json/decode.ts';
 
 t.test('offsets become lines and columns from 1, in UTF-16 code units', async (t) => {
   const positionOf = positionsIn('ab\n\r\n😀x');

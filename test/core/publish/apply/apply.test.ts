@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
+import { type Lease, leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import { leaseLost, type Lease } from '../../../../src/core/catalog/lease/lease.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { apply } from '../../../../src/core/publish/apply/apply.ts';
@@ -10,10 +10,10 @@ import type { Plan, PlannedOutput, Work } from '../../../../src/core/publish/pla
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { LocalFiles, Storage } from '../../../../src/core/storage/storage.ts';
-import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
+import { type FaultLog, withFaults } from '../../../faults/with-faults.ts';
 import { owner, put, snapshot, testClock } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';
-import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
+import { type MemoryOptions, memoryStorage } from '../../../support/memory-storage.ts';
 
 function output(path: string, text: string): PlannedOutput {
   return {

@@ -1,15 +1,15 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
-import { removeEmptyDirectories, refuseObstructed } from '../../../../src/core/publish/apply/apply.ts';
+import { refuseObstructed, removeEmptyDirectories } from '../../../../src/core/publish/apply/apply.ts';
 import { inVisibleOrder } from '../../../../src/core/publish/apply/staged-layout.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { Change, Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { publishTo, put } from '../../../faults/world.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 

@@ -1,8 +1,8 @@
 import t from 'tap';
 import type { CatalogState } from '../../../../src/core/catalog/catalog.ts';
+import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { decide } from '../../../../src/core/publish/decision/decide.ts';
 import type { DecisionInput, Observation, Plan } from '../../../../src/core/publish/plan.ts';
-import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { otherOwner, owner } from '../../../faults/world.ts';
 import { bundle, catalog, intent, output, record, unseen } from '../../../support/decisions.ts';
 

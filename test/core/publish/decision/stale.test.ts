@@ -14,8 +14,8 @@ import {
   snapshot,
   testClock,
 } from '../../../faults/world.ts';
-import { instant } from '../../../support/instant.ts';
 import { bundle as made } from '../../../support/decisions.ts';
+import { instant } from '../../../support/instant.ts';
 
 interface Upload {
   created: string;

@@ -1,10 +1,10 @@
 import { existsSync, lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
@@ -16,12 +16,12 @@ import {
   bundlePath,
   contextWith,
   destinationOf,
+  type Files,
   owner,
   put,
   snapshot,
   stateOf,
   untruths,
-  type Files,
 } from '../../../faults/world.ts';
 import { howMany } from '../../../support/sampling.ts';
 

@@ -1,25 +1,23 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { readState } from '../../../../src/core/catalog/store.ts';
-import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import { WaybillError, type Finding } from '../../../../src/core/lib/errors.ts';
-import type { Clock } from '../../../../src/core/lib/clock.ts';
-import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
+import { readState } from '../../../../src/core/catalog/store.ts';
+import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import type { Clock } from '../../../../src/core/lib/clock.ts';
+import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
-import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
+import { type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
+import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { instant } from '../../../support/instant.ts';
-import { memoryStorage } from '../../../support/memory-storage.ts';
 import {
   bundleFor,
   filesOf,
@@ -29,6 +27,7 @@ import {
   site,
   siteOf,
 } from '../../../faults/release-world.ts';
+import { type FaultLog, withFaults } from '../../../faults/with-faults.ts';
 import {
   contextWith,
   destinationOf,
@@ -38,7 +37,8 @@ import {
   snapshot,
   testClock,
 } from '../../../faults/world.ts';
-import { withFaults, type FaultLog } from '../../../faults/with-faults.ts';
+import { instant } from '../../../support/instant.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** A bundle path that is published in place, and of which the configuration says releases from now on. */
 

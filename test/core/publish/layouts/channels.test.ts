@@ -2,13 +2,11 @@ import t from 'tap';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import { removeChannel } from '../../../../src/core/releases/channels.ts';
 import { lastGood } from '../../../../src/core/releases/ledger.ts';
-import { releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
+import { type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, rollBack } from '../../../../src/core/releases/switch.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { instant } from '../../../support/instant.ts';
-import { memoryStorage } from '../../../support/memory-storage.ts';
 import {
   bundleFor,
   filesOf,
@@ -17,12 +15,14 @@ import {
   publishAsRelease,
   publishInPlace,
   releaseIdFor,
+  type ReleasePublicationOptions,
   retire,
   siteOf,
   takeDown,
-  type ReleasePublicationOptions,
 } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, put, snapshot, testClock } from '../../../faults/world.ts';
+import { instant } from '../../../support/instant.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** Pointers beside the current one, each for a time. */
 

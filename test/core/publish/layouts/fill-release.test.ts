@@ -1,11 +1,11 @@
-import { pathWithin, type RelativePath } from '../../../../src/core/lib/paths.ts';
 import t from 'tap';
 import type { Catalog, OutputRecord, Pending } from '../../../../src/core/catalog/catalog.ts';
 import { serialiseCatalog } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
-import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
-import { fillRelease, type Filled } from '../../../../src/core/publish/layouts/fill-release.ts';
+import { pathWithin, type RelativePath } from '../../../../src/core/lib/paths.ts';
+import { type Filled, fillRelease } from '../../../../src/core/publish/layouts/fill-release.ts';
 import type { PlannedOutput } from '../../../../src/core/publish/plan.ts';
+import type { PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { Progress } from '../../../../src/core/publish/results/result.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';

@@ -1,20 +1,19 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
+import type { DestinationConfig } from '../../../../src/core/config/config.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { WaybillError, type Finding } from '../../../../src/core/lib/errors.ts';
-import type { Owner } from '../../../../src/core/storage/identity.ts';
+import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { isOfReleases, releaseKey } from '../../../../src/core/releases/release.ts';
 import { ledgerKey } from '../../../../src/core/releases/store.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
+import type { Owner } from '../../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
-import { memoryStorage } from '../../../support/memory-storage.ts';
 import {
   bundleFor,
   filesOf,
@@ -35,6 +34,7 @@ import {
   snapshot,
   testClock,
 } from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** A bundle path that is published as releases, and of which the configuration says in place from now on. */
 

@@ -2,7 +2,7 @@ import { lstatSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import { publishAsRelease, bundleFor } from '../../../faults/release-world.ts';
+import { bundleFor, publishAsRelease } from '../../../faults/release-world.ts';
 import { bundleOf } from '../../../faults/world.ts';
 import { howMany } from '../../../support/sampling.ts';
 

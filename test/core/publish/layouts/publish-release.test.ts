@@ -1,21 +1,20 @@
 import { existsSync, lstatSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { reconcile } from '../../../../src/core/maintain/reconcile.ts';
 import { verify } from '../../../../src/core/maintain/verify.ts';
 import { findOrphans } from '../../../../src/core/publish/orphans.ts';
 import { unpublish } from '../../../../src/core/publish/unpublish/unpublish.ts';
-import { currentLinkKey, releaseKey, type ReleaseId } from '../../../../src/core/releases/release.ts';
+import { currentLinkKey, type ReleaseId, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { promote, resume, rollBack } from '../../../../src/core/releases/switch.ts';
-import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { joinKey, listedKey } from '../../../../src/core/storage/key.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
-import { memoryStorage } from '../../../support/memory-storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundleFor,
   filesOf,
@@ -29,6 +28,7 @@ import {
 } from '../../../faults/release-world.ts';
 import { withFaults } from '../../../faults/with-faults.ts';
 import { contextWith, newWorld, otherOwner, owner, put, snapshot, testClock } from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 const how = { dryRun: false };
 const context = contextWith(testClock());

@@ -1,25 +1,23 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import type { CoreContext } from '../../../../src/core/context.ts';
-import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import type { Owner } from '../../../../src/core/storage/identity.ts';
-import { silentLog } from '../../../../src/core/lib/log.ts';
 import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
-import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
+import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import type { CoreContext } from '../../../../src/core/context.ts';
+import { silentLog } from '../../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
 import type { ActionResult, Progress } from '../../../../src/core/publish/results/result.ts';
 import { currentLinkKey, releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIn } from '../../../../src/core/releases/stored-releases.ts';
 import { rollBack } from '../../../../src/core/releases/switch.ts';
-import { joinKey, listedKey, type Key } from '../../../../src/core/storage/key.ts';
+import type { Owner } from '../../../../src/core/storage/identity.ts';
+import { joinKey, type Key, listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
-import { instant } from '../../../support/instant.ts';
-import { memoryStorage, type MemoryDisk } from '../../../support/memory-storage.ts';
 import {
   bundleFor,
   filesOf,
@@ -42,6 +40,8 @@ import {
   snapshot,
   testClock,
 } from '../../../faults/world.ts';
+import { instant } from '../../../support/instant.ts';
+import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 
 /** What a publication into releases decides, tells of it, refuses and tidies away. */
 

@@ -1,16 +1,16 @@
 import t from 'tap';
 import type { ChannelConfig, DestinationConfig } from '../../../../src/core/config/config.ts';
-import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { tidyDestination } from '../../../../src/core/publish/layouts/tidy-releases.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
-import { memoryStorage } from '../../../support/memory-storage.ts';
 import { bundleFor, releaseIdFor } from '../../../faults/release-world.ts';
 import { contextWith, destinationOf, owner, snapshot, testClock } from '../../../faults/world.ts';
+import { memoryStorage } from '../../../support/memory-storage.ts';
 
 /** What is removed of a whole destination, where nobody publishes. */
 

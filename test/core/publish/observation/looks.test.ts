@@ -1,7 +1,7 @@
 import t from 'tap';
-import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { bundleOf, contextWith, destinationOf, newWorld, owner, testClock } from '../../../faults/world.ts';
 
 const names = Array.from({ length: 100 }, (_, index) => `file-${index}.txt`);

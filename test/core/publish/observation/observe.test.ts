@@ -7,7 +7,7 @@ import type { DecisionInput, Observation } from '../../../../src/core/publish/pl
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { owner, put } from '../../../faults/world.ts';
 import { catalog, output, record, unseen } from '../../../support/decisions.ts';
-import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
+import { type MemoryOptions, memoryStorage } from '../../../support/memory-storage.ts';
 
 type Input = Pick<DecisionInput, 'owner' | 'workflow' | 'planned' | 'force'>;
 

@@ -3,7 +3,7 @@ import type { RelativePath } from '../../../../src/core/lib/paths.ts';
 import { obstaclesTo } from '../../../../src/core/publish/decision/observe.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { put } from '../../../faults/world.ts';
-import { memoryStorage, type MemoryOptions } from '../../../support/memory-storage.ts';
+import { type MemoryOptions, memoryStorage } from '../../../support/memory-storage.ts';
 
 interface Case {
   files?: string[];

@@ -6,8 +6,8 @@ import {
   refuseOtherDecision,
 } from '../../../../src/core/publish/plan-file.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
-import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Decided } from '../../../../src/core/publish/publish-request.ts';
+import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {
   bundleOf,

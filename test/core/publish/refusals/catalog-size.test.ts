@@ -1,8 +1,8 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
-import { memoryStorage, type MemoryDisk } from '../../../support/memory-storage.ts';
 import { bundleOf, bundlePath, contextWith, destinationOf, owner, publishTo } from '../../../faults/world.ts';
+import { type MemoryDisk, memoryStorage } from '../../../support/memory-storage.ts';
 
 /** Two megabytes of address for each output: the largest catalog with the fewest files. */
 const publicBaseUrl = `https://example.org/${'a'.repeat(2 ** 21)}/`;

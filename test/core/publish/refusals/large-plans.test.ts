@@ -2,8 +2,8 @@ import t from 'tap';
 import type { OutputRecord } from '../../../../src/core/catalog/catalog.ts';
 import { recordToJson } from '../../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
-import type { Plan } from '../../../../src/core/publish/plan.ts';
 import { refuseLargeCatalog } from '../../../../src/core/publish/decision/refusals.ts';
+import type { Plan } from '../../../../src/core/publish/plan.ts';
 import { owner } from '../../../faults/world.ts';
 import { output, planOf, record } from '../../../support/decisions.ts';
 

@@ -1,9 +1,9 @@
 import t from 'tap';
 import type { CatalogState, LegacyRecord } from '../../../../src/core/catalog/catalog.ts';
-import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import { type Amount, parseAmount } from '../../../../src/core/lib/settings/units.ts';
 import { plannedRemovals, refuseRemovals } from '../../../../src/core/publish/decision/refusals.ts';
+import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
-import { parseAmount, type Amount } from '../../../../src/core/lib/settings/units.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import {

@@ -1,13 +1,13 @@
 import t from 'tap';
-import { errorRecord, WaybillError, finding } from '../../../../src/core/lib/errors.ts';
+import { errorRecord, finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import { publicResult } from '../../../../src/core/publish/results/public-result.ts';
 import {
+  countActions,
   type DestinationResult,
   type OrphanResult,
   type PipelineResult,
   type RunResult,
-  countActions,
 } from '../../../../src/core/publish/results/result.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 

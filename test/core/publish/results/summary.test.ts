@@ -2,10 +2,10 @@ import t from 'tap';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
 import {
-  type DestinationResult,
-  type PipelineResult,
   allSucceeded,
   countActions,
+  type DestinationResult,
+  type PipelineResult,
 } from '../../../../src/core/publish/results/result.ts';
 import { planOf } from '../../../support/decisions.ts';
 

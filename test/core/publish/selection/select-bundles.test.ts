@@ -1,13 +1,13 @@
 import t from 'tap';
 import type { BundleCandidate } from '../../../../src/core/bundle/discover.ts';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { errorRecord, WaybillError, finding } from '../../../../src/core/lib/errors.ts';
+import { errorRecord, finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import {
   BundleLoader,
-  selectFromSource,
-  selectLoaded,
   type InvalidBundle,
+  selectFromSource,
   type Selection,
+  selectLoaded,
 } from '../../../../src/core/publish/select-bundles.ts';
 import { bundleOf, destinationOf } from '../../../faults/world.ts';
 import { instant } from '../../../support/instant.ts';

@@ -14,8 +14,8 @@ import path from 'node:path';
 import t from 'tap';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
-import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import { maxOpenDirectories } from '../../../../src/core/storage/local/directories.ts';
+import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { Entry, Storage } from '../../../../src/core/storage/storage.ts';
 
 async function entriesOf(storage: Storage): Promise<Entry[]> {

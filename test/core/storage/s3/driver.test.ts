@@ -1,9 +1,9 @@
-import t from 'tap';
 import { HeadObjectCommand, PutBucketVersioningCommand } from '@aws-sdk/client-s3';
-import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { bytesBody } from '../../../../src/core/storage/body.ts';
+import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { s3Storage } from '../../../../src/core/storage/s3/driver.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';

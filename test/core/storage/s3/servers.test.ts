@@ -1,21 +1,21 @@
 import t from 'tap';
 import { discoverBundles, loadBundle } from '../../../../src/core/bundle/discover.ts';
+import { selectFiles } from '../../../../src/core/bundle/pack/select-files.ts';
 import { surveyDestination } from '../../../../src/core/catalog/managed-paths.ts';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import type { S3Location } from '../../../../src/core/storage/s3/location.ts';
 import { digestOf, hexOf } from '../../../../src/core/lib/digest.ts';
 import { WaybillError } from '../../../../src/core/lib/errors.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { selectFiles } from '../../../../src/core/bundle/pack/select-files.ts';
 import { bytesBody, readAll, storedBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { BucketClient } from '../../../../src/core/storage/s3/client.ts';
 import { s3Storage, type S3StorageOptions } from '../../../../src/core/storage/s3/driver.ts';
+import type { S3Location } from '../../../../src/core/storage/s3/location.ts';
 import type { ConditionalWrites, Storage } from '../../../../src/core/storage/storage.ts';
 import { withRetry } from '../../../../src/core/storage/wrappers/retry.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { locationOf, secretsOf, startRadosgw } from '../../../services/radosgw.ts';
-import { startS3Proxy, type SeenRequest, type Verdict } from '../../../services/s3-proxy.ts';
+import { type SeenRequest, startS3Proxy, type Verdict } from '../../../services/s3-proxy.ts';
 
 /**
  * Servers as they are met: that honour fewer conditions than they answer yes to, that fail, break off, cut

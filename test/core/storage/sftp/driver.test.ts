@@ -11,14 +11,14 @@ import path from 'node:path';
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
+import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
-import { bytesBody } from '../../../../src/core/storage/body.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { storageContract } from '../../../contract/storage.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
-import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
+import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../services/sshd.ts';
 
 const servers = {
   OpenSSH: await startSshd(t),

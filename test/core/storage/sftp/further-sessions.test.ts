@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { systemClock, type Clock } from '../../../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
-import { silentLog, type Log } from '../../../../src/core/lib/log.ts';
+import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { sftpStorage } from '../../../../src/core/storage/sftp/driver.ts';
@@ -13,9 +13,9 @@ import { connectionsFor, FurtherSessions } from '../../../../src/core/storage/sf
 import type { SftpLocation } from '../../../../src/core/storage/sftp/location.ts';
 import type { SftpSession } from '../../../../src/core/storage/sftp/session.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
+import { type DelayingProxy, startDelayingProxy } from '../../../services/delaying-proxy.ts';
 import { startPlainSftpServer } from '../../../services/plain-sftp-server.ts';
-import { startDelayingProxy, type DelayingProxy } from '../../../services/delaying-proxy.ts';
-import { noSecrets, sftpLocationOf, startSshd, type SftpServer } from '../../../services/sshd.ts';
+import { noSecrets, sftpLocationOf, type SftpServer, startSshd } from '../../../services/sshd.ts';
 
 const mib = 1 << 20;
 const server = await startSshd(t);

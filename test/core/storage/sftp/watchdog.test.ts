@@ -1,5 +1,5 @@
 import t from 'tap';
-import { systemClock, type Clock } from '../../../../src/core/lib/clock.ts';
+import { type Clock, systemClock } from '../../../../src/core/lib/clock.ts';
 import { Watchdog } from '../../../../src/core/storage/sftp/watchdog.ts';
 
 interface World {

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
-import { silentLog, type Log } from '../../../../src/core/lib/log.ts';
+import { type Log, silentLog } from '../../../../src/core/lib/log.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { withLog } from '../../../../src/core/storage/wrappers/log.ts';

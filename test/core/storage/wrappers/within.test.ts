@@ -1,10 +1,10 @@
 import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { bytesBody, readAll } from '../../../../src/core/storage/body.ts';
 import { listedKey as key } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
 import type { UnreadableName } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import { within } from '../../../../src/core/storage/wrappers/within.ts';
 import { memoryStorage } from '../../../support/memory-storage.ts';
 

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Test } from 'tap';
 import type { MakeWorld, WeatherWorld } from '../weather-worlds.ts';
-import { absent, inCsv, inGeoJson, inJson, inXml, spaced, wordsOf, type Lookup } from './answers.ts';
-import { corpus, corpusDirectory, type CorpusCase, type CorpusFile } from './cases.ts';
+import { absent, inCsv, inGeoJson, inJson, inXml, type Lookup, spaced, wordsOf } from './answers.ts';
+import { corpus, type CorpusCase, corpusDirectory, type CorpusFile } from './cases.ts';
 
 const formats = ['json', 'xml', 'text', 'geojson', 'csv', 'page'] as const;
 type Format = (typeof formats)[number];

@@ -1,11 +1,11 @@
 import t from 'tap';
+import { loadSecrets } from '../../../../src/core/lib/secrets.ts';
 import { openServer } from '../../../../src/weather/feed/tables/open-server.ts';
 import { openWeatherDatabases } from '../../../../src/weather/reader.ts';
-import { loadSecrets } from '../../../../src/core/lib/secrets.ts';
-import { sharedPglite } from '../../shared-pglite.ts';
-import { primary } from '../../primary-database.ts';
 import { startPostgres } from '../../../services/postgres.ts';
 import { howMany } from '../../../support/sampling.ts';
+import { primary } from '../../primary-database.ts';
+import { sharedPglite } from '../../shared-pglite.ts';
 import { everyLeafSuite } from './suite.ts';
 
 const server = await startPostgres();

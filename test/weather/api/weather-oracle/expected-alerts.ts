@@ -1,6 +1,6 @@
-import { isWithin, areaWithin, type Rings } from '../../brute-force.ts';
+import { areaWithin, isWithin, type Rings } from '../../brute-force.ts';
 import type { Expected } from './expected-texts.ts';
-import { cell, instantOf, momentOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { cell, instantOf, momentOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** Alerts as they should be answered, each with every field, by looking at all of them. */
 

@@ -1,4 +1,5 @@
 import {
+  good,
   measured,
   newestFirst,
   observationUnits,
@@ -7,9 +8,8 @@ import {
   stationOf,
   told,
   type UnitSystem,
-  good,
 } from './expected-observations.ts';
-import { instantOf, momentOf, textOf, type Row, type Tables } from './rows.ts';
+import { instantOf, momentOf, type Row, type Tables, textOf } from './rows.ts';
 
 /**
  * Current conditions as the documentation words them, field by field, in the units of the formulas: °F and

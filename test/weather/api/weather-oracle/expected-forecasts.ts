@@ -1,5 +1,5 @@
-import { told, type Quantity, type UnitSystem } from './expected-observations.ts';
-import { cell, instantOf, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { type Quantity, told, type UnitSystem } from './expected-observations.ts';
+import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** Forecasts as they should be answered. */
 

@@ -1,5 +1,5 @@
 import { Rounded } from './leaves.ts';
-import { cell, instantOf, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** Observations as they should be answered, computed from the raw rows by code of the oracle's own. */
 

@@ -1,8 +1,8 @@
 import { isWithin } from '../../brute-force.ts';
 import { polygonsOf } from './expected-alerts.ts';
 import { told } from './expected-observations.ts';
-import { outlookRuns, window, type Expected } from './expected-texts.ts';
-import { cell, instantOf, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { type Expected, outlookRuns, window } from './expected-texts.ts';
+import { cell, instantOf, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** Convective outlooks as they should be answered. */
 

@@ -1,4 +1,4 @@
-import { cell, instantOf, momentOf, sorted, textOf, type Row, type Tables } from './rows.ts';
+import { cell, instantOf, momentOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 
 /** Discussions and stories as they should be answered. */
 

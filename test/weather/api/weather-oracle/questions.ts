@@ -13,11 +13,11 @@ import {
   stationOf,
 } from './expected-observations.ts';
 import { outlook } from './expected-outlooks.ts';
-import { discussion, outlookDiscussion, stories, type Expected } from './expected-texts.ts';
+import { discussion, type Expected, outlookDiscussion, stories } from './expected-texts.ts';
 import { Rounded, RoundedBearing } from './leaves.ts';
-import { inSeconds, momentOf, numberOf, sorted, textOf, type Row, type Tables } from './rows.ts';
-import { events } from './world-alerts.ts';
+import { inSeconds, momentOf, numberOf, type Row, sorted, type Tables, textOf } from './rows.ts';
 import { begin, minute } from './world.ts';
+import { events } from './world-alerts.ts';
 
 /** What is asked, by its path and parameters, and what has to be answered. */
 export interface Question {

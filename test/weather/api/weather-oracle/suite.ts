@@ -1,12 +1,12 @@
 import type { Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
+import { generator } from '../../../support/sampling.ts';
 import { feedAll } from '../../feed-samples.ts';
 import { drawFrom } from '../../oracle-world.ts';
 import type { Driver } from '../../suite.ts';
-import { generator } from '../../../support/sampling.ts';
 import { startWeather } from '../weather-harness.ts';
 import { compare } from './leaves.ts';
-import { questions, type Question } from './questions.ts';
+import { type Question, questions } from './questions.ts';
 import { inSeconds, rawRows } from './rows.ts';
 import { begin, fillWorld, minute } from './world.ts';
 

@@ -1,5 +1,5 @@
 import type { Target } from '../../../../src/weather/feed/tables/upsert.ts';
-import { anywhere, outline, type Draw } from '../../oracle-world.ts';
+import { anywhere, type Draw, outline } from '../../oracle-world.ts';
 import { alertRows } from './world-alerts.ts';
 import { observationRows } from './world-observations.ts';
 import { discussionRows, outlookRows, storyRows } from './world-texts.ts';

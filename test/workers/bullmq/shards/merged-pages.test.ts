@@ -1,9 +1,9 @@
 import t from 'tap';
 import {
   mergedPage,
+  type Place,
   placeOf,
   placeText,
-  type Place,
 } from '../../../../src/workers/bullmq/shards/sharded-reads.ts';
 import type { RunPage } from '../../../../src/workers/queue/run-filter.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';

@@ -2,14 +2,14 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../../src/core/lib/clock.ts';
 import { digestOf } from '../../../../src/core/lib/digest.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
-import { shardMap } from '../../../../src/workers/bullmq/shards/shards.ts';
+import { bullmqQueue } from '../../../../src/workers/bullmq/bullmq-queue.ts';
 import {
-  shardedQueue,
   type ShardedQueue,
+  shardedQueue,
   type ShardedQueueOptions,
 } from '../../../../src/workers/bullmq/shards/sharded-queue.ts';
+import { shardMap } from '../../../../src/workers/bullmq/shards/shards.ts';
 import type { PublishJob } from '../../../../src/workers/queue/job.ts';
-import { bullmqQueue } from '../../../../src/workers/bullmq/bullmq-queue.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 import { newRunId } from '../../../../src/workers/queue/start-run.ts';
 import { queueContract, runResult } from '../../../contract/queue.ts';
