@@ -16,7 +16,7 @@ export const withBody = routes.flatMap(({ method, body, path, operationId, acces
     path: path.replace('{pipeline_id}', pipelineOf[operationId] ?? 'docs').replace('{notifier_id}', 'hook'),
     type: type === 'multipart/form-data' ? `${type}; boundary=x` : type,
     token: forAdmin.has(operationId) ? tokens.admin : tokens.docs,
-    problems: problemsOf({ access, problems, body: body as NonNullable<typeof body> }),
+    problems: problemsOf({ access, problems, body: body }),
   })),
 );
 

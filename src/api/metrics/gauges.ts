@@ -214,7 +214,7 @@ function observers(registry: Registry): Observers {
   const registers = [registry];
   return {
     gauge: (name, help, read) =>
-      void new Gauge({
+      new Gauge({
         name,
         help,
         registers,
@@ -225,7 +225,7 @@ function observers(registry: Registry): Observers {
         },
       }),
     gauges: (name, help, label, read) =>
-      void new Gauge({
+      new Gauge({
         name,
         help,
         labelNames: [label],
@@ -237,7 +237,7 @@ function observers(registry: Registry): Observers {
         },
       }),
     total: (name, help, read) =>
-      void new Counter({
+      new Counter({
         name,
         help,
         registers,
@@ -247,7 +247,7 @@ function observers(registry: Registry): Observers {
         },
       }),
     totals: (name, help, label, read) =>
-      void new Counter({
+      new Counter({
         name,
         help,
         labelNames: [label],
