@@ -31,20 +31,20 @@ const steps = ['start', 'publish', 'plan', 'skip', 'change', 'verify'] as const;
 type Step = (typeof steps)[number];
 
 /** The processor time may grow as the outputs do from one size to the next, and by what noise adds. */
-const mostGrowth = 1.5;
-const mostMiB = 600;
+const maxGrowth = 1.5;
+const maxMiB = 600;
 
 function judge(step: Step, found: readonly { count: number; samples: Record<Step, Sample> }[]): boolean {
   const last = found.at(-1)!;
   const before = found.at(-2);
   const { peakMiB } = last.samples[step];
-  const isSmall = goal(`peak memory ${peakMiB.toFixed(0)} MiB (goal under ${mostMiB})`, peakMiB < mostMiB);
+  const isSmall = goal(`peak memory ${peakMiB.toFixed(0)} MiB (goal under ${maxMiB})`, peakMiB < maxMiB);
   if (before === undefined || step === 'start') return isSmall;
   const each = ({ count, samples }: typeof last): number =>
     (samples[step].cpuSeconds - samples.start.cpuSeconds) / count;
   const growth = each(last) / each(before);
-  const text = `${growth.toFixed(2)} × the time per output of ${before.count.toLocaleString('en')} (goal under ${mostGrowth} ×)`;
-  return goal(text, growth < mostGrowth) && isSmall;
+  const text = `${growth.toFixed(2)} × the time per output of ${before.count.toLocaleString('en')} (goal under ${maxGrowth} ×)`;
+  return goal(text, growth < maxGrowth) && isSmall;
 }
 
 function stepsOf(count: number): Record<Step, Sample> {

@@ -12,7 +12,7 @@ import { measureCosts } from './scaling/costs.ts';
 import { comparisonTable, costTable, needsTable } from './scaling/tables.ts';
 import { requireWrk } from './weather-load.ts';
 
-const mostOff = 0.15;
+const maxOff = 0.15;
 
 /** Whether the simulation is within 15 % of what happened. */
 export async function simulation(): Promise<boolean> {
@@ -30,7 +30,7 @@ export async function simulation(): Promise<boolean> {
       .map(({ processes, shards, perSecond: { real, simulated } }) => {
         const off = simulated / real - 1;
         const what = `${processes} processes, ${shards} Redis: simulated throughput`;
-        return goal(`${what} ${percent(off)} (goal within 15 %)`, Math.abs(off) <= mostOff);
+        return goal(`${what} ${percent(off)} (goal within 15 %)`, Math.abs(off) <= maxOff);
       })
       .every(Boolean);
   } finally {

@@ -3,7 +3,7 @@ import { maxHeaderSize } from 'node:http';
 import { statusOf } from '../src/api/http/answer/error-status.ts';
 import { usualHeadersMs } from '../src/api/http/listen.ts';
 import { smallBodyBytes } from '../src/api/http/request/request-body.ts';
-import { mostSeconds } from '../src/api/runs/run-route.ts';
+import { maxSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
 import { maxMissingBytes } from '../src/api/uploads/missing-route.ts';
 import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/decompress.ts';
@@ -12,11 +12,11 @@ import { maxManifestBytes } from '../src/core/bundle/manifest.ts';
 import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';
 import { configJsonSchema, type JsonSchema } from '../src/core/config/json-schema.ts';
 import { maxConfigBytes } from '../src/core/config/load.ts';
-import { leastCharacters } from '../src/core/config/secret-references.ts';
+import { minCharacters } from '../src/core/config/secret-references.ts';
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
 import { maxSecretBytes } from '../src/core/lib/secrets.ts';
-import { mostUndelivered } from '../src/core/notify/undelivered.ts';
+import { maxUndelivered } from '../src/core/notify/undelivered.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
 import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/report.ts';
@@ -48,17 +48,17 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
       bytes(maxSceneMapRequestBytes),
       answered('upload_too_large'),
     ],
-    ['`GET /runs/{run_id}?wait=`', `${mostSeconds} s`, answered('invalid_parameter')],
+    ['`GET /runs/{run_id}?wait=`', `${maxSeconds} s`, answered('invalid_parameter')],
   ],
   'Configuration and secrets': [
     ['the configuration', bytes(maxConfigBytes), '`config_invalid`'],
     ['a file of `secrets.directory`', bytes(maxSecretBytes), '`secrets_invalid`'],
-    ['an upload token', `at least ${leastCharacters} characters`, '`weak_token`'],
+    ['an upload token', `at least ${minCharacters} characters`, '`weak_token`'],
   ],
   'What is kept': [
     ['a catalog', bytes(maxCatalogBytes), '`catalog_too_large`'],
     ['the list of outputs in an event', bytes(maxListBytes), 'cut; `outputs_omitted` says how many'],
-    ['events of a notifier that were given up', number(mostUndelivered), 'the oldest go'],
+    ['events of a notifier that were given up', number(maxUndelivered), 'the oldest go'],
   ],
   'Scene maps on the command line': [
     ['a document', bytes(maxDocumentBytes), '`document_too_large`'],

@@ -14,7 +14,7 @@ const isForDocs = directory === 'docs/images';
 const widths = isForDocs ? [360, 1280] : [360, 768, 1280, 1920];
 const schemes = isForDocs ? (['light'] as const) : (['light', 'dark'] as const);
 /** What is further down is of the same kind. */
-const mostHeight = 2600;
+const maxHeight = 2600;
 mkdirSync(directory, { recursive: true });
 
 const ends: (() => unknown)[] = [];
@@ -80,10 +80,10 @@ async function keep(page: Page, name: string, width: number, scheme: string): Pr
     await page.screenshot({ path: `${directory}/${name}-${width}-${scheme}.png`, fullPage: true });
     return;
   }
-  const { height } = page.viewportSize() ?? { height: mostHeight };
+  const { height } = page.viewportSize() ?? { height: maxHeight };
   const png = await page.screenshot({
     fullPage: true,
-    clip: { x: 0, y: 0, width, height: Math.min(height, mostHeight) },
+    clip: { x: 0, y: 0, width, height: Math.min(height, maxHeight) },
   });
   writeFileSync(`${directory}/${name}-${width}.webp`, await asWebp(page, png));
 }

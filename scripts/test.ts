@@ -29,7 +29,7 @@ import { bundle } from './test/bundle.ts';
 import { closureOf } from './test/closure.ts';
 import { exhaustiveResults } from './test/exhaustive.ts';
 import { endRun, markRun } from './test/leftovers.ts';
-import { mostExpensive, report } from './test/report.ts';
+import { maxExpensive, report } from './test/report.ts';
 import { type FileResult, runFile } from './test/run-file.ts';
 import { type Mode, selectFiles, SelectionError } from './test/selection.ts';
 import { shareRadosgw } from './test/shared-radosgw.ts';
@@ -216,7 +216,7 @@ function summarize(): { passed: number; failed: number; skipped: number } {
   for (const { file, skipped } of ended)
     for (const { name, detail } of skipped) console.log(`SKIPPED  ${file} › ${name}: ${detail}`);
   if (isVerbose) {
-    console.log(`\n${mostExpensive(ended)}\n`);
+    console.log(`\n${maxExpensive(ended)}\n`);
     for (const line of ended.flatMap(({ told }) => told).sort()) console.log(line);
   }
   if (mode === 'exhaustive') console.log(`\n${results.table()}`);

@@ -6,7 +6,7 @@ import type { Answer, Run } from './worker.ts';
 const runsOfProcess = 200;
 const lookEveryMs = 250;
 /** On a machine that gives it nothing, a run ends after so many times what it was allowed. */
-const mostStarved = 20;
+const maxStarved = 20;
 
 /** One process that runs tests, replaced by a new one whenever a run was stopped or left something behind. */
 export class Runner {
@@ -38,7 +38,7 @@ export class Runner {
       timer = setInterval(() => {
         const ms = performance.now() - begun;
         const isOver = ms - (starvedMs(running) - starvedBefore) > timeoutMs;
-        if (isOver || ms > mostStarved * timeoutMs) resolve(undefined);
+        if (isOver || ms > maxStarved * timeoutMs) resolve(undefined);
       }, lookEveryMs);
       running.on('message', (message) => {
         // tap speaks on this channel too.

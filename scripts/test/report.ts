@@ -58,7 +58,7 @@ export function report(
 }
 
 /** The ten files that cost the most processor time, as a table. */
-export function mostExpensive(results: readonly FileResult[]): string {
+export function maxExpensive(results: readonly FileResult[]): string {
   const cost = ({ processorMs, ms }: FileResult): number => processorMs ?? ms;
   const ten = results.toSorted((a, b) => cost(b) - cost(a)).slice(0, 10);
   const total = results.reduce((sum, result) => sum + cost(result), 0);

@@ -7,7 +7,7 @@
 import { Idiomorph } from 'idiomorph';
 
 /** Progress comes a few times a second. */
-const leastMs = 300;
+const minMs = 300;
 /** Ages are told in minutes. */
 const anewMs = 30_000;
 
@@ -43,7 +43,7 @@ function paced(work: () => Promise<void>): () => void {
     if (isBusy) return;
     isBusy = true;
     isWanted = false;
-    const pause = new Promise((resolve) => setTimeout(resolve, leastMs));
+    const pause = new Promise((resolve) => setTimeout(resolve, minMs));
     void work()
       .catch(() => undefined)
       .then(() => pause)

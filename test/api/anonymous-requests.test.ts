@@ -66,10 +66,10 @@ t.test('bodies one byte short never make login, reload, missing or other clients
 t.test('bodies with a token, without one, and small ones have pools of their own', async (t) => {
   const mebibyte = 1024 * 1024;
   const memory = createBodyMemory(64 * mebibyte);
-  const hold = (context: object, bytes: number, mostBytes = 9 * mebibyte): void => {
+  const hold = (context: object, bytes: number, maxBytes = 9 * mebibyte): void => {
     const req = new http.IncomingMessage(null as never);
     Object.assign(requestContext(req), context);
-    memory.hold(req, new http.ServerResponse(req), bytes, mostBytes);
+    memory.hold(req, new http.ServerResponse(req), bytes, maxBytes);
   };
   const of = (tokenId: string): object => ({ fields: { token_id: tokenId } });
   const from = (client: string): object => ({ client });

@@ -264,7 +264,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     staging: partial,
     clock,
     log,
-    ...contentBounds({ mostBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
+    ...contentBounds({ maxBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
     shortage: async () => 0,
   });
   const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });

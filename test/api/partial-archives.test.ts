@@ -182,7 +182,7 @@ t.test('a dry run uses what is kept and keeps nothing', async (t) => {
 });
 
 t.test('where nothing is kept, nobody is told what is missing', async (t) => {
-  const api = await startApi(t, { keep: { mostBytes: 0 }, maxUploadSize: 10_000 });
+  const api = await startApi(t, { keep: { maxBytes: 0 }, maxUploadSize: 10_000 });
   t.ok((await upload(api.origin, { body: whole(files) })).ok);
   const text = manifest(files);
   t.match(await missing(api, text), { code: 'not_found' });

@@ -48,7 +48,7 @@ const withoutRegistry =
 
 /** The exit code of `timeout`, well before the file counts as hanging: so slow a registry is none. */
 const tookTooLong = 124;
-const mostSeconds = '120';
+const maxSeconds = '120';
 
 /** Runs the step that installs, or does what it would do; afterwards `prefix` has the program. */
 function install(
@@ -75,7 +75,7 @@ function install(
 }
 
 function shell({ place, work }: World, command: readonly string[], env: Record<string, string>): Ended {
-  const { status, stdout, stderr } = spawnSync('timeout', [mostSeconds, ...command], {
+  const { status, stdout, stderr } = spawnSync('timeout', [maxSeconds, ...command], {
     cwd: work,
     encoding: 'utf8',
     // Git looks no further up, where it may find the repository of this clone.

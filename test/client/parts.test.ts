@@ -35,7 +35,7 @@ interface Place {
   change: (name: string) => void;
 }
 
-async function layOut(t: Test, keep: { mostBytes?: number } = {}): Promise<Place> {
+async function layOut(t: Test, keep: { maxBytes?: number } = {}): Promise<Place> {
   const api = await startApi(t, { keep, maxUploadSize: 10 * all, resumable: { maxBytes: 10 * all } });
   await api.ports.queue.start(async () => ({
     run: { dryRun: false, force: false, pipelines: [], counters: {} as never, warnings: [] },
@@ -124,7 +124,7 @@ t.test('what goes between the question and the archive is asked for again, then 
 });
 
 t.test('where the daemon has room for less than the bundle, it is published all the same', async (t) => {
-  const place = await layOut(t, { mostBytes: 5 * (fileBytes + 4096) });
+  const place = await layOut(t, { maxBytes: 5 * (fileBytes + 4096) });
   await pushed(place);
   place.change('file-0');
   const { isReplayed } = await pushed(place);
@@ -163,7 +163,7 @@ t.test('a directory with its own manifest is accepted with any subset of digests
 });
 
 t.test('a daemon without all this gets whole archives', async (t) => {
-  const off = await layOut(t, { mostBytes: 0 });
+  const off = await layOut(t, { maxBytes: 0 });
   await pushed(off);
   off.change('file-1');
   const again = await pushed(off);

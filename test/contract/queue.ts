@@ -15,7 +15,7 @@ import type { RunWatch } from '../../src/workers/queue/run-changes.ts';
 import type { RunPage } from '../../src/workers/queue/run-filter.ts';
 import {
   type DeliveryNote,
-  mostFailedDeliveries,
+  maxFailedDeliveries,
   type RunRecord,
 } from '../../src/workers/queue/run-record.ts';
 import type { RetriesOf } from '../../src/workers/queue/run-retry.ts';
@@ -56,7 +56,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       maxConcurrency: 10,
       retentionMs: 60_000,
       maxWaitingOf: () => null,
-      keep: { keepMs: 60_000, mostBundles: 100, mostBytes: 1e9 },
+      keep: { keepMs: 60_000, maxBundles: 100, maxBytes: 1e9 },
       onExpire: async (job) => void expired.push(job.runId),
       discard: async (job) => void discarded.push(job.runId),
       ...settings,
@@ -134,10 +134,10 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       const { queue } = await start(t);
       await submit(queue, 'maps.1');
       const reason = '"failed_deliveries":[],"failed_deliveries_omitted":7}';
-      for (let index = 0; index < mostFailedDeliveries + 3; index += 1)
+      for (let index = 0; index < maxFailedDeliveries + 3; index += 1)
         await queue.noteDelivery('maps.1', { ...deliveryNote(`msg_${index}`), reason });
       const full = await queue.find('maps.1');
-      t.equal(full?.failed_deliveries.length, mostFailedDeliveries);
+      t.equal(full?.failed_deliveries.length, maxFailedDeliveries);
       t.equal(full?.failed_deliveries_omitted, 3);
       t.equal(full?.failed_deliveries[0]?.last_error, reason);
       await queue.start(async () => runResult('ok'));
@@ -709,7 +709,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test('bundles are kept within limits; the oldest go first', async (t) => {
-    const keep = { keepMs: 60_000, mostBundles: 3, mostBytes: 25 };
+    const keep = { keepMs: 60_000, maxBundles: 3, maxBytes: 25 };
     const { queue, elapse, discarded, expired } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
     const fail = async (runId: string, bytes: number): Promise<void> => {
@@ -743,7 +743,7 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
   });
 
   t.test('a bundle is kept no longer than it may be', async (t) => {
-    const keep = { keepMs: 1_000, mostBundles: 100, mostBytes: 1e9 };
+    const keep = { keepMs: 1_000, maxBundles: 100, maxBytes: 1e9 };
     const { queue, elapse, discarded } = await start(t, { keep });
     await queue.start(async () => runResult('failed'));
     await submit(queue, 'maps.1');

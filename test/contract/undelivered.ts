@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import { type Event, eventOf } from '../../src/core/notify/event.ts';
 import {
-  mostUndelivered,
+  maxUndelivered,
   type Undelivered,
   type UndeliveredEvents,
 } from '../../src/core/notify/undelivered.ts';
@@ -69,10 +69,10 @@ export function undeliveredContract(t: Test, open: (t: Test) => Promise<Opened>)
     await events.keep('other', givenUp('msg_0', 0));
     const kept: Promise<void>[] = [];
     // The newest first: which go does not depend on when they were given up.
-    for (let at = mostUndelivered + 3; at > 0; at -= 1) kept.push(events.keep('n', givenUp(`msg_${at}`, at)));
+    for (let at = maxUndelivered + 3; at > 0; at -= 1) kept.push(events.keep('n', givenUp(`msg_${at}`, at)));
     await Promise.all(kept);
     const list = await events.list('n');
-    t.equal(list.length, mostUndelivered);
+    t.equal(list.length, maxUndelivered);
     t.equal(list[0]?.event.id, 'msg_4');
     t.same(dropped, [
       ['n', 1],

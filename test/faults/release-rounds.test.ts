@@ -57,7 +57,7 @@ async function outcome(root: Storage, ids: readonly ReleaseId[]): Promise<string
 }
 
 /** So often somebody may wait in vain: time passes only by waiting here, and the others may get no turn. */
-const mostTries = 50;
+const maxTries = 50;
 
 /** Whoever waited in vain or was overtaken comes again. */
 async function insisting(
@@ -71,7 +71,7 @@ async function insisting(
       return;
     } catch (error) {
       const isInVain = hasCode(error, 'destination_busy') || hasCode(error, 'lease_lost');
-      if (!isInVain || tries === mostTries) throw error;
+      if (!isInVain || tries === maxTries) throw error;
     }
   }
 }

@@ -126,9 +126,9 @@ const allUploads = 200;
 
 t.test('uploads at once keep no more than they may, and leave nothing else', async (t) => {
   const uploads = howMany(allUploads, 40);
-  const mostBytes = 4 << 20;
+  const maxBytes = 4 << 20;
   const pipelines = 2;
-  const place = layOut(t, { pipelines, staging: `{directory: ./staging, keep: {size: ${mostBytes}}}` });
+  const place = layOut(t, { pipelines, staging: `{directory: ./staging, keep: {size: ${maxBytes}}}` });
   const api = await launchApi(t, place, ['serve']);
   const staging = path.join(place.root, 'staging');
   const client = connect({
@@ -154,20 +154,20 @@ t.test('uploads at once keep no more than they may, and leave nothing else', asy
   const { most, looks } = await watch.end();
   t.ok(looks > 1);
   t.ok(parts > 0, 'some were sent in part');
-  for (const [pipeline, bytes] of most) t.ok(bytes <= mostBytes, `${pipeline}: ${bytes} bytes at most`);
+  for (const [pipeline, bytes] of most) t.ok(bytes <= maxBytes, `${pipeline}: ${bytes} bytes at most`);
   t.equal(most.size, pipelines);
   const metrics = await (await fetch(`${api.url}metrics`)).text();
   const told = Number(/^waybill_kept_files_bytes (\d+)$/m.exec(metrics)?.[1]);
-  t.ok(told > mostBytes && told <= pipelines * mostBytes, `${told} bytes are kept`);
-  const mostKept = Math.max(...most.values());
+  t.ok(told > maxBytes && told <= pipelines * maxBytes, `${told} bytes are kept`);
+  const maxKept = Math.max(...most.values());
   const peak =
     Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${api.child.pid}/status`, 'utf8'))?.[1]) / 1024;
   t.comment(
-    `told: ${uploads} uploads at once, twice, ${parts} of them in part: at most ${mostKept} bytes kept of ${mostBytes}, the daemon at most ${Math.round(peak)} MiB`,
+    `told: ${uploads} uploads at once, twice, ${parts} of them in part: at most ${maxKept} bytes kept of ${maxBytes}, the daemon at most ${Math.round(peak)} MiB`,
   );
   t.equal(await api.kill('SIGTERM'), 0);
   t.same(stagedIn(staging), []);
-  t.ok(roomTaken(path.join(staging, 'content')) <= pipelines * mostBytes);
+  t.ok(roomTaken(path.join(staging, 'content')) <= pipelines * maxBytes);
 });
 
 const roomTaken = (directory: string): number =>

@@ -42,7 +42,7 @@ for (const mode of ['memory', 'bullmq'] as const)
       );
     });
     t.same(wrong, [], 'every file is as it was sent');
-    t.ok(mostAtOnce(records) <= 3, 'no more at once than max_concurrency');
+    t.ok(maxAtOnce(records) <= 3, 'no more at once than max_concurrency');
     for (const pipeline of place.pipelines) {
       const own = records.filter(({ pipeline_id }) => pipeline_id === pipeline);
       // The record of when it was accepted has milliseconds: of two in one of them either may have been
@@ -55,7 +55,7 @@ for (const mode of ['memory', 'bullmq'] as const)
         const starts = own.map(({ started_at }) => started_at ?? '');
         t.same(starts, [...starts].sort(), `${pipeline} ran in the order of acceptance`);
       }
-      t.equal(mostAtOnce(own), 1, `and one at a time`);
+      t.equal(maxAtOnce(own), 1, `and one at a time`);
     }
     t.equal(await daemon.kill('SIGTERM'), 0);
     if (mode === 'memory')
@@ -77,7 +77,7 @@ async function uploadPatiently(url: string, pipeline: string, name: string): Pro
 }
 
 /** The most runs that were under way at one moment. */
-function mostAtOnce(records: readonly { started_at: string | null; finished_at: string | null }[]): number {
+function maxAtOnce(records: readonly { started_at: string | null; finished_at: string | null }[]): number {
   const moments = records.flatMap(({ started_at, finished_at }) => [
     { at: started_at ?? '', change: 1 },
     { at: finished_at ?? '', change: -1 },

@@ -27,7 +27,7 @@ const laptop = 1280;
 /** Of a page that is shown once more, in another state. */
 const fewerLoads = loads.filter(([width]) => width === 360 || width === 1280);
 /** How much of a window may be bright in the dark, in parts of a hundred: lines and plots are. */
-const mostBright = 8;
+const maxBright = 8;
 /** Without text, whose share depends on the fonts of the machine. A page cannot refuse it by its policy. */
 const withoutText = `{
   const sheet = new CSSStyleSheet();
@@ -89,7 +89,7 @@ async function look(t: Test, context: BrowserContext, base: string, shown: Shown
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${where}: no wider`);
     if (first === 'dark') {
       const bright = await brightPart(page);
-      t.ok(bright < mostBright, `${where}: ${bright} % is bright`);
+      t.ok(bright < maxBright, `${where}: ${bright} % is bright`);
     }
     const colours = [await coloursOf(page)];
     await page.emulateMedia({ colorScheme: other });

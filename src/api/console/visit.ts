@@ -130,7 +130,7 @@ export async function readForm(
       hint: `send ${formType}`,
     });
   const bytes = await readBody(req, res, ports, {
-    mostBytes: smallBodyBytes,
+    maxBytes: smallBodyBytes,
     tooLong: () => new WaybillError('invalid_request', `the form has more than ${smallBodyBytes} bytes`),
   });
   return new URLSearchParams(bytes.toString('utf8'));

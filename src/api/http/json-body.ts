@@ -22,7 +22,7 @@ export async function readSmallJson(
   const encoding = req.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity')
     throw wrongType(res, 'a Content-Encoding is not taken');
-  const bytes = await readBody(req, res, ports, { mostBytes: smallBodyBytes, tooLong });
+  const bytes = await readBody(req, res, ports, { maxBytes: smallBodyBytes, tooLong });
   if (bytes.length === 0) return undefined;
   if (type === '') throw wrongType(res, 'the body has no Content-Type');
   try {

@@ -39,7 +39,7 @@ export interface ListenOptions {
 
 export const usualHeadersMs = 30_000;
 // How often Node.js looks for requests that take too long.
-const mostCheckMs = 5_000;
+const maxCheckMs = 5_000;
 // Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that
 // the proxy is about to use.
 const keepAliveTimeoutMs = 65_000;
@@ -67,7 +67,7 @@ export async function listen(
   const server = http.createServer({
     headersTimeout,
     requestTimeout: uploadTimeoutMs + requestGraceMs,
-    connectionsCheckingInterval: Math.min(mostCheckMs, headersTimeout),
+    connectionsCheckingInterval: Math.min(maxCheckMs, headersTimeout),
     keepAliveTimeout: keepAliveTimeoutMs,
     requireHostHeader: false,
   });

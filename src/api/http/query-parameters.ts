@@ -82,15 +82,15 @@ function refusalOf({ expected, hint }: ParameterMap[string], text: string): stri
 }
 
 /** A query with many wrong parameters gets no more findings than a person reads. */
-const mostFindings = 50;
-const mostSentences = 5;
+const maxFindings = 50;
+const maxSentences = 5;
 
 function refusal(code: ErrorCode, findings: readonly Finding[]): WaybillError {
-  const sentences = findings.slice(0, mostSentences).map(({ pointer, message }) => `"${pointer}" ${message}`);
+  const sentences = findings.slice(0, maxSentences).map(({ pointer, message }) => `"${pointer}" ${message}`);
   const more = findings.length > sentences.length ? `; and ${findings.length - sentences.length} more` : '';
   return new WaybillError(code, sentences.join('; ') + more, {
     hint: 'GET /openapi.json lists the parameters of every route',
-    findings: findings.slice(0, mostFindings),
+    findings: findings.slice(0, maxFindings),
   });
 }
 

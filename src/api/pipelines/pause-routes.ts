@@ -29,9 +29,9 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
   queue: PipelineSteering;
 }
 
-const mostChars = 200;
+const maxChars = 200;
 /** What a reason may be: one line. */
-export const pauseReason = { mostChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
+export const pauseReason = { maxChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
 const pauseRequest: JsonSchema = {
   type: 'object',
   additionalProperties: false,
@@ -40,7 +40,7 @@ const pauseRequest: JsonSchema = {
       description: 'Shown to whoever lists runs of the pipeline.',
       type: ['string', 'null'],
       minLength: 1,
-      maxLength: mostChars,
+      maxLength: maxChars,
       pattern: pauseReason.pattern,
     },
   },

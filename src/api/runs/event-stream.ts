@@ -37,7 +37,7 @@ export interface Streams {
 }
 
 /** Events that are kept for the next stream to send. */
-const mostFrames = 100;
+const maxFrames = 100;
 
 export function createStreams(most: number, perOwner: number): Streams {
   const ended = Object.fromEntries(streamEnds.map((end) => [end, 0])) as Record<StreamEnd, number>;
@@ -65,7 +65,7 @@ export function createStreams(most: number, perOwner: number): Streams {
       const frame = frameOf({ event: 'run', id: cursor, data: JSON.stringify(record) });
       frames.set(cursor, frame);
       const [oldest] = frames.keys();
-      if (oldest !== undefined && frames.size > mostFrames) frames.delete(oldest);
+      if (oldest !== undefined && frames.size > maxFrames) frames.delete(oldest);
       return frame;
     },
     stats: () => ({ open: shares.taken(), ended: { ...ended } }),

@@ -18,10 +18,10 @@ import {
 import { jsonContent, type Route, runIdParameter } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';
 
-export const mostSeconds = 60;
+export const maxSeconds = 60;
 
 const showQuery = queryParameters({
-  wait: wholeNumber(0, mostSeconds, 0, {
+  wait: wholeNumber(0, maxSeconds, 0, {
     description:
       'Holds the answer until the run has finished, at most for so many seconds. The answer is then what it would be without it.',
     example: 30,

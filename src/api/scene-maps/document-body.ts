@@ -34,13 +34,13 @@ export async function readDocument(
   if (encoding !== undefined && encoding !== 'identity')
     throw wrongType(res, 'This route takes no Content-Encoding.');
   if (/^application\/(?:[a-z0-9.-]+\+)?json$/.test(type)) {
-    const document = await readBody(req, res, ports, { mostBytes: maxRequestBytes, tooLong });
+    const document = await readBody(req, res, ports, { maxBytes: maxRequestBytes, tooLong });
     return { document, name: '<body>', transcript: null };
   }
   if (type !== 'multipart/form-data')
     throw wrongType(res, 'This route takes application/json or multipart/form-data.');
   const files = await withBodyInMemory(req, res, ports, {
-    mostBytes: maxFormBytes,
+    maxBytes: maxFormBytes,
     read: (chunks) => readForm(req.headers, chunks),
   });
   const file = files.get('file');

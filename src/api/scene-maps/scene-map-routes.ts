@@ -24,7 +24,7 @@ export interface SceneMapPorts extends MemoryBodyPorts {
 }
 
 /** Documents that are checked or wait for it. A client has at most half of them. */
-const mostChecks = { total: 8, perOwner: 4 };
+const maxChecks = { total: 8, perOwner: 4 };
 /** Findings in a report; one more says that there are others. */
 const maxReported = 1_000;
 
@@ -81,7 +81,7 @@ export const sceneMapSchemaRoute: Route<object> = {
 };
 
 function checkDocument(ports: SceneMapPorts): RequestHandler {
-  const checks = createShares(mostChecks);
+  const checks = createShares(maxChecks);
   return async (request, response) => {
     if (ports.http.protectSceneMaps) keepAuthorized(request, () => requireToken(request, response, ports));
     const schemaOnly = validateQuery.read(request.url).schema_only !== 'false';

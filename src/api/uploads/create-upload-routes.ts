@@ -123,7 +123,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       channel,
       length: null,
       partial: partialOf(req),
-      mostBytes: pipeline.maxUploadSize,
+      maxBytes: pipeline.maxUploadSize,
       metadata: null,
     };
     try {
@@ -192,7 +192,7 @@ const listQuery = queryParameters({
 });
 
 /** Those that have ended stay for a day, and may be many. */
-const mostShown = 500;
+const maxShown = 500;
 
 export const listUploadsRoute: Route<ResumablePorts> = {
   method: 'get',
@@ -200,7 +200,7 @@ export const listUploadsRoute: Route<ResumablePorts> = {
   operationId: 'listUploads',
   tag: 'uploads',
   summary: 'The resumable uploads of the token',
-  description: `What a client needs that was ended in the middle and goes on: what this daemon has of its uploads to the pipeline, the one heard of last first, at most ${mostShown}. Which archive it is, \`idempotency_key\` and \`metadata\` say.`,
+  description: `What a client needs that was ended in the middle and goes on: what this daemon has of its uploads to the pipeline, the one heard of last first, at most ${maxShown}. Which archive it is, \`idempotency_key\` and \`metadata\` say.`,
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: {
@@ -228,7 +228,7 @@ function list(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
     const uploads = ports.partialUploads
       .of(token.id, pipeline.id)
       .filter((upload) => key === null || upload.key === key)
-      .slice(0, mostShown);
+      .slice(0, maxShown);
     res.json({ uploads: uploads.map((upload) => uploadDocument(upload, ports.partialUploads)) });
   };
 }

@@ -13,7 +13,7 @@ export interface FormFields {
 }
 
 const noFields: FormFields = { names: [], check: () => undefined };
-const mostFieldChars = 500;
+const maxFieldChars = 500;
 
 /**
  * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws
@@ -83,7 +83,7 @@ function openParser(headers: IncomingHttpHeaders, fields: number): busboy.Busboy
     // One field too many and one file too many are enough to refuse the form.
     return busboy({
       headers,
-      limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : mostFieldChars, headerPairs: 20 },
+      limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : maxFieldChars, headerPairs: 20 },
     });
   } catch (cause) {
     throw new WaybillError('unsupported_media_type', 'the Content-Type names no boundary of the form', {

@@ -60,7 +60,7 @@ function tellMissing(ports: MissingPorts): RequestHandler<{ pipelineId: string }
   return async (req, res) => {
     const { pipeline } = authorizeUpload(req, res, ports);
     checkMediaType(mediaTypes, req, res);
-    const bytes = await readBody(req, res, ports, { mostBytes: maxMissingBytes, tooLong });
+    const bytes = await readBody(req, res, ports, { maxBytes: maxMissingBytes, tooLong });
     const { manifest, findings } = parseManifest(bytes, manifestName);
     if (manifest === null) throw invalidBundle('the manifest', findings);
     if (manifest.files.length > pipeline.maxFiles) throw tooMany(manifest.files.length, pipeline.maxFiles);

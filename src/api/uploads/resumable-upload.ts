@@ -77,9 +77,9 @@ export function refuseNothing(req: IncomingMessage): void {
 export function callOf(
   { http }: Pick<ResumablePorts, 'http'>,
   { id, maxUploadSize }: UploadPipeline,
-): Pick<TusCall, 'mostBytes' | 'pathOf'> {
+): Pick<TusCall, 'maxBytes' | 'pathOf'> {
   return {
-    mostBytes: maxUploadSize,
+    maxBytes: maxUploadSize,
     pathOf: (uploadId) => `${http.basePath}v1/pipelines/${encodeURIComponent(id)}/uploads/${uploadId}`,
   };
 }

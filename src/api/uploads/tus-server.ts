@@ -22,7 +22,7 @@ export interface TusCall {
   /** Of all but POST and OPTIONS. */
   uploadId?: string;
   /** What an archive may have at most, in bytes. */
-  mostBytes: number;
+  maxBytes: number;
   /** The path of an upload, by its id. */
   pathOf: (id: string) => string;
 }
@@ -50,13 +50,13 @@ const noLock: Lock = { lock: async () => undefined, unlock: async () => undefine
  * the library as a `WaybillError`.
  */
 export async function speakTus(call: TusCall): Promise<{ status: number; headers: Map<string, string> }> {
-  const { method, chunks, store, uploadId = '', mostBytes, pathOf } = call;
+  const { method, chunks, store, uploadId = '', maxBytes, pathOf } = call;
   let failure: unknown;
   const server = new Server({
     path: '/',
     datastore: store,
     locker: { newLock: () => noLock },
-    maxSize: mostBytes,
+    maxSize: maxBytes,
     generateUrl: (_request, { id }) => pathOf(id),
     getFileIdFromRequest: () => uploadId,
     allowedOrigins: [],

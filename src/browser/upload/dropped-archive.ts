@@ -13,7 +13,7 @@ export interface Packed {
 }
 
 export const manifestName = 'manifest.json';
-const mostManifestBytes = 16 * 1024 * 1024;
+const maxManifestBytes = 16 * 1024 * 1024;
 
 /** Packs these files. Without a manifest, the archive gets one with this name that lists all of them. */
 export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
@@ -48,7 +48,7 @@ export async function findManifest(file: Blob): Promise<string | null> {
       const { done, value } = await entries.read();
       if (done) return null;
       const { header, body } = value;
-      if (header.name.replace(/^\.\//, '') !== manifestName || header.size > mostManifestBytes) {
+      if (header.name.replace(/^\.\//, '') !== manifestName || header.size > maxManifestBytes) {
         await body.cancel();
         continue;
       }

@@ -22,7 +22,7 @@ export interface Search {
 export type Configured = Pick<Foundation, 'config' | 'secrets'>;
 
 /** Records of each pipeline that are looked at. */
-const mostRecords = 50;
+const maxRecords = 50;
 /** A destination that takes longer is left out. */
 const patienceMs = 60_000;
 
@@ -106,7 +106,7 @@ async function fromRecords(
   pipelineId: string,
 ): Promise<Map<string, Date>> {
   const [{ runs }, [overview]] = await Promise.all([
-    queue.list([pipelineId], { limit: mostRecords }),
+    queue.list([pipelineId], { limit: maxRecords }),
     queue.overview([pipelineId]),
   ]);
   const known = new Map<string, Date>();

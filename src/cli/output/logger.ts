@@ -69,7 +69,7 @@ interface LogLines {
 
 // A reader of the pipe that is slow for a moment loses nothing; one that hangs does not hang the daemon.
 const pauseMs = 5;
-const mostPauses = 40;
+const maxPauses = 40;
 
 /**
  * Writes lines to a file descriptor, at once. What cannot be written (a full disk, a closed pipe) is lost;
@@ -86,7 +86,7 @@ export function logLines(
   return {
     write: (lines) => {
       // Once something was lost, a pipe that is still full is not waited for again.
-      const pauses = lost === 0 ? mostPauses : 0;
+      const pauses = lost === 0 ? maxPauses : 0;
       if (!writeAll(descriptor, Buffer.from(lines), write, pauses)) {
         lost += 1;
         return;
@@ -125,7 +125,7 @@ function isFullPipe(error: unknown): boolean {
 }
 
 // The system clock counts milliseconds, and a jump of it must show.
-const mostDriftMs = 2;
+const maxDriftMs = 2;
 
 /** In milliseconds: the clock of the system, and a finer one that counts from anywhere and never jumps. */
 interface Clocks {
@@ -141,9 +141,9 @@ export function microsecondClock({ system, fine }: Clocks, origin: number = syst
   let second = NaN;
   let stamp = '';
   return () => {
-    const earliest = system() - mostDriftMs;
+    const earliest = system() - maxDriftMs;
     let now = origin + fine();
-    const latest = system() + mostDriftMs;
+    const latest = system() + maxDriftMs;
     const drift = now - Math.min(Math.max(now, earliest), latest);
     origin -= drift;
     now -= drift;

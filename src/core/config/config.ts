@@ -49,7 +49,7 @@ export interface ServerConfig {
   /** How long a failed run is tried again, unless its pipeline says otherwise, in milliseconds; 0: never. */
   retryForMs: number;
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
-  rerun: { keepMs: number; mostBundles: number; mostBytes: number };
+  rerun: { keepMs: number; maxBundles: number; maxBytes: number };
   /** Partial uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
   worker: ResolvedBy<typeof worker>;
@@ -64,7 +64,7 @@ export interface ServerConfig {
      * Files that are kept of uploads, of each pipeline: their room, and how long without use. Null: as much
      * as goes with the largest bundle that the pipeline takes.
      */
-    keep: { mostBytes: number | null; ageMs: number };
+    keep: { maxBytes: number | null; ageMs: number };
   };
   queue: { driver: 'memory' } | { driver: 'embedded'; directory: string } | BullmqConfig;
 }

@@ -77,8 +77,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
     rerun: {
       // No record, and no bundle with it, is kept longer than this; and no disk holds so much.
       keepMs: resolveDuration(rerun.keep_for ?? '366d'),
-      mostBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
-      mostBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
+      maxBundles: rerun.max_bundles ?? Number.MAX_SAFE_INTEGER,
+      maxBytes: rerun.max_bytes === undefined ? Number.MAX_SAFE_INTEGER : resolveSize(rerun.max_bytes),
     },
     resumable: { ...resumable, maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER },
     worker: resolved(workerSchema, server.worker, base),
@@ -99,7 +99,7 @@ function resolveQueue(
   const location = resolveStaging(document, base);
   const { size, age } = document.keep;
   const keep = {
-    mostBytes: size === undefined ? null : resolveSize(size),
+    maxBytes: size === undefined ? null : resolveSize(size),
     ageMs: resolveDuration(age),
   };
   if (queue.driver === 'bullmq')

@@ -120,7 +120,7 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
 }
 
 /** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */
-export const leastCharacters = 24;
+export const minCharacters = 24;
 
 /**
  * One for each upload token whose value is too short to be kept from guessing. Of one that is `sha256:` of
@@ -129,8 +129,8 @@ export const leastCharacters = 24;
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {
     const value = secrets.get(valueEnv);
-    if (value === undefined || value.startsWith('sha256:') || value.length >= leastCharacters) return [];
-    const message = `the value of ${valueEnv} (upload token "${id}") has fewer than ${leastCharacters} characters, and could be guessed`;
+    if (value === undefined || value.startsWith('sha256:') || value.length >= minCharacters) return [];
+    const message = `the value of ${valueEnv} (upload token "${id}") has fewer than ${minCharacters} characters, and could be guessed`;
     return [finding('error', 'weak_token', message)];
   });
 }

@@ -18,7 +18,7 @@ export interface SharedBreath {
 
 const sliceMs = 1;
 /** So many turns in a row are left to new connections. */
-const mostTurnsLeft = 16;
+const maxTurnsLeft = 16;
 
 /**
  * One `Breathe` for all that work side by side on one event loop: together they work for about a millisecond
@@ -33,7 +33,7 @@ export function sharedBreath({ monotonic }: Pick<Clock, 'monotonic'>): SharedBre
   let hasAccepted = false;
   let turnsLeft = 0;
   const turn = (): void => {
-    turnsLeft = hasAccepted && turnsLeft < mostTurnsLeft ? turnsLeft + 1 : 0;
+    turnsLeft = hasAccepted && turnsLeft < maxTurnsLeft ? turnsLeft + 1 : 0;
     hasAccepted = false;
     if (turnsLeft > 0) {
       setImmediate(turn);

@@ -16,7 +16,7 @@ export interface Undelivered extends TracedEvent {
 }
 
 /**
- * Undelivered events by notifier. Beyond `mostUndelivered` events of a notifier, the oldest are dropped. The
+ * Undelivered events by notifier. Beyond `maxUndelivered` events of a notifier, the oldest are dropped. The
  * events of a notifier that is no longer configured are kept.
  */
 export interface UndeliveredEvents {
@@ -41,7 +41,7 @@ export interface Claim {
 }
 
 /** The maximum number of stored events per notifier. */
-export const mostUndelivered = 1_000;
+export const maxUndelivered = 1_000;
 
 /** A stored event with its position. */
 export interface Kept {
@@ -113,7 +113,7 @@ export function undeliveredBook(options: UndeliveredBookOptions = {}): Undeliver
       const kept: KeptFor = { notifierId, undelivered, seq };
       const book = put(kept);
       write({ notifierId, eventId }, kept);
-      if (book.size <= mostUndelivered) return;
+      if (book.size <= maxUndelivered) return;
       const oldest = [...book.values()].reduce((first, one) => (inOrder(one, first) < 0 ? one : first));
       drop(notifierId, oldest.undelivered.event.id);
       onDropped(notifierId, 1);

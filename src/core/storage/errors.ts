@@ -81,10 +81,10 @@ export function noRoom(
 }
 
 /** `storage_permanent`: an object key is longer than S3 allows. */
-export function keyTooLong(storage: Labelled, key: string, mostBytes: number): WaybillError {
+export function keyTooLong(storage: Labelled, key: string, maxBytes: number): WaybillError {
   return new WaybillError(
     'storage_permanent',
-    `${storage.label}: "${key}" is too long: with the prefix it has more than ${mostBytes} bytes`,
+    `${storage.label}: "${key}" is too long: with the prefix it has more than ${maxBytes} bytes`,
     { hint: 'give the file a shorter path, or the destination a shorter prefix' },
   );
 }

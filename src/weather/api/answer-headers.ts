@@ -55,7 +55,7 @@ export interface Dates {
   of(key: string, etag: string, lastModified: Date | null, now: Date): Date | null;
 }
 
-const mostKnown = 2000;
+const maxKnown = 2000;
 
 /**
  * A date is no validator where other bytes had the same: rows may be changed without their date, and dates
@@ -74,7 +74,7 @@ export function newDates(): Dates {
       known.delete(key);
       known.set(key, { etag, date: isSafe ? date : Math.max(date, before?.date ?? date), isSafe });
       const [oldest] = known.keys();
-      if (known.size > mostKnown && oldest !== undefined) known.delete(oldest);
+      if (known.size > maxKnown && oldest !== undefined) known.delete(oldest);
       return isSafe && date < now.getTime() - 1000 ? new Date(date) : null;
     },
   };

@@ -26,12 +26,12 @@ interface Keepable {
   goodForMs: number;
 }
 
-export const mostKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
+export const maxKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 
 /** @param cacheMs How long an answer is kept; 0: not at all. */
 export function newKeptAnswers<A extends Keepable>(clock: Clock, cacheMs: number): KeptAnswers<A> {
-  const kept = new ByteCache<Produced<A>>(mostKept);
-  const lastGood = new ByteCache<A>(mostKept);
+  const kept = new ByteCache<Produced<A>>(maxKept);
+  const lastGood = new ByteCache<A>(maxKept);
   const underWay = new Map<string, Promise<Produced<A>>>();
 
   const produce = async (

@@ -21,7 +21,7 @@ import type { UnitSystem } from '../units.ts';
 import type { UnknownPart } from '../values.ts';
 import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-headers.ts';
 import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
-import { ByteCache, mostKept, newKeptAnswers } from './kept-answers.ts';
+import { ByteCache, maxKept, newKeptAnswers } from './kept-answers.ts';
 
 /** A rendered answer, ready to be sent, and what it answers. */
 export interface WeatherAnswer extends TaggedAnswer {
@@ -77,7 +77,7 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
   const { cacheMs } = settings;
   // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
   const byMeaning = newKeptAnswers<WeatherAnswer>(clock, cacheMs);
-  const byRequest = new ByteCache<WeatherAnswer>(mostKept);
+  const byRequest = new ByteCache<WeatherAnswer>(maxKept);
   const encode = newAnswerEncoder<WeatherAnswer>();
   const dates = newDates();
   return {
@@ -235,7 +235,7 @@ interface WeatherObserver {
   stoodIn(family: FamilyName, error: unknown): void;
 }
 
-const mostNamed = 10_000;
+const maxNamed = 10_000;
 
 /**
  * Counts each bad field of each record once, and names it once in the log, however often it is read; past
@@ -250,7 +250,7 @@ export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): We
         const { field, reason, record, isLeftOut } = each;
         const name = `${family} ${field} ${reason} ${record}`;
         if (named.has(name)) continue;
-        if (named.size >= mostNamed) named.clear();
+        if (named.size >= maxNamed) named.clear();
         named.add(name);
         metrics?.weatherRejected(family, reason);
         const what = isLeftOut ? 'a weather record is left out' : 'a field of a weather record is left out';

@@ -87,14 +87,14 @@ export function textsCheck(value: unknown): RejectionReason | null {
 }
 
 const zones = new Map<unknown, boolean>();
-const mostZones = 2000;
+const maxZones = 2000;
 
 /** The name of a time zone that this runtime knows. */
 export function timeZoneCheck(value: unknown): RejectionReason | null {
   let known = zones.get(value);
   if (known === undefined) {
     known = typeof value === 'string' && value !== '' && isTimeZone(value);
-    if (zones.size < mostZones) zones.set(value, known);
+    if (zones.size < maxZones) zones.set(value, known);
   }
   return known ? null : 'unknown_time_zone';
 }

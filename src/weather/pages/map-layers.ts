@@ -40,7 +40,7 @@ export interface MapStation {
 /** What stations stand in at most one of: so many to the width of the map. */
 const columns = 26;
 /** Minutes; what is older tells nothing of the present. */
-const mostAge = 180;
+const maxAge = 180;
 const minuteMs = 60_000;
 
 /**
@@ -51,7 +51,7 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
   const cell = frame.width / columns;
   const chosen = new Map<string, { place: PlaceData; at: Point }>();
   for (const place of stations) {
-    if (place.newestAge === null || place.newestAge > mostAge) continue;
+    if (place.newestAge === null || place.newestAge > maxAge) continue;
     const at = projected(place.longitude, place.latitude);
     if (at === null || !isWithin(frame, at)) continue;
     const key = `${Math.floor((at[0] - frame.left) / cell)} ${Math.floor((at[1] - frame.top) / cell)}`;
@@ -75,7 +75,7 @@ export function apart(shown: readonly MapStation[], { width }: MapFrame, share: 
 
 /** Airports, which have four letters, report most; then what is newer. */
 function weight({ id, newestAge }: PlaceData): number {
-  return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? mostAge);
+  return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
 }
 
 /** With the newest observation of each, in degrees Celsius. */
@@ -85,7 +85,7 @@ export async function observed(
   now: Date,
 ): Promise<MapStation[]> {
   const ids = stations.map(({ place }) => place.id);
-  const newest = await weather.newestObservations(ids, new Date(now.getTime() - mostAge * minuteMs));
+  const newest = await weather.newestObservations(ids, new Date(now.getTime() - maxAge * minuteMs));
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 

@@ -229,13 +229,13 @@ export function stationHref(id: string, { units }: Pick<MapQuery, 'units'>, here
   return `${here}stations/${encodeURIComponent(id)}${queryText({ units })}`;
 }
 
-const mostTold = 100;
+const maxTold = 100;
 
 /** The most urgent first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
   // The whole country would be pages of it.
-  return sorted.slice(0, state === null ? 25 : mostTold).map((alert) => alertLine(alert));
+  return sorted.slice(0, state === null ? 25 : maxTold).map((alert) => alertLine(alert));
 }
 
 /** An alert on a page. Its end is in the time zone of the page, or else in that of its own area. */

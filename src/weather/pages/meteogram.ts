@@ -33,7 +33,7 @@ const right = size.width - 12;
 const panels = { temperature: { top: 34, bottom: 168 }, precipitation: { top: 190, bottom: 244 } };
 const everyHours = 3;
 /** Half of the room of a wind in words. */
-const mostText = 20;
+const maxText = 20;
 
 /** Null where there are fewer than two hours with a temperature. Pure. */
 export function meteogram({ periods, timeZone, units }: HourlyForecastData): Meteogram | null {
@@ -80,7 +80,7 @@ export function meteogram({ periods, timeZone, units }: HourlyForecastData): Met
         {
           x: middle(index),
           text: hour.slice(0, 2),
-          wind: middle(index) > right - mostText ? '' : windText(period),
+          wind: middle(index) > right - maxText ? '' : windText(period),
           isMidnight,
           day: isMidnight ? day : null,
         },

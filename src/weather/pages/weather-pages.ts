@@ -106,9 +106,9 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
 }
 
 /** Every place at once: they are few, and in memory. */
-const mostPlaces = 100_000;
-const mostFound = 50;
-const mostAlerts = 500;
+const maxPlaces = 100_000;
+const maxFound = 50;
+const maxAlerts = 500;
 
 /** Throws what the reader throws where there is nothing to make a map of: the stations. */
 async function mapPage(
@@ -121,14 +121,14 @@ async function mapPage(
   const frame = state === null ? wholeCountry : frameOf(state);
   // On the screen of a desk, about a pixel.
   const least = (frame.width / wholeCountry.width) * 1.2;
-  const { data: listed } = await weather.record('stations', { state: query.state, limit: mostPlaces });
+  const { data: listed } = await weather.record('stations', { state: query.state, limit: maxPlaces });
   const stations = listed?.stations ?? [];
   const found =
     query.q === null
       ? null
-      : ((await weather.record('stations', { q: query.q, limit: mostFound })).data?.stations ?? []);
+      : ((await weather.record('stations', { q: query.q, limit: maxFound })).data?.stations ?? []);
   const shown = await observed(weather, spread(stations, frame), now);
-  const alerts = await sectionOf(weather, 'alerts', { area: query.state, limit: mostAlerts });
+  const alerts = await sectionOf(weather, 'alerts', { area: query.state, limit: maxAlerts });
   const outlook =
     query.day === null
       ? null
@@ -144,7 +144,7 @@ async function mapPage(
   );
 }
 
-const mostStationAlerts = 50;
+const maxStationAlerts = 50;
 const hours = 48;
 const outlookDays = [1, 2, 3];
 
@@ -158,7 +158,7 @@ async function stationPage(
   const [conditions, newest, alerts, hourly, narrative, ...outlooks] = await Promise.all([
     sectionOf(weather, 'currentConditions', { station: [place.id], maxAge: 360, units }),
     sectionOf(weather, 'observations', { station: [place.id], units }),
-    sectionOf(weather, 'alerts', { point, limit: mostStationAlerts }),
+    sectionOf(weather, 'alerts', { point, limit: maxStationAlerts }),
     sectionOf(weather, 'hourlyForecasts', { point, hours, units }),
     sectionOf(weather, 'narrativeForecasts', { point, periods: 14, units }),
     ...outlookDays.map((day) =>

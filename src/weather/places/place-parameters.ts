@@ -25,16 +25,16 @@ export const officeParameter = identifier(
   { description: 'A forecast office. Without it: the newest of any.', example: 'OKX' },
 );
 
-/** `start` comes before `end`, by `mostMs` milliseconds at most. */
-export function rangeRule(mostMs: number): Rule {
-  const hours = mostMs / (60 * 60_000);
+/** `start` comes before `end`, by `maxMs` milliseconds at most. */
+export function rangeRule(maxMs: number): Rule {
+  const hours = maxMs / (60 * 60_000);
   const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
   return (_given, { start, end }) => {
     if (!(start instanceof Date) || !(end instanceof Date)) return null;
-    const latest = instant(new Date(start.getTime() + mostMs));
+    const latest = instant(new Date(start.getTime() + maxMs));
     if (end <= start)
       return { name: 'end', message: `must come after "start" (${instant(start)}), such as ${latest}` };
-    return end.getTime() - start.getTime() <= mostMs
+    return end.getTime() - start.getTime() <= maxMs
       ? null
       : {
           name: 'end',

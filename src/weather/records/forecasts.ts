@@ -37,7 +37,7 @@ const columns: readonly Column<ForecastPeriodData & Pick<ForecastRunData, 'locat
 ];
 
 const hourMs = 60 * 60_000;
-const mostHours = 168;
+const maxHours = 168;
 
 export const hourlyForecasts = weatherFamily({
   tables: forecastTables,
@@ -49,7 +49,7 @@ export const hourlyForecasts = weatherFamily({
       location: locationParameter,
       point: forecastPointParameter,
       radius: radiusParameter,
-      hours: wholeNumber(1, mostHours, 48, {
+      hours: wholeNumber(1, maxHours, 48, {
         description: 'How many hours: from the present one, or from `start`.',
       }),
       start: moment({
@@ -66,7 +66,7 @@ export const hourlyForecasts = weatherFamily({
       atMostOneOf('location', 'point'),
       radiusRule,
       atMostOneOf('hours', 'end'),
-      rangeRule(mostHours * hourMs),
+      rangeRule(maxHours * hourMs),
     ],
     maxAgeSeconds: 300,
   },
@@ -86,7 +86,7 @@ export const hourlyForecasts = weatherFamily({
         kind: 'hourly',
         location,
         around: aroundOf(point, radius),
-        count: end === null ? hours : mostHours,
+        count: end === null ? hours : maxHours,
         from,
         until: end ?? lastHour,
       },

@@ -87,7 +87,7 @@ interface EventOutbox {
 const longestTickMs = 1_000;
 const retryEveryMs = 500;
 /** Events of dead hosts that are taken at once. */
-const mostTaken = 200;
+const maxTaken = 200;
 
 /**
  * The events of all hosts that are not delivered yet, in Redis. An event of a run is kept there before it is
@@ -159,10 +159,10 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
 
   const look = async (take: (left: LeftEvent) => void): Promise<void> => {
     // After Redis was away for everybody, others show that they live before anybody takes what is theirs.
-    const most = link.upForMs() < hostLifeMs ? 0 : mostTaken;
+    const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
     const own = Number(hasMissed);
     hasMissed = true;
-    const found = (await run('takeEvents', { host, lifeMs: hostLifeMs, most, own })) as string[];
+    const found = (await run('takeEvents', { host, lifeMs: hostLifeMs, limit, own })) as string[];
     hasMissed = false;
     for (let index = 0; index + 1 < found.length; index += 2) {
       const [field = '', text = ''] = found.slice(index, index + 2);

@@ -29,7 +29,7 @@ export interface RunFeed {
 }
 
 /** Runs whose newest changes are kept here; who is further behind is answered by Redis. */
-const mostKept = 1_000;
+const maxKept = 1_000;
 /** A subscription may be dead without showing it. */
 const checkMs = 5_000;
 
@@ -164,12 +164,12 @@ class RedisRunFeed implements RunFeed {
 
   async #readNewest(): Promise<void> {
     const [known, heard] = [this.#changes, this.#heard];
-    const found = await this.#options.reads.changes(known?.revision ?? null, mostKept);
+    const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
     // Redis came back without its last changes.
     if (this.#heard === heard) this.#heard = Math.min(heard, found.revision);
     const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
-    if (known !== null && known === this.#changes && isLater && found.changes.length < mostKept) {
+    if (known !== null && known === this.#changes && isLater && found.changes.length < maxKept) {
       for (const { revision, record } of found.changes)
         if (record !== null) this.#add(known, record, revision);
       known.skipTo(found.revision);
@@ -180,7 +180,7 @@ class RedisRunFeed implements RunFeed {
 
   #add(changes: RunChanges, record: RunRecord, revision: number): void {
     changes.add(record, revision);
-    if (changes.size > mostKept) changes.forgetOldest();
+    if (changes.size > maxKept) changes.forgetOldest();
   }
 
   #notify(): void {

@@ -74,7 +74,7 @@ export function filledIn(options: BullmqQueueOptions) {
     slots: options.slots ?? runSlots(options.maxConcurrency),
     mayBegin: options.mayBegin ?? (async () => true),
     discard: options.discard ?? (async () => undefined),
-    keep: options.keep ?? { keepMs: options.retentionMs, mostBundles: 1e9, mostBytes: 1e15 },
+    keep: options.keep ?? { keepMs: options.retentionMs, maxBundles: 1e9, maxBytes: 1e15 },
     retries: options.retries ?? noRetries,
     onOutcome: options.onOutcome ?? (() => undefined),
     told: options.told ?? (async () => undefined),

@@ -6,7 +6,7 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import {
   inOrder,
   type Kept,
-  mostUndelivered,
+  maxUndelivered,
   redeliveryRunning,
   type Undelivered,
   type UndeliveredEvents,
@@ -53,7 +53,7 @@ export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: 
           event: event.id,
           happened: Date.parse(event.timestamp),
           undelivered: JSON.stringify(undelivered),
-          most: mostUndelivered,
+          limit: maxUndelivered,
         });
         if (Number(gone) > 0) onDropped(notifierId, Number(gone));
         return;

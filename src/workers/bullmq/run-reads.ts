@@ -16,8 +16,8 @@ export interface RunReads {
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
   /** As `JobQueue.waitingSince`. */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
-  /** At most `most` runs that changed after the revision, oldest change first; none if it is null. */
-  changes(after: number | null, most: number): Promise<ChangesFound>;
+  /** At most `limit` runs that changed after the revision, oldest change first; none if it is null. */
+  changes(after: number | null, limit: number): Promise<ChangesFound>;
 }
 
 export interface ChangesFound {
@@ -32,7 +32,7 @@ export interface ChangesFound {
 }
 
 /** Records that are read at once. */
-const mostRead = 100;
+const maxRead = 100;
 
 export function runReads(run: RunScript): RunReads {
   const placeOf = async (runId: string, pipelineIds: readonly string[]): Promise<string> => {
@@ -50,13 +50,13 @@ export function runReads(run: RunScript): RunReads {
       const page = new PageOfRuns(limit, filter);
       let from = before === null ? '' : await placeOf(before, pipelineIds);
       const isFiltered = Object.values(filter).some(Boolean);
-      const most = isFiltered ? mostRead : Math.min(limit + 1, mostRead);
+      const pageLimit = isFiltered ? maxRead : Math.min(limit + 1, maxRead);
       for (;;) {
         const found = pairsOf(
-          (await run('list', { before: from, most }, pipelineIds)) as (string | number)[],
+          (await run('list', { before: from, limit: pageLimit }, pipelineIds)) as (string | number)[],
         );
         for (const { record } of found) if (record !== null && page.isFull(record)) return page.page();
-        if (found.length < most) return page.page();
+        if (found.length < pageLimit) return page.page();
         from = String(found.at(-1)?.number);
       }
     },
@@ -78,10 +78,10 @@ export function runReads(run: RunScript): RunReads {
         const record = optionalRecord(text);
         return record === null ? null : (record.queued_at ?? record.accepted_at);
       }),
-    changes: async (after, most) => {
+    changes: async (after, limit) => {
       // Another one for each call: after a loss of data the same one would name two lives.
       const epoch = randomBytes(6).toString('hex');
-      const answer = (await run('changes', { after: after ?? '', most, epoch })) as (string | number)[];
+      const answer = (await run('changes', { after: after ?? '', limit, epoch })) as (string | number)[];
       const [known, revision, horizon] = answer;
       const changes = pairsOf(answer.slice(3)).map((pair) => ({
         revision: pair.number,

@@ -2,7 +2,7 @@ import { hasCode } from '../../core/lib/errors.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { KeptBundles, Pause } from '../queue/job-queue.ts';
 import { type KeepLimits, stagedBytes, withoutBundle } from '../queue/kept-bundles.ts';
-import { mostEnds } from '../queue/refusals.ts';
+import { maxEnds } from '../queue/refusals.ts';
 import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import { endedJob, type JobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
@@ -77,8 +77,8 @@ export interface RerunStore {
     record: RunRecord,
     limits: { queueSize: number; maxWaiting: number | null },
   ): Promise<Rerun>;
-  /** The jobs of at most `most` runs whose bundles are to be removed, which no run can use from now on. */
-  overkept(limits: KeepLimits, most: number): Promise<PublishJob[]>;
+  /** The jobs of at most `limit` runs whose bundles are to be removed, which no run can use from now on. */
+  overkept(limits: KeepLimits, limit: number): Promise<PublishJob[]>;
   /** As `JobQueue.kept`. */
   kept(): Promise<KeptBundles>;
 }
@@ -116,8 +116,8 @@ export function rerunStore(
       if (outcome !== 'replay') return { outcome };
       return { outcome, record: recordOf(first), position: Number(second) };
     },
-    overkept: async ({ keepMs, mostBundles, mostBytes }, most) => {
-      const jobs = (await run('overkept', { keepMs, mostBundles, mostBytes, most })) as string[];
+    overkept: async ({ keepMs, maxBundles, maxBytes }, limit) => {
+      const jobs = (await run('overkept', { keepMs, maxBundles, maxBytes, limit })) as string[];
       return jobs.flatMap((job) => endedJob(job) ?? []);
     },
     kept: async () => {
@@ -147,8 +147,8 @@ export interface RetryStore {
   ): Promise<{ outcome: 'due' | 'unchanged' | 'finished'; record: RunRecord } | null>;
   /** Those of one pipeline. */
   retrying(pipelineId: string): Promise<{ record: RunRecord; job: PublishJob }[]>;
-  /** The jobs of at most `most` runs of the same pipeline that were accepted later, the newest first. */
-  newer(runId: string, most: number): Promise<PublishJob[]>;
+  /** The jobs of at most `limit` runs of the same pipeline that were accepted later, the newest first. */
+  newer(runId: string, limit: number): Promise<PublishJob[]>;
   /** Ends a run with this record and keeps its bundle; false if it no longer waits for its next try. */
   supersede(job: PublishJob, record: RunRecord, retentionMs: number): Promise<boolean>;
 }
@@ -166,7 +166,7 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
   return {
     retry: async (owner, record, { pauseMs, blocks }) => {
       const text = JSON.stringify(record);
-      const args = { runId: record.run_id, owner, record: text, pauseMs, mostEnds, blocks: Number(blocks) };
+      const args = { runId: record.run_id, owner, record: text, pauseMs, maxEnds, blocks: Number(blocks) };
       const answer = await run('retry', args);
       return answer === 1 ? 'ok' : answer === 2 ? 'cancelled' : 'lost';
     },
@@ -186,7 +186,7 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
           : [],
       );
     },
-    newer: async (runId, most) => ((await run('newer', { runId, most })) as string[]).flatMap(authentic),
+    newer: async (runId, limit) => ((await run('newer', { runId, limit })) as string[]).flatMap(authentic),
     supersede: async (job, record, retentionMs) => {
       const bytes = job.staged === null ? '' : stagedBytes(job);
       const args = { runId: job.runId, record: JSON.stringify(record), retentionMs, bytes };

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { AdmissionRequest, QueueDepth } from '../queue/job-queue.ts';
-import { mostEnds, type Pace } from '../queue/refusals.ts';
+import { maxEnds, type Pace } from '../queue/refusals.ts';
 import { type DeliveryNote, recordOf, type RunRecord } from '../queue/run-record.ts';
 import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
 import { deliveryNotes } from './deliveries.ts';
@@ -79,11 +79,11 @@ export interface RunStore
   depth(): Promise<QueueDepth>;
   /** Of one pipeline, or of all together. */
   pace(pipelineId: string | null): Promise<Pace>;
-  /** At most `most` finished runs whose retention is over. */
-  expired(most: number): Promise<{ runId: string; job: PublishJob | null }[]>;
+  /** At most `limit` finished runs whose retention is over. */
+  expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
   /** Names in shared staging of uploads that were never accepted and whose API is gone. */
-  unwanted(most: number): Promise<string[]>;
+  unwanted(limit: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
   /**
    * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again if it expired; false if another
@@ -242,7 +242,7 @@ export function runStore(
     },
     save: async (owner, record) => (await run('save', owned(owner, record))) === 1,
     finish: async (owner, record, { retentionMs, bytes }) => {
-      const args = { ...owned(owner, record), retentionMs, mostEnds, bytes: bytes ?? '' };
+      const args = { ...owned(owner, record), retentionMs, maxEnds, bytes: bytes ?? '' };
       return (await run('finish', args)) === 1;
     },
     giveBack: async (owner, record) => (await run('giveBack', owned(owner, record))) === 1,
@@ -255,8 +255,8 @@ export function runStore(
       const [now = 0, waiting = 0, isPaused = 0, ...ends] = answer.map(Number);
       return { now, waiting, isPaused: isPaused === 1, endedAt: ends.reverse() };
     },
-    expired: async (most) => {
-      const found = (await run('expired', { most })) as string[];
+    expired: async (limit) => {
+      const found = (await run('expired', { limit })) as string[];
       return found.flatMap((runId, index) =>
         index % 2 === 0 ? [{ runId, job: endedJob(found[index + 1] ?? '') }] : [],
       );
@@ -264,7 +264,7 @@ export function runStore(
     forget: async (runId) => {
       await run('forget', { runId });
     },
-    unwanted: async (most) => (await run('unwanted', { most })) as string[],
+    unwanted: async (limit) => (await run('unwanted', { limit })) as string[],
     forgetStaged: async (staged) => {
       await link.ask(() => redis.zrem(at('unwanted'), staged));
     },

@@ -6,7 +6,7 @@ import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.
 import type { RunStore } from './run-store.ts';
 
 /** As many later runs of a pipeline are looked at. */
-const mostNewer = 1_000;
+const maxNewer = 1_000;
 
 /** The id of the newest run of the same place that was accepted later; undefined if there is none. */
 export async function newerOf(
@@ -15,7 +15,7 @@ export async function newerOf(
   retries: RetriesOf,
 ): Promise<string | undefined> {
   const settings = retries(job.pipelineId);
-  const newer = await store.newer(job.runId, mostNewer);
+  const newer = await store.newer(job.runId, maxNewer);
   return newer.find((other) => hasSamePlace(job, other, settings))?.runId;
 }
 

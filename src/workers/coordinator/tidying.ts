@@ -22,7 +22,7 @@ export interface TidyingOptions {
   log: Log;
 }
 
-const mostMs = 3_600_000;
+const maxMs = 3_600_000;
 
 /**
  * Has the releases tidied at every destination that has channels: now, and then every hour, or more often
@@ -57,7 +57,7 @@ export function startTidying({ pipelines, releases, clock, log }: TidyingOptions
     const begin = (): void => {
       running = running.then(async () => tidyAll(places));
     };
-    timer = clock.every(Math.min(mostMs, ...places.map(({ ttlMs }) => ttlMs)), begin, { unref: true });
+    timer = clock.every(Math.min(maxMs, ...places.map(({ ttlMs }) => ttlMs)), begin, { unref: true });
     begin();
   };
   update(pipelines);

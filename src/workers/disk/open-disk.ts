@@ -29,7 +29,7 @@ interface Asked extends DiskRequest {
 
 const defaultPatienceMs = 10_000;
 /** What the thread gets at a time. */
-const mostCalls = 64;
+const maxCalls = 64;
 
 /** The thread's module beside this file, compiled or from source. */
 const diskThread = new URL(
@@ -106,7 +106,7 @@ class DiskThread {
 
   #send(): void {
     const { clock, patienceMs = defaultPatienceMs } = this.#options;
-    this.#underWay = this.#waiting.splice(0, mostCalls);
+    this.#underWay = this.#waiting.splice(0, maxCalls);
     const worker = (this.#worker ??= this.#start());
     const requests = this.#underWay.map(({ name, args }): DiskRequest => ({ name, args }));
     const bytes = requests.flatMap(({ args }) => args.filter((arg) => arg instanceof Uint8Array));

@@ -26,8 +26,8 @@ import { RunFeed } from './memory-feed.ts';
 // As often may the process have ended in the middle of a run before that is given up. Kills and power
 // failures at random times do not hit one run so often; a bundle that brings the process down does. Within
 // minutes it may be more often: somebody, or something else, may be killing the process all the time.
-const mostBegun = 20;
-const mostBegunAtOnce = 100;
+const maxBegun = 20;
+const maxBegunAtOnce = 100;
 const atOnceMs = 600_000;
 
 const fresh = { arrival: 0, kept: null, undo: null, isInterrupted: false };
@@ -91,7 +91,7 @@ export class RunBook {
 
   constructor(options: RunBookOptions) {
     const { clock, retentionMs } = options;
-    const { keep: limits = { keepMs: retentionMs, mostBundles: Infinity, mostBytes: Infinity } } = options;
+    const { keep: limits = { keepMs: retentionMs, maxBundles: Infinity, maxBytes: Infinity } } = options;
     this.#options = options;
     this.feed = new RunFeed(clock);
     this.bundles = new Bundles({
@@ -118,7 +118,7 @@ export class RunBook {
       run.begunAt ??= run.record.accepted_at;
       this.#change(run, returnedRun(run.record));
       const sinceMs = now - Date.parse(run.begunAt);
-      if (run.begun < (sinceMs < atOnceMs ? mostBegunAtOnce : mostBegun)) continue;
+      if (run.begun < (sinceMs < atOnceMs ? maxBegunAtOnce : maxBegun)) continue;
       const error = tooManyEnds(run.begun);
       this.fail(run, error);
       onGivenUp(run.job, error);

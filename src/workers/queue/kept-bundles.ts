@@ -13,9 +13,9 @@ import { isCancelled } from './run-transitions.ts';
 export interface KeepLimits {
   /** How long a bundle is kept after its run ended, in milliseconds; the run's record is not outlived. */
   keepMs: number;
-  mostBundles: number;
+  maxBundles: number;
   /** Of all of them together, as they are staged. */
-  mostBytes: number;
+  maxBytes: number;
 }
 
 /** What was staged for a run; `gone` once it is not kept, or the run that repeats this one has it. */
@@ -93,12 +93,12 @@ export function withoutBundle({ runId, pipelineId, rerunOf, channel, revision }:
 export function beyondLimits<Kept extends KeptBundle>(
   kept: Iterable<Kept>,
   all: KeptBundles,
-  { mostBundles, mostBytes }: Pick<KeepLimits, 'mostBundles' | 'mostBytes'>,
+  { maxBundles, maxBytes }: Pick<KeepLimits, 'maxBundles' | 'maxBytes'>,
 ): Kept[] {
   const gone: Kept[] = [];
   let { bundles, bytes } = all;
   for (const bundle of kept) {
-    if (bundles <= mostBundles && bytes <= mostBytes) break;
+    if (bundles <= maxBundles && bytes <= maxBytes) break;
     bundles -= 1;
     bytes -= bundle.bytes;
     gone.push(bundle);

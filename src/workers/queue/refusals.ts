@@ -101,16 +101,16 @@ export function bundleGone(): WaybillError {
  */
 
 /** So many ends of runs are remembered. */
-export const mostEnds = 64;
+export const maxEnds = 64;
 
 const windowMs = 15 * 60_000;
 const usualSeconds = 10;
-const mostSeconds = 300;
+const maxSeconds = 300;
 
 export interface Pace {
   /** Uploads and runs that hold a slot. */
   waiting: number;
-  /** When the last runs ended, in milliseconds, the oldest first; at most `mostEnds`. */
+  /** When the last runs ended, in milliseconds, the oldest first; at most `maxEnds`. */
   endedAt: readonly number[];
   /** Now, on the same clock. */
   now: number;
@@ -124,13 +124,13 @@ export interface Pace {
  * still sends clients away for longer and longer, and one that is paused for the longest time.
  */
 export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: Pace): number {
-  if (isPaused) return mostSeconds;
+  if (isPaused) return maxSeconds;
   const recent = endedAt.filter((at) => now - at <= windowMs);
   const [oldest] = recent;
   if (oldest === undefined || recent.length < 2) return usualSeconds;
   const msPerRun = (now - oldest) / (recent.length - 1);
   const seconds = Math.ceil((waiting * msPerRun) / 1000);
-  return Math.min(Math.max(seconds, 1), mostSeconds);
+  return Math.min(Math.max(seconds, 1), maxSeconds);
 }
 
 /** The ends of the last runs, of each pipeline and of all together. */
@@ -143,7 +143,7 @@ export class Ends {
       const ends = this.#endedAt.get(whose) ?? [];
       this.#endedAt.set(whose, ends);
       ends.push(at);
-      if (ends.length > mostEnds) ends.shift();
+      if (ends.length > maxEnds) ends.shift();
     }
   }
 

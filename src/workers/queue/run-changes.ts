@@ -49,7 +49,7 @@ interface ChangePlace {
 }
 
 /** Changes that one page looks at, wanted or not. */
-const mostExamined = 1_000;
+const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
 
@@ -138,7 +138,7 @@ export class RunChanges {
     const changes: RunChange[] = [];
     let [seen, examined] = [revision, 0];
     for (const change of this.#line.oldestFirst(revision)) {
-      if (changes.length === most || examined === mostExamined)
+      if (changes.length === most || examined === maxExamined)
         return { changes, cursor: cursorOf({ epoch, revision: seen }), more: true };
       examined += 1;
       seen = change.revision;

@@ -15,7 +15,7 @@ export interface RunFilter {
 }
 
 /** Clocks of hosts that accept runs differ by less than this. */
-const mostSkewMs = 60_000;
+const maxSkewMs = 60_000;
 
 /** Whether a run is wanted. Pure. */
 function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
@@ -27,7 +27,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
 
 /** Whether no run that was accepted before this one can be wanted. Pure. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
-  return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - mostSkewMs;
+  return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }
 
 function hasWords(record: Readonly<RunRecord>, text: string): boolean {
@@ -63,7 +63,7 @@ export interface RunPage {
 }
 
 /** Runs that are looked at for one page at most. */
-const mostExamined = 2_000;
+const maxExamined = 2_000;
 
 /** Fills a page with runs that come newest first. */
 export class PageOfRuns {
@@ -83,7 +83,7 @@ export class PageOfRuns {
   isFull(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);
-    if ((wanted && this.#runs.length === this.#limit) || this.#examined === mostExamined) {
+    if ((wanted && this.#runs.length === this.#limit) || this.#examined === maxExamined) {
       this.#next = this.#last;
       return true;
     }

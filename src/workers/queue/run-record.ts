@@ -155,7 +155,7 @@ export type FailedDeliveries = Pick<RunRecord, 'failed_deliveries' | 'failed_del
 export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], failed_deliveries_omitted: 0 };
 
 /** So many stand in a record: a dead receiver makes one of each event, and a run may have many. */
-export const mostFailedDeliveries = 20;
+export const maxFailedDeliveries = 20;
 const longestReason = 300;
 
 /**
@@ -172,7 +172,7 @@ export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDe
   if (note.status === 'delivered') return null;
   // Of a delivery without room this is not the first failure, but the end of it.
   const isCounted = note.isMore || note.tries > 1;
-  const room = list.length < mostFailedDeliveries ? list : withoutOneDelivered(list);
+  const room = list.length < maxFailedDeliveries ? list : withoutOneDelivered(list);
   if (room !== null) return { ...before, failed_deliveries: [...room, noted(note, null)] };
   return isCounted ? null : { ...before, failed_deliveries_omitted: before.failed_deliveries_omitted + 1 };
 }

@@ -231,7 +231,7 @@ export function isCancelled({ status, error }: RunRecord): boolean {
  */
 
 /** So many paths stand in a record, which is kept for each run of a day and sent with each of its changes. */
-export const mostChanges = 20;
+export const maxChanges = 20;
 
 /** The rows of a destination: one for each bundle, and one for a failure of the destination as a whole. */
 function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
@@ -259,8 +259,8 @@ export function destinationOfAction(
     bytes_written: result.bytesWritten,
     bytes_linked: result.bytesLinked,
     bytes_kept: result.bytesKept,
-    changes: changes.slice(0, mostChanges).map(({ path, fate, why }) => ({ path, fate, why })),
-    changes_omitted: Math.max(0, changes.length - mostChanges),
+    changes: changes.slice(0, maxChanges).map(({ path, fate, why }) => ({ path, fate, why })),
+    changes_omitted: Math.max(0, changes.length - maxChanges),
     error: error === null ? null : publicError(error),
   };
 }

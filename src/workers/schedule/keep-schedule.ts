@@ -25,7 +25,7 @@ const longestSleepMs = 30_000;
 /** Clocks of hosts may differ by this much. A decided tick further in the future is ignored. */
 const clockSkewMs = 5 * 60_000;
 /** Ticks that are counted one by one, for what they cost; more are counted as so many. */
-const mostCounted = 1_000;
+const maxCounted = 1_000;
 
 /**
  * Starts a run at each tick, until `signal` aborts; then it resolves. Every host does the same: the queue
@@ -144,7 +144,7 @@ function miss(
   log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
 }
 
-/** How many ticks there were between the last that was decided and this one; `mostCounted` at most. */
+/** How many ticks there were between the last that was decided and this one; `maxCounted` at most. */
 async function missedBetween(
   previous: Trigger | null,
   tick: number,
@@ -155,7 +155,7 @@ async function missedBetween(
   let count = 0;
   for (let at = table.after(Date.parse(previous.tick)); at !== null && at < tick; at = table.after(at)) {
     count += 1;
-    if (count === mostCounted) break;
+    if (count === maxCounted) break;
     // A thousand of them take half a second.
     if (count % 20 === 0) await endOfTurn();
   }

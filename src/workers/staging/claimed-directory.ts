@@ -24,10 +24,10 @@ interface ClaimRequest {
 }
 
 /** Processes of one machine that may stage in one directory. */
-const mostProcesses = 64;
+const maxProcesses = 64;
 /** Of two that want the same directory at the same moment, both step back: how often each comes again. */
 const tries = 10;
-const mostPauseMs = 20;
+const maxPauseMs = 20;
 
 /**
  * All directories that are there and that no process has: those of processes that have ended. Throws the
@@ -50,7 +50,7 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
 /** The first directory that no process has, which is made if it is not there. Throws the system's error. */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
-    const claimed = await claim(request, number, number >= mostProcesses);
+    const claimed = await claim(request, number, number >= maxProcesses);
     if (claimed !== null) return claimed;
   }
 }
@@ -64,7 +64,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
     throw error;
   });
   const isThere = new Set(entries.filter((entry) => entry.isDirectory()).map((entry) => entry.name));
-  const numbers = Array.from({ length: mostProcesses }, (_, index) => index + 1);
+  const numbers = Array.from({ length: maxProcesses }, (_, index) => index + 1);
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
@@ -88,7 +88,7 @@ async function claim(
       // Its last owner has just removed it.
       if (!isMissing(error)) throw error;
     }
-    await request.clock.sleep(randomInt(mostPauseMs));
+    await request.clock.sleep(randomInt(maxPauseMs));
   }
   return null;
 }

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
-import { leastRoom, provedAtMost, proveRoom } from './staging-check.ts';
+import { minRoom, provedAtMost, proveRoom } from './staging-check.ts';
 
 /** What bounds the files that are kept of uploads. */
 export interface ContentBounds {
@@ -10,7 +10,7 @@ export interface ContentBounds {
   /** How long a file stays that no upload had any use for. */
   ageMs: number;
   /** Room of one pipeline in bytes; asked each time, as a reload may change it. */
-  mostBytes: (pipelineId: string) => number;
+  maxBytes: (pipelineId: string) => number;
 }
 
 /**
@@ -22,15 +22,15 @@ export interface ContentBounds {
  * @param largestBundleOf A pipeline, in bytes; null: it takes no uploads.
  */
 export function contentBounds(
-  { mostBytes, ageMs }: { mostBytes: number | null; ageMs: number },
+  { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
   largestBundleOf: (pipelineId: string) => number | null,
 ): ContentBounds {
   return {
-    isOn: mostBytes !== 0,
+    isOn: maxBytes !== 0,
     ageMs,
-    mostBytes: (pipelineId) => {
+    maxBytes: (pipelineId) => {
       const largest = largestBundleOf(pipelineId);
-      return largest === null ? 0 : (mostBytes ?? 2 * largest);
+      return largest === null ? 0 : (maxBytes ?? 2 * largest);
     },
   };
 }
@@ -45,7 +45,7 @@ const reserveBytes = 2 ** 30;
 /** How many bytes a disk lacks of what has to stay free. Pure. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
-  const reserve = Math.max(leastRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
+  const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 

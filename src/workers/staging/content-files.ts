@@ -149,9 +149,9 @@ export interface KeptOfPipeline {
   use(digest: Digest, now: number): boolean;
   /**
    * Keeps one more file, and returns those that have to go before it comes; null if it has no room at all,
-   * and nothing goes. `mostBytes`: the bound, which may have changed.
+   * and nothing goes. `maxBytes`: the bound, which may have changed.
    */
-  add(file: { digest: Digest; size: number }, now: number, mostBytes: number): Digest[] | null;
+  add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;
   drop(digest: Digest): void;
   /**
    * Drops files that were of no use since `usedAt`, those of least use first: `most`, or as many as free so
@@ -169,7 +169,7 @@ export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
-export function leastRecentlyUsed(): KeptOfPipeline {
+export function minRecentlyUsed(): KeptOfPipeline {
   /** Of least use first. */
   const files = new Map<Digest, { room: number; usedAt: number }>();
   let bytes = 0;
@@ -207,11 +207,11 @@ export function leastRecentlyUsed(): KeptOfPipeline {
       files.set(digest, { ...file, usedAt: now });
       return true;
     },
-    add: ({ digest, size }, now, mostBytes) => {
+    add: ({ digest, size }, now, maxBytes) => {
       const room = roomOf(size);
-      if (room > mostBytes) return null;
+      if (room > maxBytes) return null;
       drop(digest);
-      const gone = dropWhile(() => bytes + room > mostBytes);
+      const gone = dropWhile(() => bytes + room > maxBytes);
       files.set(digest, { room, usedAt: now });
       bytes += room;
       return gone;

@@ -11,8 +11,8 @@ import {
   type ContentFiles,
   contentFiles,
   type KeptOfPipeline,
-  leastRecentlyUsed,
   measureFile,
+  minRecentlyUsed,
 } from './content-files.ts';
 
 /**
@@ -157,7 +157,7 @@ class LinkedContent implements ContentStore {
     try {
       for (const file of await files.read()) {
         const { pipelineId, digest, usedAt } = file;
-        const gone = this.#keptOf(pipelineId).add(file, usedAt, this.#options.mostBytes(pipelineId));
+        const gone = this.#keptOf(pipelineId).add(file, usedAt, this.#options.maxBytes(pipelineId));
         await this.#remove(files, pipelineId, gone ?? [digest]);
       }
       return { ...claimed, files };
@@ -169,7 +169,7 @@ class LinkedContent implements ContentStore {
 
   #keptOf(pipelineId: string): KeptOfPipeline {
     let kept = this.#pipelines.get(pipelineId);
-    if (kept === undefined) this.#pipelines.set(pipelineId, (kept = leastRecentlyUsed()));
+    if (kept === undefined) this.#pipelines.set(pipelineId, (kept = minRecentlyUsed()));
     return kept;
   }
 
@@ -204,7 +204,7 @@ class LinkedContent implements ContentStore {
       const kept = this.#keptOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
       // First what goes, which the disk then does first: at no moment is there more than there may be.
-      const gone = kept.add(file, this.#now(), this.#options.mostBytes(pipelineId));
+      const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
       if (gone === null) continue;
       void this.#remove(files, pipelineId, gone);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {

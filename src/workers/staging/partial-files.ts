@@ -96,9 +96,9 @@ interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
 }
 
 function recordOf(upload: PartialUpload): Recorded {
-  const { pipelineId, caller, key, rerunFailed, channel, length, partial, mostBytes, metadata } = upload;
+  const { pipelineId, caller, key, rerunFailed, channel, length, partial, maxBytes, metadata } = upload;
   const { outcome, touchedAt } = upload;
-  const known = { pipelineId, caller, key, rerunFailed, channel, length, partial, mostBytes, metadata };
+  const known = { pipelineId, caller, key, rerunFailed, channel, length, partial, maxBytes, metadata };
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
@@ -145,7 +145,7 @@ function partialFiles(directory: string): PartialFiles {
       const written = new Date(writtenAt);
       if (record.outcome !== null) return { ...record, id, received: 0, touchedAt: written };
       const { size, mtime } = await stat(of(id, 'bytes'));
-      const received = Math.min(size, record.length ?? record.mostBytes);
+      const received = Math.min(size, record.length ?? record.maxBytes);
       return { ...record, id, received, touchedAt: mtime > written ? mtime : written };
     } catch {
       return null;

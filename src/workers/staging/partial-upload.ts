@@ -29,7 +29,7 @@ export interface NewPartialUpload {
   /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
   partial: Digest | null;
   /** What the archive may have at most, in bytes. */
-  mostBytes: number;
+  maxBytes: number;
   /** `Upload-Metadata`, for whoever asks for the upload; nothing else is made of it. */
   metadata: Record<string, string | null> | null;
 }
@@ -58,10 +58,10 @@ export function offsetOf({
 /** What of the room for partial uploads it takes, in bytes: all that it may still become. Pure. */
 export function reservedBytes({
   length,
-  mostBytes,
+  maxBytes,
   outcome,
-}: Pick<PartialUpload, 'length' | 'mostBytes' | 'outcome'>): number {
-  return outcome === null ? (length ?? mostBytes) : 0;
+}: Pick<PartialUpload, 'length' | 'maxBytes' | 'outcome'>): number {
+  return outcome === null ? (length ?? maxBytes) : 0;
 }
 
 /** The right of one request to one upload. */

@@ -39,7 +39,7 @@ export interface PartialUploads {
    * its bytes were removed underneath: nothing can be made of it any more.
    */
   write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Notes the length of an archive whose length was not known; at most `mostBytes`. */
+  /** Notes the length of an archive whose length was not known; at most `maxBytes`. */
   declareLength(id: string, length: number): Promise<void>;
   /** All bytes of the archive; reading them throws as `write` does. */
   open(id: string): AsyncIterable<Uint8Array>;
@@ -163,7 +163,7 @@ function partialUploads(
       const replaced = open().filter(isTheSame);
       refuseIfFull(
         wanted.caller,
-        wanted.length ?? wanted.mostBytes,
+        wanted.length ?? wanted.maxBytes,
         open().filter((upload) => !replaced.includes(upload)),
       );
       const upload: PartialUpload = {
@@ -254,10 +254,10 @@ function tokenFull(): WaybillError {
   });
 }
 
-function tooLarge(bytes: number, mostBytes: number): WaybillError {
+function tooLarge(bytes: number, maxBytes: number): WaybillError {
   return new WaybillError(
     'upload_too_large',
-    `the archive may have ${bytes} bytes, and all partial uploads together at most ${mostBytes}`,
+    `the archive may have ${bytes} bytes, and all partial uploads together at most ${maxBytes}`,
     { hint: 'upload it in one request, or have server.resumable.max_bytes raised' },
   );
 }

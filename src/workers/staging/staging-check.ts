@@ -5,7 +5,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
 /** With less than this many bytes free, no upload is taken. */
-export const leastRoom = 16 * 1024 * 1024;
+export const minRoom = 16 * 1024 * 1024;
 
 /**
  * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws
@@ -27,7 +27,7 @@ export async function proveStaging(directory: string): Promise<void> {
  */
 export async function proveRoom(directory: string): Promise<void> {
   try {
-    if ((await freeBytes(directory)) < leastRoom) throw stagingFull();
+    if ((await freeBytes(directory)) < minRoom) throw stagingFull();
   } catch (error) {
     throw stagingFailure(error);
   }

@@ -56,7 +56,7 @@ export type LookAnswer =
 
 export interface CatalogPage {
   kind: 'catalog';
-  /** Bundle paths with something published, sorted; at most `mostPaths` of them. */
+  /** Bundle paths with something published, sorted; at most `maxPaths` of them. */
   paths: string[];
   pathsOmitted: number;
   /** Null if nothing is published at the destination. */
@@ -88,8 +88,8 @@ export interface OutputLine extends Pick<
 }
 
 /** So many names are sent to a page. */
-export const mostPaths = 500;
-const mostDifferences = 1_000;
+export const maxPaths = 500;
+const maxDifferences = 1_000;
 
 /**
  * Throws `destination_not_found`, `release_not_found`, `not_published`, `state_conflict`, or the error of the
@@ -131,8 +131,8 @@ async function catalogPage(
   const paths = bundlePathsAmong(await managedPaths(root));
   // At the root there is often but the index of the others.
   const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
-  const named = { kind: 'catalog' as const, paths: paths.slice(0, mostPaths) };
-  const pathsOmitted = Math.max(0, paths.length - mostPaths);
+  const named = { kind: 'catalog' as const, paths: paths.slice(0, maxPaths) };
+  const pathsOmitted = Math.max(0, paths.length - maxPaths);
   if (asked === undefined) return { ...named, pathsOmitted, catalog: null };
   if (!paths.includes(asked))
     throw new WaybillError('not_published', `nothing is published at the bundle path "${asked}"`, {
@@ -149,13 +149,13 @@ async function catalogPage(
   };
 }
 
-const mostPages = 5;
+const maxPages = 5;
 
 /** Pure. */
 function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   const sceneMaps = outputs.filter(({ kind }) => kind === 'scene_map_page');
   const index = outputs.filter(({ path }) => path === 'index.html');
-  return [...sceneMaps.slice(0, mostPages), ...index].map(lineOf);
+  return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
 }
 
 /** Of outputs that are sorted by path. Pure. */
@@ -181,7 +181,7 @@ function lineOf({ path, kind, digest, size, url, updatedAt, owner }: OutputRecor
 
 function shortened({ added, removed, changed, same }: ReleaseDifference): LookAnswer {
   const all = added.length + removed.length + changed.length;
-  const [a, r, c] = [added, removed, changed].map((paths) => paths.slice(0, mostDifferences)) as [
+  const [a, r, c] = [added, removed, changed].map((paths) => paths.slice(0, maxDifferences)) as [
     string[],
     string[],
     string[],

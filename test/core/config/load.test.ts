@@ -76,14 +76,14 @@ t.test('the smallest configuration gets every default', async (t) => {
       staging: {
         directory: '/etc/waybill/staging',
         shared: null,
-        keep: { mostBytes: null, ageMs: 7 * 86_400_000 },
+        keep: { maxBytes: null, ageMs: 7 * 86_400_000 },
       },
       queue: { driver: 'memory' },
       retryForMs: 1_800_000,
       rerun: {
         keepMs: 366 * 86_400_000,
-        mostBundles: Number.MAX_SAFE_INTEGER,
-        mostBytes: Number.MAX_SAFE_INTEGER,
+        maxBundles: Number.MAX_SAFE_INTEGER,
+        maxBytes: Number.MAX_SAFE_INTEGER,
       },
       resumable: {
         maxUploads: 32,
@@ -316,7 +316,7 @@ t.test(
     });
     for (const place of ['directory: ./shared', 'backend: s3, bucket: b'])
       t.same(parse(server(`{${place}, keep: {size: 0, age: 1h}}`)).config.server.staging.keep, {
-        mostBytes: 0,
+        maxBytes: 0,
         ageMs: 3_600_000,
       });
     t.match(parse(server('{backend: s3, bucket: b, prefix: up}')).config.server.staging.shared, {

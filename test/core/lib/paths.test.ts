@@ -41,7 +41,7 @@ t.test('each path that collides with another has one reason', async (t) => {
 /** As long as a segment may be in bytes, and one more. */
 const [most, over] = ['a'.repeat(255), 'a'.repeat(256)];
 /** 1,024 bytes in five segments, of one and of two bytes a character. */
-const [mostAscii, mostAccented] = ['a'.repeat(204), 'é'.repeat(102)].map((segment) =>
+const [maxAscii, maxAccented] = ['a'.repeat(204), 'é'.repeat(102)].map((segment) =>
   Array<string>(5).fill(segment).join('/'),
 ) as [string, string];
 
@@ -88,7 +88,7 @@ t.test('a path that is safe everywhere is taken, and any other refused for its r
 });
 
 t.test('a path has 1,024 bytes at most, however many characters those are', async (t) => {
-  for (const longest of [mostAscii, mostAccented]) {
+  for (const longest of [maxAscii, maxAccented]) {
     t.equal(Buffer.byteLength(longest), 1024);
     t.ok(parseRelativePath(longest).ok, longest.slice(0, 10));
     t.match(parseRelativePath(`${longest}x`), { ok: false, reason: 'is longer than 1024 bytes' });

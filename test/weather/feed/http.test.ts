@@ -137,7 +137,7 @@ t.test('no more requests than allowed are under way at once, and none after the 
   const { server, get, url } = await served(t, { signal: stopping.signal });
   await Promise.all(Array.from({ length: 12 }, () => get(url, null)));
   t.equal(server.asked.length, 12);
-  t.ok(server.mostAtOnce() <= 2, `${server.mostAtOnce()} at once`);
+  t.ok(server.maxAtOnce() <= 2, `${server.maxAtOnce()} at once`);
   stopping.abort(new Error('stopped'));
   await t.rejects(get(url, null), { message: 'stopped' });
   t.equal(server.asked.length, 12);

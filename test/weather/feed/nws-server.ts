@@ -21,7 +21,7 @@ export interface NwsServer {
   url: string;
   asked: Asked[];
   /** The most requests that were under way at once. */
-  mostAtOnce(): number;
+  maxAtOnce(): number;
   show(moment: Moment): void;
   /** What the next requests for a path get instead, one after the other. */
   failNext(path: string, ...answers: ((response: ServerResponse) => unknown)[]): void;
@@ -90,7 +90,7 @@ export async function startNws(first: Moment): Promise<NwsServer> {
   const self: NwsServer = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     asked,
-    mostAtOnce: () => most,
+    maxAtOnce: () => most,
     show(next) {
       const before = moment.documents;
       since = new Map(

@@ -372,7 +372,7 @@ t.test('the limits of kept bundles hold from the start on, for what an earlier p
 
   const discarded: string[] = [];
   const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
-  const keep = { keepMs: 10_000, mostBundles: 2, mostBytes: 1e9 };
+  const keep = { keepMs: 10_000, maxBundles: 2, maxBytes: 1e9 };
   await daemon.open({ discard, keep });
   t.match(await daemon.queue.find('maps.1'), { rerunnable: false });
   await t.rejects(daemon.queue.rerun('maps.1', 'maps.4'), { code: 'bundle_gone' });
@@ -388,7 +388,7 @@ t.test('a bundle goes only when the journal says that nobody needs it', async (t
   const written = new Promise<void>((resolve) => (write = resolve));
   const discarded: string[] = [];
   const discard = async ({ runId }: PublishJob) => void discarded.push(runId);
-  const keep = { keepMs: 60_000, mostBundles: 0, mostBytes: 0 };
+  const keep = { keepMs: 60_000, maxBundles: 0, maxBytes: 0 };
   const daemon = await new Daemon(t).open({ maxConcurrency: 1, keep, discard }, (journal) => ({
     ...journal,
     settled: () => written,

@@ -55,7 +55,7 @@ t.test(
       queueSize: 10,
       maxConcurrency: 1,
       retentionMs: 2_000,
-      keep: { keepMs: 1_500, mostBundles: 100, mostBytes: 1e9 },
+      keep: { keepMs: 1_500, maxBundles: 100, maxBytes: 1e9 },
       onExpire: async ({ staged }) => void expired.push(String(staged)),
       discard: async ({ staged }) => void discarded.push(String(staged)),
     });

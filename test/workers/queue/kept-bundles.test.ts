@@ -18,8 +18,8 @@ const sumOf = (kept: KeptBundle[]): KeptBundles => ({
   bundles: kept.length,
   bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
 });
-const idsBeyond = (kept: KeptBundle[], mostBundles: number, mostBytes: number): string[] =>
-  beyondLimits(kept, sumOf(kept), { mostBundles, mostBytes }).map(({ runId }) => runId);
+const idsBeyond = (kept: KeptBundle[], maxBundles: number, maxBytes: number): string[] =>
+  beyondLimits(kept, sumOf(kept), { maxBundles, maxBytes }).map(({ runId }) => runId);
 
 t.test('the oldest go first, until the others are within the limits', async (t) => {
   t.same(idsBeyond(bundles(1, 1, 1), 3, 3), []);
@@ -33,7 +33,7 @@ t.test('the oldest go first, until the others are within the limits', async (t) 
     yield { runId: 'maps.1', bytes: 5 };
     t.fail('of a hundred thousand that stay none is looked at');
   }
-  const limits = { mostBundles: 100_000, mostBytes: 100 };
+  const limits = { maxBundles: 100_000, maxBytes: 100 };
   t.same(beyondLimits(one(), { bundles: 100_000, bytes: 100 }, limits), []);
 });
 
@@ -41,11 +41,11 @@ t.test(
   'what stays are the newest within the limits, and one more would be too many (property)',
   async (t) => {
     fc.assert(
-      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, mostBytes) => {
+      fc.property(fc.array(fc.nat(9), { maxLength: 12 }), fc.nat(8), fc.nat(30), (sizes, most, maxBytes) => {
         const kept = bundles(...sizes);
-        const gone = beyondLimits(kept, sumOf(kept), { mostBundles: most, mostBytes });
+        const gone = beyondLimits(kept, sumOf(kept), { maxBundles: most, maxBytes });
         const fits = (some: KeptBundle[]): boolean =>
-          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= mostBytes;
+          some.length <= most && some.reduce((sum, { bytes }) => sum + bytes, 0) <= maxBytes;
         const isOldest = gone.every((bundle, index) => bundle === kept[index]);
         return (
           isOldest &&

@@ -28,7 +28,7 @@ import { type ManualClock, manualClock } from '../manual-clock.ts';
 const block = 4096;
 
 interface Settings extends Partial<Pick<ContentOptions, 'log' | 'shortage' | 'breathe'>> {
-  mostBytes?: number;
+  maxBytes?: number;
   ageMs?: number;
 }
 
@@ -50,10 +50,10 @@ function place(t: Test): Place {
   return {
     staging,
     clock,
-    open: ({ mostBytes = 3 * block, ageMs = 3_600_000, ...others } = {}) =>
+    open: ({ maxBytes = 3 * block, ageMs = 3_600_000, ...others } = {}) =>
       openContentStore({
         ...{ staging, clock, log: silentLog, shortage: async () => 0, ...others },
-        ...contentBounds({ mostBytes, ageMs }, () => block),
+        ...contentBounds({ maxBytes, ageMs }, () => block),
       }),
     file: (text) => {
       const file = name();
@@ -154,10 +154,10 @@ t.test('it outlives the process, within its bounds', async (t) => {
   t.equal(await after.of('maps').place(two.digest, target()), 3);
   await after.close();
 
-  const smaller = await open({ mostBytes: block });
+  const smaller = await open({ maxBytes: block });
   t.same(smaller.stats(), { files: 2, bytes: 2 * block }, 'one of each pipeline');
   await smaller.close();
-  const off = await open({ mostBytes: 0 });
+  const off = await open({ maxBytes: 0 });
   t.equal(off.isOn, false);
   t.same(off.stats(), { files: 0, bytes: 0 });
   t.equal(onDisk(staging), 0);
@@ -220,7 +220,7 @@ t.test('what is not ours in the directory is left alone, and its empty directori
     writeFileSync(place, 'theirs');
   }
   mkdirSync(path.join(staging, 'content/docs/ff'), { recursive: true });
-  const after = await open({ mostBytes: 0 });
+  const after = await open({ maxBytes: 0 });
   await after.close();
   await (await open()).close();
   for (const name of theirs) t.equal(readFileSync(path.join(staging, 'content', name), 'utf8'), 'theirs');
@@ -246,7 +246,7 @@ t.test('two processes on one staging directory have a store each, and leave one'
 
 t.test('what a process left that was there at the start counts, too', async (t) => {
   const { staging, open, file } = place(t);
-  const [first, second] = [await open({ mostBytes: 2 * block }), await open({ mostBytes: 2 * block })];
+  const [first, second] = [await open({ maxBytes: 2 * block }), await open({ maxBytes: 2 * block })];
   const [one, two, three] = [file('one'), file('two'), file('three')];
   await first.of('maps').keep([one, two]);
   await first.close();
@@ -314,7 +314,7 @@ t.test('a directory that cannot be read keeps no daemon from starting', async (t
   const clock = manualClock(new Date());
   const store = await openContentStore({
     ...{ staging: path.join(staging, 'staged/1'), clock, log, shortage: async () => 0 },
-    ...contentBounds({ mostBytes: block, ageMs: 1000 }, () => block),
+    ...contentBounds({ maxBytes: block, ageMs: 1000 }, () => block),
   });
   t.match(warnings, [{ err: { code: 'ENOTDIR' } }]);
   t.same(store.missing('maps', [digestOf('one')]), [digestOf('one')]);
@@ -347,13 +347,13 @@ t.test('a disk that is short of room gets it from what was of no use for longest
 
 t.test('bounds follow what a pipeline takes, unless they are given', (t) => {
   const largest = (id: string): number | null => (id === 'maps' ? 512 * 2 ** 20 : null);
-  const following = contentBounds({ mostBytes: null, ageMs: 1 }, largest);
-  t.equal(following.mostBytes('maps'), 2 ** 30);
-  t.equal(following.mostBytes('local'), 0, 'a pipeline that takes no uploads, or is no more');
-  const given = contentBounds({ mostBytes: 7, ageMs: 1 }, largest);
-  t.equal(given.mostBytes('maps'), 7);
-  t.equal(given.mostBytes('local'), 0);
-  t.match([following.isOn, contentBounds({ mostBytes: 0, ageMs: 1 }, largest).isOn], [true, false]);
+  const following = contentBounds({ maxBytes: null, ageMs: 1 }, largest);
+  t.equal(following.maxBytes('maps'), 2 ** 30);
+  t.equal(following.maxBytes('local'), 0, 'a pipeline that takes no uploads, or is no more');
+  const given = contentBounds({ maxBytes: 7, ageMs: 1 }, largest);
+  t.equal(given.maxBytes('maps'), 7);
+  t.equal(given.maxBytes('local'), 0);
+  t.match([following.isOn, contentBounds({ maxBytes: 0, ageMs: 1 }, largest).isOn], [true, false]);
 
   const disk = (gibibytes: number, free: number): number =>
     shortageOf({ bsize: 4096, blocks: gibibytes * 2 ** 18, bavail: free * 2 ** 18 });
@@ -391,8 +391,8 @@ t.test('whoever else works on the event loop is let in before each file that is 
 
 t.test('200 uploads at once never make it more than it may be', async (t) => {
   const { staging, open, file, target } = place(t);
-  const mostBytes = 40 * block;
-  const store = await open({ mostBytes });
+  const maxBytes = 40 * block;
+  const store = await open({ maxBytes });
   const files = Array.from({ length: 600 }, (_, index) =>
     file(`${index} `.padEnd(block * (1 + (index % 3)), 'x')),
   );
@@ -426,8 +426,8 @@ t.test('200 uploads at once never make it more than it may be', async (t) => {
   isOver = true;
   await looking;
   t.ok(looks > 1);
-  t.ok(most > 0 && most <= mostBytes, `${most} of ${mostBytes} bytes`);
-  t.ok(store.stats().bytes <= mostBytes);
+  t.ok(most > 0 && most <= maxBytes, `${most} of ${maxBytes} bytes`);
+  t.ok(store.stats().bytes <= maxBytes);
   await store.close();
 });
 

@@ -17,7 +17,7 @@ const wanted: NewPartialUpload = {
   channel: null,
   partial: null,
   length: 4,
-  mostBytes: 50,
+  maxBytes: 50,
   metadata: null,
 };
 

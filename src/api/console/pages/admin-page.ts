@@ -10,7 +10,7 @@ import { goTo, show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
 import { action, page, seenBy, type Visit } from '../visit.ts';
 
-const mostEvents = 50;
+const maxEvents = 50;
 
 /** What concerns the daemon as a whole: its configuration, what is paused, and events that were given up. */
 export const adminPage: PageRoute<ConsoleParts> = {
@@ -29,7 +29,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       return {
         id,
         count: events.length,
-        events: events.slice(0, mostEvents).map(({ event, tries, reason, givenUpAt }) => ({
+        events: events.slice(0, maxEvents).map(({ event, tries, reason, givenUpAt }) => ({
           ...{ type: event.type, tries: triesText(tries), reason, givenUp: momentOf(givenUpAt) },
         })),
       };

@@ -103,7 +103,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
 }
 
 /** Runs that the plots are made of: more cost the daemon more than they tell. */
-const mostRuns = 2_000;
+const maxRuns = 2_000;
 
 /** How the retained runs of a pipeline went, over time. */
 export const trendsPage: PageRoute<ConsoleParts> = {
@@ -113,7 +113,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
     page<{ pipelineId: string }>(parts, async (visit) => {
       const { req, res, visitor, access } = visit;
       const { pipeline_id: id } = permit(res, visitor, 'read', req.params.pipelineId, access);
-      const { runs, next } = await parts.queue.list([id], { limit: mostRuns });
+      const { runs, next } = await parts.queue.list([id], { limit: maxRuns });
       show(visit, {
         title: `Trends of ${id}`,
         template: 'trends',
@@ -175,12 +175,9 @@ function permitSteering({ req, res, visitor, access }: Visit<PipelineParams>): s
 /** Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {
   const reason = form.get('reason')?.trim() ?? '';
-  const { mostChars, pattern } = pauseReason;
-  if (reason.length > mostChars || !new RegExp(pattern, 'u').test(reason))
-    throw new WaybillError(
-      'invalid_request',
-      `the reason is not one line of at most ${mostChars} characters`,
-    );
+  const { maxChars, pattern } = pauseReason;
+  if (reason.length > maxChars || !new RegExp(pattern, 'u').test(reason))
+    throw new WaybillError('invalid_request', `the reason is not one line of at most ${maxChars} characters`);
   return reason === '' ? null : reason;
 }
 

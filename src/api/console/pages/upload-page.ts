@@ -122,7 +122,7 @@ function showUpload(
       path: paths.upload(id),
       runsPath: paths.runs(),
       channels: pipeline.channels,
-      mostFiles: plural(pipeline.maxFiles, 'file'),
+      maxFiles: plural(pipeline.maxFiles, 'file'),
       most: sizeText(pipeline.maxUploadSize),
     },
   });

@@ -24,7 +24,7 @@ export interface PlanView {
   digest: string;
 }
 
-const mostChanges = 200;
+const maxChanges = 200;
 
 /** Pure. */
 export function planView(planned: RunResult): PlanView {
@@ -39,8 +39,8 @@ export function planView(planned: RunResult): PlanView {
           mark: actionMark(one),
           reason: one.reason?.message ?? null,
           counts: `${plural(one.outputs.length, 'output')}, ${sizeText(size)}; ${plural(changes.length, 'change')}`,
-          changes: changes.slice(0, mostChanges),
-          changesOmitted: Math.max(0, changes.length - mostChanges),
+          changes: changes.slice(0, maxChanges),
+          changesOmitted: Math.max(0, changes.length - maxChanges),
           error: one.error === null ? null : errorView(one.error),
         };
       }),

@@ -31,7 +31,7 @@ const [width, height] = [720, 180];
 const margin = { top: 8, right: 12, bottom: 28, left: 100 };
 const barWidth = 4;
 /** So many points are told apart at this width; more are put together. */
-const mostPoints = 120;
+const maxPoints = 120;
 
 /** Durations, failures, bytes, waiting times and the growth of what is published. Pure. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
@@ -132,15 +132,15 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
 }
 
 /** So many times have room below a plot, also on a phone. */
-const mostTicks = 4;
+const maxTicks = 4;
 
 function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
-  const all = x.ticks(mostTicks).map((at): Plot['ticks'][number] => {
+  const all = x.ticks(maxTicks).map((at): Plot['ticks'][number] => {
     const place = round(x(at));
     return { x: place, label: tickText(at, spanMs), anchor: place > width - 60 ? 'end' : 'middle' };
   });
   const told = all.filter(({ label }, index) => label !== all[index - 1]?.label);
-  const step = Math.ceil(told.length / mostTicks);
+  const step = Math.ceil(told.length / maxTicks);
   return told.filter((_, index) => index % step === 0);
 }
 
@@ -155,7 +155,7 @@ function tickText(at: Date, spanMs: number): string {
 }
 
 function condensed(points: readonly Point[], together: (values: readonly number[]) => number): Point[] {
-  const size = Math.max(1, Math.ceil(points.length / mostPoints));
+  const size = Math.max(1, Math.ceil(points.length / maxPoints));
   const groups = Array.from({ length: Math.ceil(points.length / size) }, (_, index) =>
     points.slice(index * size, (index + 1) * size),
   );

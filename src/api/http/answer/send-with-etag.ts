@@ -123,7 +123,7 @@ function opaqueTags(list: string): string[] {
 type ContentCoding = 'br' | 'gzip';
 
 /** Bytes. Of less, a header that says how it is compressed takes back what was saved. */
-const leastBytes = 1024;
+const minBytes = 1024;
 
 /**
  * The coding in which a body of so many bytes is sent to a client; null: as it is. Where the client takes
@@ -136,7 +136,7 @@ export function codingFor(acceptEncoding: string | undefined, bytes: number): Co
   const [best] = accepted;
   // What takes nothing at all is sent the plain body, as RFC 9110, 12.5.3, allows.
   if (best === undefined || best === 'identity') return null;
-  return bytes >= leastBytes || !accepted.includes('identity') ? best : null;
+  return bytes >= minBytes || !accepted.includes('identity') ? best : null;
 }
 
 const gzip = promisify(zlib.gzip);

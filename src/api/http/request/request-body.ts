@@ -29,21 +29,21 @@ interface RequestBody {
 /**
  * Hands `read` the body. Throws what `read` throws, unless the body ended early: then `upload_timeout` after
  * `idle_timeout` without a byte from the client (time that the reader takes does not count) or if it was not
- * whole after `mostMs`, `aborted` if the client left, the reason of `stopping`, and the refusal if the
+ * whole after `maxMs`, `aborted` if the client left, the reason of `stopping`, and the refusal if the
  * request is no longer allowed. That is checked again after `read`.
  */
 export async function withBody<T>(
   req: IncomingMessage,
   { http, clock, stopping }: BodyPorts,
   read: (body: RequestBody) => Promise<T>,
-  mostMs: number = http.uploadTimeoutMs,
+  maxMs: number = http.uploadTimeoutMs,
 ): Promise<T> {
   const abort = new AbortController();
   const release = onAbort(stopping, () => abort.abort(stopping.reason));
-  const timer = clock.timeout(mostMs, () => abort.abort(tooSlow(mostMs)));
+  const timer = clock.timeout(maxMs, () => abort.abort(tooSlow(maxMs)));
   const watch = watchAuthority(req, clock, (refusal) => abort.abort(refusal));
   const { signal } = abort;
-  const idleTimeoutMs = Math.min(http.idleTimeoutMs, mostMs);
+  const idleTimeoutMs = Math.min(http.idleTimeoutMs, maxMs);
   const body = openBody(req, { idleTimeoutMs, signal, clock });
   try {
     const result = await read({ chunks: body.chunks, signal });
@@ -112,8 +112,8 @@ function stalled(idleTimeoutMs: number): WaybillError {
   });
 }
 
-function tooSlow(mostMs: number): WaybillError {
-  return new WaybillError('upload_timeout', `the body was not whole after ${mostMs} ms`, {
+function tooSlow(maxMs: number): WaybillError {
+  return new WaybillError('upload_timeout', `the body was not whole after ${maxMs} ms`, {
     hint: 'send it over a faster line; that of an upload may take server.http.upload_timeout',
   });
 }
@@ -130,11 +130,11 @@ export interface MemoryBodyPorts extends BodyPorts {
  */
 interface BodyMemory {
   /**
-   * Counts `bytes` for a request until its response has closed. `mostBytes` is the longest body that the
+   * Counts `bytes` for a request until its response has closed. `maxBytes` is the longest body that the
    * route reads. Throws `server_busy` if the caller, or all callers of its kind together, would hold more
    * than they may.
    */
-  hold(req: IncomingMessage, res: ServerResponse, bytes: number, mostBytes: number): void;
+  hold(req: IncomingMessage, res: ServerResponse, bytes: number, maxBytes: number): void;
   /** How many bytes are held. */
   held(): number;
 }
@@ -143,7 +143,7 @@ interface BodyMemory {
 export const smallBodyBytes = 16 * 1024;
 
 const mebibyte = 1024 * 1024;
-const leastAnonymousBytes = 16 * mebibyte;
+const minAnonymousBytes = 16 * mebibyte;
 /** The longest body has room in an empty pool: a manifest, and a form of two documents. */
 const longestBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
 const withTokenMs = 60_000;
@@ -156,14 +156,14 @@ export function createBodyMemory(limit: number): BodyMemory {
   const pools = {
     small: createShares({ total: Infinity, perOwner: Infinity }),
     withToken: pool(limit, longestBodyBytes.withToken),
-    anonymous: pool(Math.max(limit / 4, leastAnonymousBytes), longestBodyBytes.anonymous),
+    anonymous: pool(Math.max(limit / 4, minAnonymousBytes), longestBodyBytes.anonymous),
   };
   const holders = new WeakMap<ServerResponse, number>();
   return {
-    hold: (req, res, bytes, mostBytes) => {
+    hold: (req, res, bytes, maxBytes) => {
       const { hasToken, owner } = callerOf(req);
       const large = hasToken ? pools.withToken : pools.anonymous;
-      const taken = mostBytes <= smallBodyBytes ? pools.small : large;
+      const taken = maxBytes <= smallBodyBytes ? pools.small : large;
       const refusedBy = taken.take(owner, bytes);
       if (refusedBy !== null) throw busy(refusedBy);
       const before = holders.get(res);
@@ -183,39 +183,39 @@ export function withBodyInMemory<T>(
   req: IncomingMessage,
   res: ServerResponse,
   ports: MemoryBodyPorts,
-  { mostBytes, read }: { mostBytes: number; read: (chunks: AsyncIterable<Uint8Array>) => Promise<T> },
+  { maxBytes, read }: { maxBytes: number; read: (chunks: AsyncIterable<Uint8Array>) => Promise<T> },
 ): Promise<T> {
   if (req.headers.expect !== undefined) res.writeContinue();
   const counted = async function* (chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
-      ports.bodyMemory.hold(req, res, chunk.length, mostBytes);
+      ports.bodyMemory.hold(req, res, chunk.length, maxBytes);
       yield chunk;
     }
   };
-  const mostMs = callerOf(req).hasToken ? withTokenMs : anonymousMs;
-  const time = Math.min(ports.http.uploadTimeoutMs, mostMs);
+  const maxMs = callerOf(req).hasToken ? withTokenMs : anonymousMs;
+  const time = Math.min(ports.http.uploadTimeoutMs, maxMs);
   return withBody(req, ports, ({ chunks }) => read(counted(chunks)), time);
 }
 
-/** The whole body. One longer than `mostBytes` throws `tooLong()`, before it is read if its head says so. */
+/** The whole body. One longer than `maxBytes` throws `tooLong()`, before it is read if its head says so. */
 export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   ports: MemoryBodyPorts,
-  { mostBytes, tooLong }: { mostBytes: number; tooLong: () => WaybillError },
+  { maxBytes, tooLong }: { maxBytes: number; tooLong: () => WaybillError },
 ): Promise<Buffer> {
-  if (Number(req.headers['content-length'] ?? 0) > mostBytes) throw tooLong();
+  if (Number(req.headers['content-length'] ?? 0) > maxBytes) throw tooLong();
   const read = async (chunks: AsyncIterable<Uint8Array>): Promise<Buffer> => {
     const parts: Uint8Array[] = [];
     let length = 0;
     for await (const chunk of chunks) {
       length += chunk.length;
-      if (length > mostBytes) throw tooLong();
+      if (length > maxBytes) throw tooLong();
       parts.push(chunk);
     }
     return Buffer.concat(parts);
   };
-  return withBodyInMemory(req, res, ports, { mostBytes, read });
+  return withBodyInMemory(req, res, ports, { maxBytes, read });
 }
 
 function busy(bound: 'owner' | 'total'): WaybillError {

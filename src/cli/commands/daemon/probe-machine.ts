@@ -14,9 +14,9 @@ const label = 'here';
  * Whether files can be made in a directory, which need not be there yet. Nothing is written. Returns what was
  * found. Throws `storage_*` errors that name the first component at fault, and whose it is.
  *
- * @param leastRoom bytes that have to be free
+ * @param minRoom bytes that have to be free
  */
-export function tryWritableDirectory(directory: string, { leastRoom = 0 } = {}): string {
+export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): string {
   const there = nearestExisting(directory);
   try {
     requireMakeableRoot({ label }, directory, { makes: true });
@@ -26,10 +26,10 @@ export function tryWritableDirectory(directory: string, { leastRoom = 0 } = {}):
   }
   const { bavail, bsize, type } = statfsSync(there);
   const free = bavail * bsize;
-  if (free < leastRoom)
+  if (free < minRoom)
     throw new WaybillError(
       'insufficient_storage',
-      `${there} has ${formatSize(free)} free, and ${formatSize(leastRoom)} are needed`,
+      `${there} has ${formatSize(free)} free, and ${formatSize(minRoom)} are needed`,
       { hint: 'make room on that disk' },
     );
   const room = `${formatSize(free)} free${type === memoryFileSystem ? ', in memory' : ''}`;

@@ -60,7 +60,7 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
 }
 
 /** What has to be free where uploads are staged, in bytes. */
-export { leastRoom } from '../../../workers/staging/staging-check.ts';
+export { minRoom } from '../../../workers/staging/staging-check.ts';
 
 /** Of a server that is up and near, with much to spare. */
 const queueAnswerMs = 5_000;

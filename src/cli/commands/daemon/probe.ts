@@ -13,7 +13,7 @@ import { storageOpener } from '../../../core/storage/open-storage.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
 import { tryReadableDirectory, tryTemplates, tryWritableDirectory } from './probe-machine.ts';
 import {
-  leastRoom,
+  minRoom,
   tryCollector,
   tryDatabase,
   tryDestination,
@@ -98,7 +98,7 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
   const directory = (path: KeyPath, subject: string): Trial => ({
     path,
     subject,
-    run: async () => tryWritableDirectory(subject, { leastRoom }),
+    run: async () => tryWritableDirectory(subject, { minRoom }),
   });
   const isShared = staging.shared !== null;
   if (pipelines.some(({ source }) => source.backend === 'http_upload'))

@@ -114,13 +114,13 @@ function channelOf({ channel }: PushFlags): { channel?: string } {
   return channel === undefined ? {} : { channel };
 }
 
-const [leastChunk, mostChunk] = [64 << 10, 1 << 30];
+const [minChunk, maxChunk] = [64 << 10, 1 << 30];
 
 /** Undefined: the client's own choice. Throws `usage`. */
 function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
-  if (bytes !== undefined && bytes >= leastChunk && bytes <= mostChunk) return bytes;
+  if (bytes !== undefined && bytes >= minChunk && bytes <= maxChunk) return bytes;
   throw new WaybillError('usage', `--chunk-size "${chunkSize}" is no size from 64KiB to 1GiB`, {
     hint: 'give one like 8MiB; as much memory is taken',
   });

@@ -61,7 +61,7 @@ export function parseAmount(value: string | number): Amount | undefined {
 }
 
 /** So many of `total` an amount is at most, a share rounded down; `20%` of 9 is 1. */
-export function mostOf(amount: Amount, total: number): number {
+export function maxOf(amount: Amount, total: number): number {
   return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
 }
 

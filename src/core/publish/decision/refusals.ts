@@ -11,7 +11,7 @@ import type { DestinationConfig } from '../../config/config.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareInstants } from '../../lib/instant.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
-import { type Amount, formatAmount, mostOf } from '../../lib/settings/units.ts';
+import { type Amount, formatAmount, maxOf } from '../../lib/settings/units.ts';
 import { sameOwner } from '../../storage/identity.ts';
 import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput } from '../plan.ts';
 
@@ -79,7 +79,7 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
 /** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
 export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
   if (limit === null) return;
-  const most = mostOf(limit, total);
+  const most = maxOf(limit, total);
   if (goes <= most) return;
   const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
   throw new WaybillError(

@@ -30,7 +30,7 @@ const kernelViews = new Map([
   [0x9fa0, 'proc'],
   [0x62656572, 'sysfs'],
 ]);
-const mostAttempts = 5;
+const maxAttempts = 5;
 
 /** The root with its links resolved, as far as it exists; else made absolute. */
 export function realOrResolved(root: string): string {
@@ -95,7 +95,7 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
     } catch (error) {
       // Another process may have made it, or removed the one above it, meanwhile.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
-      if (!mayBeRace || attempt === mostAttempts) throw cannotMake(storage, missing, error);
+      if (!mayBeRace || attempt === maxAttempts) throw cannotMake(storage, missing, error);
       attempt += 1;
     }
 }

@@ -95,7 +95,7 @@ async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promi
 }
 
 /** The longest list has some 20 pages of 500. */
-const mostPages = 100;
+const maxPages = 100;
 const longestCursor = 1000;
 
 /**
@@ -112,8 +112,8 @@ async function pollPages(
   for (let place: string | null = url; place !== null;) {
     const page: string = place;
     if (seen.has(page)) return [...fed, notFed(page, 'failed', 'pagination.next leads back to this page')];
-    if (seen.size === mostPages)
-      return [...fed, notFed(page, 'failed', `the list goes on after ${mostPages} pages`)];
+    if (seen.size === maxPages)
+      return [...fed, notFed(page, 'failed', `the list goes on after ${maxPages} pages`)];
     seen.add(page);
     const known = requests.keepsCursors ? await requests.get(page) : null;
     const answer = await answered(get, page, known);

@@ -112,13 +112,13 @@ export async function selectInForce(
   const alerts = page.flatMap((row) => cleanedAlert(row, note) ?? []);
   const { total = 0, endless = 0 } = page[0] ?? {};
   if (endless > page.length - alerts.length)
-    for (const row of await inForce(queries, { ...query, limit: mostNoted }, not(hasEnd)))
+    for (const row of await inForce(queries, { ...query, limit: maxNoted }, not(hasEnd)))
       cleanedAlert(row, note);
   return { total, endless, alerts };
 }
 
 /** Of those that are left out; more are noted when these are mended. */
-const mostNoted = 1000;
+const maxNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
 

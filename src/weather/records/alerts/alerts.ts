@@ -177,7 +177,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
         : readRun(queries, { run, query, places: null, now: clock.now() }, notes);
     });
   const until = clock.monotonic() + source.deadlineMs;
-  for (let attempt = 0; attempt < mostAttempts; attempt += 1) {
+  for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
     const found = await readPlaced(source, query, until);
     if (found !== null) return found;
   }
@@ -186,7 +186,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
   });
 }
 
-const mostAttempts = 3;
+const maxAttempts = 3;
 
 /** Null if another poll came in while the outlines of the newest were read. */
 async function readPlaced(

@@ -144,10 +144,10 @@ local function dueIn(runId, pipeline)
 end
 
 -- Remembers when turns of runs ended.
-local function noteEnd(pipeline, mostEnds)
+local function noteEnd(pipeline, maxEnds)
   for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
     redis.call('LPUSH', ended, now)
-    redis.call('LTRIM', ended, 0, mostEnds - 1)
+    redis.call('LTRIM', ended, 0, maxEnds - 1)
   end
 end
 

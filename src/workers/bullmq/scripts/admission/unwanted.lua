@@ -1,15 +1,15 @@
 --[[
   Lists names in shared staging of uploads that were never accepted. From now on no run can claim them.
 
-  ARGV[2]  most  how many names at most
+  ARGV[2]  limit  how many names at most
 
   Returns {staged, …}
 ]]
-local most = ARGV[2]
+local limit = ARGV[2]
 
-local due = redis.call('ZRANGEBYSCORE', prefix .. 'staging', '-inf', now, 'LIMIT', 0, most)
+local due = redis.call('ZRANGEBYSCORE', prefix .. 'staging', '-inf', now, 'LIMIT', 0, limit)
 for _, staged in ipairs(due) do
   redis.call('ZREM', prefix .. 'staging', staged)
   redis.call('ZADD', prefix .. 'unwanted', now, staged)
 end
-return redis.call('ZRANGE', prefix .. 'unwanted', 0, most - 1)
+return redis.call('ZRANGE', prefix .. 'unwanted', 0, limit - 1)

@@ -6,11 +6,11 @@
   ARGV[3]  event        id
   ARGV[4]  happened     in milliseconds
   ARGV[5]  undelivered  JSON
-  ARGV[6]  most
+  ARGV[6]  limit
 
   Returns how many had to go
 ]]
-local notifier, event, happened, undelivered, most = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
+local notifier, event, happened, undelivered, limit = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 
 local order = prefix .. 'undelivered-order:' .. notifier
 local events = prefix .. 'undelivered:' .. notifier
@@ -20,7 +20,7 @@ redis.call('HSET', events, event, seq .. ' ' .. undelivered)
 redis.call('ZADD', order, happened, event)
 redis.call('SADD', prefix .. 'undelivered-of', notifier)
 local gone = 0
-while redis.call('ZCARD', order) > most do
+while redis.call('ZCARD', order) > limit do
   redis.call('HDEL', events, redis.call('ZPOPMIN', order)[1])
   gone = gone + 1
 end

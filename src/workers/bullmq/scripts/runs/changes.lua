@@ -2,12 +2,12 @@
   Lists the runs whose records changed after a revision, in the order of their last changes.
 
   ARGV[2]  after  '': none is listed
-  ARGV[3]  most   how many runs at most
+  ARGV[3]  limit   how many runs at most
   ARGV[4]  epoch  the name of this life of the data, if it has none yet
 
   Returns {epoch, newest revision, horizon, revision, record or '', …}
 ]]
-local after, most, epoch = ARGV[2], ARGV[3], ARGV[4]
+local after, limit, epoch = ARGV[2], ARGV[3], ARGV[4]
 
 redis.call('SET', prefix .. 'epoch', epoch, 'NX')
 local answer = {
@@ -16,7 +16,7 @@ local answer = {
   tonumber(redis.call('GET', prefix .. 'horizon') or 0),
 }
 if after == '' then return answer end
-local found = redis.call('ZRANGEBYSCORE', prefix .. 'changed', '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, most)
+local found = redis.call('ZRANGEBYSCORE', prefix .. 'changed', '(' .. after, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)
 for i = 1, #found, 2 do
   answer[#answer + 1] = tonumber(found[i + 1])
   answer[#answer + 1] = recordOf(found[i])

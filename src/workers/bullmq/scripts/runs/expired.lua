@@ -1,14 +1,14 @@
 --[[
   Lists finished runs whose retention is over.
 
-  ARGV[2]  most  how many runs at most
+  ARGV[2]  limit  how many runs at most
 
   Returns {run id, job or '', …}
 ]]
-local most = ARGV[2]
+local limit = ARGV[2]
 
 local found = {}
-for _, runId in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', now, 'LIMIT', 0, most)) do
+for _, runId in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'finished', '-inf', now, 'LIMIT', 0, limit)) do
   found[#found + 1] = runId
   found[#found + 1] = redis.call('HGET', prefix .. 'run:' .. runId, 'job') or ''
 end

@@ -5,12 +5,12 @@
   ARGV[3]  owner
   ARGV[4]  record       JSON
   ARGV[5]  retentionMs
-  ARGV[6]  mostEnds     how many ends of runs are remembered
+  ARGV[6]  maxEnds     how many ends of runs are remembered
   ARGV[7]  bytes        of its bundle, which is kept, or ''
 
   Returns 1, also if it was finished before | 0 if the run has another owner
 ]]
-local runId, owner, record, retentionMs, mostEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local runId, owner, record, retentionMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local bytes = ARGV[7]
 
 local run = prefix .. 'run:' .. runId
@@ -25,5 +25,5 @@ if outcome.status == 'succeeded' then
 end
 redis.call('SREM', prefix .. 'running', runId)
 endRun(runId, record, retentionMs, key, digest, bytes)
-noteEnd(pipeline, mostEnds)
+noteEnd(pipeline, maxEnds)
 return 1

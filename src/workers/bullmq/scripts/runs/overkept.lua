@@ -3,20 +3,20 @@
   ones of too many.
 
   ARGV[2]  keepMs
-  ARGV[3]  mostBundles
-  ARGV[4]  mostBytes    of all together
-  ARGV[5]  most         how many bundles at most
+  ARGV[3]  maxBundles
+  ARGV[4]  maxBytes    of all together
+  ARGV[5]  limit        how many bundles at most
 
   Returns {job, …}
 ]]
-local keepMs, mostBundles, mostBytes, most = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local keepMs, maxBundles, maxBytes, limit = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local jobs = {}
-for i = 1, most do
+for i = 1, limit do
   local oldest = redis.call('ZRANGE', prefix .. 'kept', 0, 0, 'WITHSCORES')
   local count, bytes = redis.call('ZCARD', prefix .. 'kept'), tonumber(redis.call('GET', prefix .. 'kept-bytes') or 0)
   local isDue = oldest[1] and tonumber(oldest[2]) + keepMs <= now
-  if not oldest[1] or not (isDue or count > mostBundles or bytes > mostBytes) then break end
+  if not oldest[1] or not (isDue or count > maxBundles or bytes > maxBytes) then break end
   unkeep(oldest[1])
   notRerunnable(oldest[1])
   unwant(oldest[1])

@@ -5,12 +5,12 @@
   ARGV[3]  owner
   ARGV[4]  record    JSON
   ARGV[5]  pauseMs   until the next try
-  ARGV[6]  mostEnds  how many ends of runs are remembered
+  ARGV[6]  maxEnds  how many ends of runs are remembered
   ARGV[7]  blocks    1: later runs of the pipeline wait behind it
 
   Returns 1, also if it waits already | 0 if the run has another owner | 2 if it was cancelled meanwhile
 ]]
-local runId, owner, record, pauseMs, mostEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local runId, owner, record, pauseMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local blocks = ARGV[7]
 
 local run = prefix .. 'run:' .. runId
@@ -24,5 +24,5 @@ saveRecord(runId, record, 'state', 'queued', 'takes', 0)
 redis.call('SREM', prefix .. 'running', runId)
 redis.call('ZADD', prefix .. 'retrying:' .. pipeline, now + pauseMs, runId)
 if blocks == '1' then redis.call('HSET', prefix .. 'blocking', pipeline, runId) end
-noteEnd(pipeline, mostEnds)
+noteEnd(pipeline, maxEnds)
 return 1
