@@ -32,7 +32,7 @@ const abortGraceMs = 10_000;
 
 /** The worker module next to this file, compiled or from source. */
 export const publishThread = new URL(
-  import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.ts',
+  import.meta.url.endsWith('.ts') ? './thread-from-source.mjs' : './thread.js',
   import.meta.url,
 );
 
