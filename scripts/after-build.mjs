@@ -1,5 +1,5 @@
-// What tsc does not do: the executable bit, and the files beside the code that the built program reads.
-import { chmodSync, copyFileSync, cpSync, existsSync } from 'node:fs';
+// Sets the executable bit, copies files that the built program reads, and removes types without a source.
+import { chmodSync, copyFileSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
 
 for (const program of ['dist/cli/main.js', 'dist/cli/weather.js'])
   if (existsSync(program)) chmodSync(program, 0o755);
@@ -10,3 +10,7 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
 copyFileSync('src/weather/feed/tables/weather-contract.sql', 'dist/weather/feed/tables/weather-contract.sql');
+
+// An earlier build may have left types of files that have moved since. They would be packed.
+for (const file of readdirSync('dist', { recursive: true, encoding: 'utf8' }))
+  if (file.endsWith('.d.ts') && !existsSync(`src/${file.replace(/\.d\.ts$/, '.ts')}`)) rmSync(`dist/${file}`);
