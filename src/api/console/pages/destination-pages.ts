@@ -207,7 +207,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
 
 const formQuery = queryParameters({ path: pathParameter });
 
-/** Returns the bundle path of a form. Throws `invalid_parameter` if it leaves the bundle root. */
+/** Returns the bundle path of a form. Throws `invalid_parameter` if it is invalid. */
 function pathOf(form: Form): string | null {
   const sent = new URLSearchParams({ path: form.get('path') ?? '.' });
   return formQuery.read(`?${sent.toString()}`).path;
