@@ -168,7 +168,7 @@ function sha256(text: string): Buffer {
 
 /**
  * Returns the token of `server.admin_token_env`, or null if none is configured. Throws `secrets_invalid` if
- * its value is missing, is unusable, or equals that of an upload token.
+ * its value is missing, is unusable, or equals the value of an upload token.
  */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;

@@ -241,7 +241,7 @@ function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
 }
 
-/** The output of `waybill run --format json` as a separate schema, with its references. */
+/** The output of a command with `--format json` as a separate schema, with its references. */
 function cliOutputSchemaText(kind: string): string {
   const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
   const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {

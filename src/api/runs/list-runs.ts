@@ -33,7 +33,7 @@ export const listProblems: Route<RunPorts>['problems'] = [
   'queue_unavailable',
 ];
 
-/** Selects pipelines among those of the token. */
+/** Selects some of the token's pipelines. */
 export const pipelinesParameter = names(100, longestId, {
   description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
   example: 'maps',

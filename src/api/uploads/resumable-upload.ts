@@ -155,7 +155,7 @@ export function uploadDocument(
 }
 
 /**
- * Calls `work` while no other request changes the upload. Throws `upload_not_found` if it is gone by then.
+ * Calls `work` while no other request changes the upload. Throws `upload_not_found` if it was removed before.
  */
 export async function holding(
   { partialUploads }: ResumablePorts,

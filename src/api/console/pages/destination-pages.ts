@@ -66,8 +66,8 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
 }
 
 /**
- * Redirects to the published page at a bundle path: that of its scene map, or else its index. Redirects to
- * the catalog if no URL is known.
+ * Redirects to the published page at a bundle path: its scene map if it has one, otherwise its index.
+ * Redirects to the catalog if no URL is known.
  */
 export const openPage: PageRoute<ConsoleParts> = {
   method: 'get',

@@ -123,7 +123,7 @@ export function standingOf(state: PipelineState, now: Date): Standing {
   return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
-/** The error of a failed run: its own, or that of its first failed destination. Pure. */
+/** The error of a failed run, or of its first failed destination. Pure. */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
