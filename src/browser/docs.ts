@@ -146,7 +146,7 @@ interface Controls {
   read: BodyField['read'];
 }
 
-/** A text area for JSON, a file input for each part of a form, or one file input for other types. */
+/** A text area for JSON, a file input for each part of a form, or one file input otherwise. */
 function controlsOf({ dataset }: HTMLElement, id: string): Controls {
   const { body: type = '', parts = '', example = '' } = dataset;
   if (type === 'application/json') {

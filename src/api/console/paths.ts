@@ -39,7 +39,7 @@ export function afterLogin(basePath: string, next: string | null): string {
 
 /*
  * The messages that pages show after an action. The query contains a key of this list, so a link cannot put
- * any other text on a page and nothing needs to be stored.
+ * any other text on a page. No message needs to be stored.
  */
 const messages = {
   cancelled: 'The run is being cancelled.',

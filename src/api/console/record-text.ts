@@ -2,8 +2,8 @@ import { formatSize } from '../../core/lib/settings/units.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
- * Formats records for the console: a label, a tone and a symbol for each state, so that color is never the
- * only sign. Also formats times, ages, durations and sizes. Pure.
+ * Formats records for the console: a label, a tone and a symbol for each state. Color is never the only sign.
+ * Also formats times, ages, durations and sizes. Pure.
  */
 
 export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';

@@ -44,7 +44,7 @@ export function page<Params>(
 }
 
 /**
- * Serves the action of a form. The form must come from a page of this session: the cookie alone does not
+ * Serves the action of a form. The form must come from a page of this session. The cookie alone does not
  * suffice, because browsers add it to any request. A refusal is shown on the page that `again` renders,
  * usually the page with the form. It is thrown if that page cannot be rendered or the client does not want
  * HTML.
@@ -171,7 +171,7 @@ function notOurs(message: string): WaybillError {
 
 /**
  * The actions on a pipeline, with the scope that each requires. `admin`: the admin token may do it on every
- * pipeline. The rules match the API with one exception: here the admin token may also read, because it may
+ * pipeline. The rules match the API with one exception. Here the admin token may also read, because it may
  * cancel any run.
  */
 const deeds = {

@@ -17,7 +17,7 @@ export interface MetricsPorts {
 }
 
 /**
- * Metrics for Prometheus. By default the route needs no token, like readiness: the daemon listens on the
+ * Metrics for Prometheus. By default the route needs no token, like readiness. The daemon listens on the
  * loopback address, and metrics contain only counts by configured ids. `server.metrics` can require a token
  * or remove the route, for proxies that cannot keep the path private.
  */

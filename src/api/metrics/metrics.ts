@@ -9,8 +9,8 @@ import { type MetricsOptions, type ProcessMetrics, processMetrics } from './proc
 import { type WeatherMetrics, weatherMetrics } from './weather-metrics.ts';
 
 /**
- * The metrics of the daemon. Labels take their values from the configuration, the routes or a closed list:
- * never a path, a run id or a client.
+ * The metrics of the daemon. Labels take their values from the configuration, the routes or a closed list.
+ * They never contain a path, a run id or a client.
  */
 export interface Metrics extends WeatherMetrics, ProcessMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */

@@ -122,9 +122,9 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 }
 
 /**
- * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
- * line. Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order. So a producer's
- * token cannot reveal which pipelines exist.
+ * Checks that a request about the pipeline `id` has the admin token. Adds token and pipeline to its log line.
+ * Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order. The order keeps a
+ * producer's token from revealing which pipelines exist.
  */
 export function authorizeAdmin(
   req: IncomingMessage,

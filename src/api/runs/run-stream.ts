@@ -39,7 +39,7 @@ const retryMs = 3_000;
 
 /**
  * Sends run changes as server-sent events until the client disconnects, the daemon stops, or no more changes
- * are possible. No events are stored per client. A client's cursor is the `id` of its last event, and reading
+ * are possible. No events are stored per client. A client's cursor is the `id` of its last event. Reading
  * continues there as fast as the client accepts events. A slow or returning client can miss intermediate
  * records, but never the newest record of a run.
  *

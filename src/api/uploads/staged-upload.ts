@@ -70,7 +70,8 @@ export interface Accepted {
 }
 
 /**
- * Turns a staged bundle into a run with `trace` as its parent span, or finds the run of its idempotency key.
+ * Turns a staged bundle into a run, with `trace` as its parent span. If the upload's key was used before,
+ * finds its run instead.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,

@@ -138,8 +138,9 @@ export function tellOutcome(res: Response, basePath: string, { runId, replayed }
 }
 
 /**
- * Adapts the daemon's partial uploads to `@tus/server`, for one request. Replaces the library's file store,
- * which does not detect a full disk and acknowledges the last byte before the run is accepted.
+ * Adapts the daemon's partial uploads to `@tus/server`, for one request. Replaces the library's file store
+ * for two reasons. That store does not detect a full disk, and acknowledges the last byte before the run is
+ * accepted.
  *
  * @param wanted The upload that the request creates; undefined for other requests.
  */

@@ -59,8 +59,8 @@ const maxKnown = 2000;
 
 /**
  * A date is a valid validator only if no other bytes had it. Rows can change without their date, and dates
- * have whole seconds. So an answer has no date if it changed since an answer with this date or a later one.
- * It also has none within the same second, because more changes may follow.
+ * have whole seconds. An answer gets no date if it changed since an answer with this date or a later one. It
+ * also gets none within the same second, because more changes may follow.
  */
 export function newDates(): Dates {
   const known = new Map<string, { etag: string; date: number; isSafe: boolean }>();

@@ -15,9 +15,9 @@ import type { WeatherAnswer, WeatherPorts } from './service.ts';
 import { problemFormOf } from './weather-routes.ts';
 
 /**
- * Adds a fast path for weather reads to the application. It sends the same responses, log lines and metrics,
- * but skips Express routing, which dominates the cost of a cached read. Weather needs no authorization.
- * Requests that Express may treat differently are left to Express: another case, a trailing slash, a body, a
+ * Adds a fast path for weather reads to the application. It sends the same responses, log lines and metrics.
+ * It skips Express routing, which dominates the cost of a cached read. Weather needs no authorization.
+ * Requests that Express may treat differently are left to it: another case, a trailing slash, a body, a
  * refused head, another method.
  */
 export function withDirectReads(

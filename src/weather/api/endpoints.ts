@@ -49,7 +49,7 @@ function formatsOf(family: WeatherFamily): Format[] {
 }
 
 /**
- * The format parameter. It accepts any text that is not empty: content negotiation refuses an unknown format,
+ * The format parameter. It accepts any text that is not empty. Content negotiation refuses an unknown format
  * and lists the formats that are offered.
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {

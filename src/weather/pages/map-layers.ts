@@ -44,8 +44,8 @@ const maxAge = 180;
 const minuteMs = 60_000;
 
 /**
- * Selects stations with recent observations, spread over the frame so that their figures do not overlap: the
- * preferred station of each grid cell. Pure.
+ * Selects the preferred station of each grid cell, among stations with recent observations. The grid spreads
+ * them over the frame so that their figures do not overlap. Pure.
  */
 export function spread(stations: readonly PlaceData[], frame: MapFrame): { place: PlaceData; at: Point }[] {
   const cell = frame.width / columns;

@@ -16,9 +16,9 @@ export function projected(longitude: number, latitude: number): Point | null {
 }
 
 /**
- * The outline of a polygon or multipolygon as SVG path data; empty if no part of it is on the map. Omits
- * points closer than `least` pixels to the previous point. Long edges follow the sphere. Parts beyond the
- * edge of the map are cut off. Pure.
+ * Returns the outline of a polygon or multipolygon as SVG path data. It is empty if no part is on the map.
+ * Omits points closer than `least` pixels to the previous point. Long edges follow the sphere. Parts beyond
+ * the edge of the map are cut off. Pure.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */

@@ -110,7 +110,7 @@ const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
 
-/** Throws what the reader throws for the stations, without which there is no map. */
+/** Throws the reader's error for the stations, because a map needs them. */
 async function mapPage(
   parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
   query: MapQuery,

@@ -15,8 +15,8 @@ const query = queryParameters({
 });
 
 /**
- * Notifies an open page that runs have changed; the page then reloads itself. The stream is the same as `GET
- * /v1/events`, but belongs to a session instead of a token and ends with it.
+ * Notifies an open page that runs have changed; the page then reloads itself. The stream matches `GET
+ * /v1/events`, but belongs to a session instead of a token. It ends with the session.
  */
 export const eventsPage: PageRoute<ConsoleParts> = {
   method: 'get',

@@ -15,7 +15,7 @@ import {
 
 export interface PipelineCard {
   id: string;
-  /** What starts a run without a schedule. */
+  /** The trigger of a run without a schedule. */
   startedBy: string;
   state: Mark;
   /** Why no run starts, with a note that the data may be old; null if runs can start. */

@@ -131,7 +131,7 @@ export interface MemoryBodyPorts extends BodyPorts {
 
 /**
  * Counts the bytes of all bodies that are in memory now. Bodies with a token and bodies without one have
- * separate pools, and no single token or client can fill a pool. Forms and small JSON documents are never
+ * separate pools. No single token or client can fill a pool. Forms and small JSON documents are never
  * refused: `max_connections` bounds their memory.
  */
 interface BodyMemory {

@@ -3,8 +3,12 @@ import { isIP } from 'node:net';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
- * Checks the request head against the rules that HTTP sets for every route. It requires one Host (RFC 9112,
- * 3.2), no transfer coding but `chunked` (6.1) and no expectation but `100-continue` (RFC 9110, 10.1.1).
+ * Checks the request head against the HTTP rules that hold for every route:
+ *
+ * - exactly one Host (RFC 9112, 3.2)
+ * - no transfer coding but `chunked` (RFC 9112, 6.1)
+ * - no expectation but `100-continue` (RFC 9110, 10.1.1)
+ *
  * Node.js answers some violations without a body and accepts the others. Also refuses a host that is not in
  * `allowedHosts`, unless that is null. Returns null if the head is valid. Pure.
  */
