@@ -1,7 +1,7 @@
 /*
  * Keeps an open console page up to date. When the daemon reports a changed run, the script loads the same URL
- * again and replaces the parts that can change. Only the server renders content. Pages without events stay as
- * they are.
+ * again. It then replaces the parts that can change. Only the server renders content. Pages without events
+ * stay as they are.
  */
 import { Idiomorph } from 'idiomorph';
 

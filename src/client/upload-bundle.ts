@@ -130,7 +130,10 @@ export interface MissingPart {
 /** For smaller bundles, the additional request costs as much as it saves. */
 const minBytes = 64 << 10;
 
-/** Errors of a daemon that is older or keeps no files, or of a proxy that rejects a manifest of this size. */
+/**
+ * Errors of a daemon that is older or keeps no files. A proxy that rejects a large manifest causes the last
+ * one.
+ */
 const refusals: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',

@@ -7,8 +7,8 @@ import type { Parameter } from './route.ts';
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * Parses the query of a URL and applies defaults. Throws the error code of this route, with a finding for
-   * each wrong parameter: unknown, repeated, badly encoded, invalid or in conflict.
+   * Parses the query of a URL and applies defaults. Throws the error code of this route. The error has a
+   * finding for each parameter that is unknown, repeated, badly encoded, invalid or in conflict.
    */
   read: (url: string) => T;
 }

@@ -13,9 +13,9 @@ import { problemOf, sendProblem } from './answer/problem.ts';
 import { malformed, unsupportedCoding } from './request/request-head.ts';
 
 /*
- * Handles input that Node.js rejects before or within a request, such as invalid HTTP and heads that are too
- * long or too late. By default Node.js sends only a status line, which can corrupt the previous response, and
- * emits no request.
+ * Handles input that Node.js rejects before or within a request. Examples are invalid HTTP, and a head that
+ * is too long or too late. By default Node.js sends only a status line, which can corrupt the previous
+ * response. It emits no request.
  */
 
 export interface RefusalPorts {

@@ -72,7 +72,6 @@ export function createStreams(most: number, perOwner: number): Streams {
   };
 }
 
-/** One server-sent event. */
 interface ServerEvent {
   event: string;
   /** null: the client keeps its last id. */

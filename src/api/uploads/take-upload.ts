@@ -201,7 +201,6 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
   );
 }
 
-/** Reads the body into staging. */
 function receive(
   ports: UploadPorts,
   pipeline: UploadPipeline,
@@ -218,7 +217,6 @@ function receive(
   );
 }
 
-/** The outcome of an upload. */
 type Outcome = Accepted | { isKept: false; plan: RunResult };
 
 /** Authorizes an upload to the pipeline of the path, for every protocol. Throws as `authorizePipeline`. */

@@ -17,7 +17,7 @@ import { problemFormOf } from './weather-routes.ts';
 /**
  * Adds a fast path for weather reads to the application. It sends the same responses, log lines and metrics.
  * It skips Express routing, which dominates the cost of a cached read. Weather needs no authorization.
- * Requests that Express may treat differently are left to it: another case, a trailing slash, a body, a
+ * Express handles all requests that it may treat differently: another case, a trailing slash, a body, a
  * refused head, another method.
  */
 export function withDirectReads(

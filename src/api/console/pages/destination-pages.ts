@@ -14,7 +14,6 @@ import { type ConsolePage, goTo, show } from '../show.ts';
 import { catalogView, openable, type ReleaseRow, releaseRows } from '../views/destination-view.ts';
 import { action, type Deed, type Form, may, page, permit, type Visit } from '../visit.ts';
 
-/** The bundle path in a query. */
 const pathParameter = bundlePath({
   description: 'The bundle path; `.` for the root.',
   example: '.',

@@ -126,7 +126,6 @@ function took(run: RunRecord, now: Date): string {
   return ms === null ? '' : `, ${durationText(ms)}`;
 }
 
-/** One run in a list. */
 interface RunLine {
   id: string;
   pipelineId: string;
