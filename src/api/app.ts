@@ -7,7 +7,7 @@ import { assetsPage, landingPage, type PageRoute, servePages } from './pages/pag
 import { siteOf } from './pages/site.ts';
 import type { ApiPorts } from './ports.ts';
 
-/** The daemon's HTTP application: these routes and pages, request metrics, landing page and console. */
+/** Creates the daemon's HTTP application: routes, pages, request metrics, landing page and console. */
 export function createApp<Ports extends ApiPorts>(
   ports: Ports,
   { routes, pages }: { routes: readonly Route<Ports>[]; pages: readonly PageRoute<Ports>[] },

@@ -14,12 +14,12 @@ import type { MissingPorts } from './uploads/missing-route.ts';
 import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.ts';
 
 /**
- * Who may call, and about what: all that requests are judged by and a reload replaces. A handler asks for it
- * once, so that one request is judged by one configuration.
+ * The configuration that requests are checked against. A reload replaces it. A handler reads it once, so that
+ * one request sees one configuration.
  */
 export interface ApiAccess extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess {}
 
-/** Everything that the routes work with: what each feature asks for, put together by the daemon or a test. */
+/** All dependencies of the routes. Each feature declares its own; the daemon or a test provides them. */
 export interface ApiPorts
   extends
     HttpPorts,
@@ -38,8 +38,8 @@ export interface ApiPorts
   queue: LivePorts['queue'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
-  /** Null: the navigation has no weather pages. */
+  /** null: the navigation has no weather pages. */
   weather: object | null;
-  /** Null: there is no console. */
+  /** null: there is no console. */
   console?: ConsoleSettings | null;
 }

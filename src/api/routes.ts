@@ -60,8 +60,8 @@ const daemon: readonly Route<ApiPorts>[] = [
 ];
 
 /**
- * Every route of the daemon in the order of the OpenAPI document. `added` are the routes of another part of
- * the program, which the caller passes because `api` does not import it.
+ * Returns every route of the daemon, in the order of the OpenAPI document. `added` contains routes of another
+ * part of the program. The caller passes them because `api` does not import that part.
  */
 export function routesWith<Ports>(added: readonly Route<Ports>[]): readonly Route<ApiPorts & Ports>[] {
   return [...publishing, ...added, ...daemon];

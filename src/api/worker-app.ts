@@ -7,14 +7,14 @@ import { type MetricsPorts, metricsRoute } from './metrics/metrics-route.ts';
 
 export interface WorkerAppPorts extends HttpPorts, MetricsPorts, HealthPorts {}
 
-/** What a worker without an API answers: probes and Prometheus, with the routes of the API. */
+/** The routes of a worker without an API: health probes and metrics. */
 const workerRoutes: readonly Route<WorkerAppPorts>[] = [healthRoute, readyRoute, liveRoute, metricsRoute];
 
 export function createWorkerApp(ports: WorkerAppPorts): Express {
   return createHttpApp(workerRoutes, ports);
 }
 
-/** The settings of the HTTP API as they hold for a worker's listener: at the root, and without a proxy. */
+/** The HTTP settings of a worker's listener: the API's settings, but at the root and without a proxy. */
 export function workerHttp({ server }: Config, listen: { host: string; port: number }): HttpPorts['http'] {
   return { ...server.http, ...listen, basePath: '/', trustedProxies: [], allowedHosts: null, cors: null };
 }

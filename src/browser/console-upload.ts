@@ -1,6 +1,6 @@
 /*
- * Uploads to a pipeline from the browser: an archive as it is, or a directory, which is packed here. Findings
- * of the daemon are shown at their places in the manifest. Without this script the form uploads an archive.
+ * Uploads to a pipeline from the browser: an archive, or a directory that is packed here. Shows the daemon's
+ * findings at their places in the manifest. Without this script the form uploads an archive.
  */
 import {
   type Chosen,
@@ -61,7 +61,7 @@ function begin(form: HTMLFormElement): void {
   );
   form.addEventListener('submit', (event) => {
     const plan = event.submitter as HTMLButtonElement | null;
-    // A plan is a page, which the form asks for with the archive that it has.
+    // A plan is a page: the browser submits the form with the chosen archive.
     if (plan?.formAction.includes('dry_run') === true && archive.files?.length === 1) return;
     event.preventDefault();
     if (files.length === 0) {
@@ -76,7 +76,7 @@ function begin(form: HTMLFormElement): void {
   });
 }
 
-/** Why these files are not sent; null if they are. */
+/** Why these files cannot be sent; null if they can. */
 function refusalOf(files: readonly NamedFile[]): string | null {
   const [first, ...others] = files;
   if (first === undefined) return 'There are no files in it.';
@@ -91,7 +91,7 @@ function summaryOf(files: readonly NamedFile[], directory: string | null): strin
   return `${directory === null ? '' : `${directory}: `}${count}, ${bytes} bytes`;
 }
 
-/** Whether the bundle has its name from an archive or a manifest. */
+/** Whether an archive or a manifest already names the bundle. */
 function isNamed(files: readonly NamedFile[]): boolean {
   return isArchive(files) || files.some(({ path }) => path === manifestName);
 }
@@ -119,7 +119,7 @@ function submitWith(
   form.requestSubmit(button);
 }
 
-/** The channel stands in the address, where the daemon reads it before the body. */
+/** Puts the channel into the URL, where the daemon reads it before the body. */
 function chooseChannel(form: HTMLFormElement): void {
   const channel = form.querySelector<HTMLSelectElement>('#channel');
   const plan = form.querySelector<HTMLButtonElement>('#plan');
@@ -165,7 +165,7 @@ async function upload(
   showProblem(findings, problem, manifest);
 }
 
-/** `fetch` tells nothing of what it has sent. */
+/** Uses XMLHttpRequest, because `fetch` does not report upload progress. */
 function send(url: string, data: FormData, tell: Sending['tell']): Promise<{ status: number; text: string }> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

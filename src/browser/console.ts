@@ -1,14 +1,13 @@
 /*
- * Keeps an open page of the console as it would be if it were loaded now: the daemon tells that a run has
- * changed, and the parts of the page that may be different are taken from the same address again. So what a
- * page shows is made in one place, and the script knows nothing of it. Where nothing is followed, it does
- * nothing.
+ * Keeps an open console page up to date. When the daemon reports a changed run, the script loads the same URL
+ * again. It then replaces the parts that can change. Only the server renders content. Pages without events
+ * stay as they are.
  */
 import { Idiomorph } from 'idiomorph';
 
-/** Progress comes a few times a second. */
+/** Milliseconds between updates, because progress changes several times a second. */
 const minMs = 300;
-/** Ages are told in minutes. */
+/** Milliseconds. Ages are shown in minutes. */
 const anewMs = 30_000;
 
 const note = document.querySelector<HTMLElement>('[data-events]');
@@ -34,7 +33,7 @@ function follow(place: HTMLElement, url: string): void {
   }, anewMs);
 }
 
-/** Calls at most every so often, and once more for what came meanwhile. */
+/** Limits the rate of calls to `work`. Calls in between cause one more call afterwards. */
 function paced(work: () => Promise<void>): () => void {
   let isBusy = false;
   let isWanted = false;
@@ -54,7 +53,7 @@ function paced(work: () => Promise<void>): () => void {
   };
 }
 
-/** False where the page is not there any more as it was: nobody is logged in, or the run is forgotten. */
+/** Returns false if the page no longer exists: the session has ended, or the run has expired. */
 async function takeAnew(): Promise<boolean> {
   const address = new URL(location.href);
   address.searchParams.delete('done');

@@ -1,6 +1,6 @@
 /*
- * The reference of the API with script: a link to what is folded opens it, and requests can be tried. The
- * token stays in the field, and goes nowhere but into the request.
+ * Script of the API reference: links open collapsed sections, and requests can be tried. The token stays in
+ * its field and is sent only with the request.
  */
 
 const base = new URL('.', document.baseURI);
@@ -12,7 +12,7 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-/** The form of a request: a field for each parameter, one for the token, and its body. */
+/** The form of a request: a field for each parameter, one for the token, and the body. */
 function formOf(operation: HTMLElement, body: BodyField | undefined): HTMLFormElement {
   const form = document.createElement('form');
   form.className = 'stack tight';
@@ -69,7 +69,7 @@ function requestOf(operation: HTMLElement, form: HTMLFormElement, body: BodyFiel
   return new Request(url, { method, headers, body: content ?? null, credentials: 'omit', cache: 'no-store' });
 }
 
-/** As it would stand on the wire: status, headers, and the body. */
+/** Formats a response as text: status, headers and body. */
 async function answerOf(request: Request): Promise<string> {
   const response = await fetch(request);
   const text = await response.text();
@@ -101,7 +101,7 @@ function addForm(operation: HTMLElement): void {
   operation.querySelector('.body')?.append(form);
 }
 
-// Streams have no end to show.
+// A stream never ends, so its response cannot be shown.
 const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
   ({ dataset }) => !dataset['path']?.endsWith('/events'),
 );
@@ -110,15 +110,15 @@ for (const operation of finite)
 addEventListener('hashchange', openTarget);
 openTarget();
 
-/** What a request of the reference is sent with. */
+/** The body field of a request. */
 interface BodyField {
-  /** Label and control, and a choice if there are several forms of a body. */
+  /** Label and control, with a selection if the body has several forms. */
   element: HTMLElement;
-  /** Without `type`, the browser knows it: of a form, it has the boundary. */
+  /** Without `type` the browser sets it. For a form, it adds the boundary. */
   read: () => { type?: string; content?: BodyInit | undefined };
 }
 
-/** The field for the body of an operation; undefined if it has none. */
+/** Returns the body field of an operation; undefined if it has no body. */
 function bodyField(operation: HTMLElement): BodyField | undefined {
   const forms = [...operation.querySelectorAll<HTMLElement>('[data-body]')];
   const [first] = forms;
@@ -146,7 +146,7 @@ interface Controls {
   read: BodyField['read'];
 }
 
-/** Text for JSON, a file for each part of a form, and one file for anything else. */
+/** A text area for JSON, a file input for each part of a form, or one file input otherwise. */
 function controlsOf({ dataset }: HTMLElement, id: string): Controls {
   const { body: type = '', parts = '', example = '' } = dataset;
   if (type === 'application/json') {

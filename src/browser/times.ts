@@ -1,6 +1,5 @@
 /*
- * Pages tell times in UTC, as logs and catalogs do. Whoever points at one is told it in the time zone of the
- * browser, too.
+ * Pages show times in UTC, as logs and catalogs do. Pointing at one shows it in the browser's time zone too.
  */
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeStyle: 'long' });
 

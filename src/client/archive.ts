@@ -92,8 +92,8 @@ export interface Chunk {
  */
 export interface ArchiveReader {
   /**
-   * The chunk with the byte at `offset`, or the last chunk if `offset` is the end of the archive. null if the
-   * archive is shorter. Throws the errors of opening and reading.
+   * Returns the chunk with the byte at `offset`, or the last chunk if `offset` is the end of the archive.
+   * Returns null if the archive is shorter. Throws the errors of opening and reading.
    */
   at(offset: number): Promise<Chunk | null>;
   close(): Promise<void>;

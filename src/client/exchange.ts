@@ -37,10 +37,10 @@ const continueMs = 1000;
 const connectMs = 30_000;
 
 /**
- * Sends a request on a new connection and resolves with the response headers. Uses `node:http`, because
- * `fetch` does not support `Expect: 100-continue` and loses a response that arrives while the body is being
- * sent. Rejects with the error of the connection or the body, or the reason of `signal`. A stalled connection
- * fails with `connection_lost`.
+ * Sends a request on a new connection and resolves with the response headers. Uses `node:http` because
+ * `fetch` does not support `Expect: 100-continue`. `fetch` also loses a response that arrives while the body
+ * is being sent. Rejects with the error of the connection or the body, or the reason of `signal`. A stalled
+ * connection fails with `connection_lost`.
  */
 export async function exchange(options: Exchange): Promise<Answer> {
   const { method, url, headers, body, signal, clock } = options;

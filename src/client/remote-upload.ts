@@ -29,8 +29,8 @@ export interface RemoteUpload {
 }
 
 /**
- * Finds the upload of this archive that an earlier process started or whose response was lost: a partial
- * upload to resume, or its run. null if there is none, or its run has failed or is unknown.
+ * Finds the upload of this archive that an earlier process started or whose response was lost. Returns a
+ * partial upload to resume, or its run. Returns null if there is none, or its run has failed or is unknown.
  */
 export async function findUpload(
   requests: Requests,

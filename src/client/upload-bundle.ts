@@ -131,7 +131,8 @@ export interface MissingPart {
 const minBytes = 64 << 10;
 
 /**
- * Errors of a daemon that is older or keeps no files, and of a proxy that rejects a manifest of this size.
+ * Errors of a daemon that is older or keeps no files. A proxy that rejects a large manifest causes the last
+ * one.
  */
 const refusals: readonly ErrorCode[] = [
   'not_found',

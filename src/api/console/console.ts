@@ -25,7 +25,7 @@ import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { createLoginLimit, Sessions, sessionSeal } from './sessions.ts';
 
-/** Every address of the console. */
+/** Every route of the console. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   loginPage,
   loginAction,
@@ -58,7 +58,7 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   eventsPage,
 ];
 
-/** The console at `console` below the base path, for whoever logs in with a token. */
+/** Serves the console at `console` below the base path. Visitors log in with a token. */
 export function consolePages(
   ports: ConsolePorts,
   { sessionMs, sessionKey }: ConsoleSettings,

@@ -1,4 +1,4 @@
-/** Where the pages of the console are, below the base path. Ids come from outside, and are encoded. Pure. */
+/** The paths of the console pages, below the base path. Ids are untrusted and therefore encoded. Pure. */
 const part = encodeURIComponent;
 
 export const paths = {
@@ -21,14 +21,14 @@ export const paths = {
   logout: () => 'console/logout',
 };
 
-/** Where to log in, and come back from. Pure. */
+/** The path of the login, which leads back to `next`. Pure. */
 export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
 }
 
 /**
- * Where somebody goes after the login: a page of the console, and never anywhere else, whatever the link to
- * the login said. Pure.
+ * The path to open after the login: `next` if it is a console page, otherwise the overview. This prevents
+ * open redirects by a crafted login link. Pure.
  */
 export function afterLogin(basePath: string, next: string | null): string {
   const home = `${basePath}${paths.overview()}`;
@@ -38,8 +38,8 @@ export function afterLogin(basePath: string, next: string | null): string {
 }
 
 /*
- * What an action tells on the page that follows it: a word of this list in the query, so that nobody can put
- * a text of their own on a page, and nothing has to be stored.
+ * The messages that pages show after an action. The query contains a key of this list, so a link cannot put
+ * any other text on a page. No message needs to be stored.
  */
 const messages = {
   cancelled: 'The run is being cancelled.',
@@ -58,12 +58,12 @@ const messages = {
 } as const;
 type Flash = keyof typeof messages;
 
-/** The path with what it is to tell. Pure. */
+/** Adds the key of a message to a path. Pure. */
 export function withFlash(path: string, flash: Flash): string {
   return `${path}${path.includes('?') ? '&' : '?'}done=${flash}`;
 }
 
-/** Null if the query tells nothing, or nothing that is known. Pure. */
+/** The message that the query names; null if it names none or an unknown one. Pure. */
 export function flashOf(url: string): string | null {
   const done = new URL(url, 'http://localhost').searchParams.get('done') ?? '';
   return Object.hasOwn(messages, done) ? messages[done as Flash] : null;

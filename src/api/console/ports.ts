@@ -15,7 +15,7 @@ import type { LoginLimit, Sessions } from './sessions.ts';
 /** The configuration that visitors are checked against. A reload replaces it. */
 export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {}
 
-/** What the console shows and does comes from what the API has. */
+/** Dependencies of the console; the API has them all. */
 export interface ConsolePorts
   extends LivePorts, PipelinePorts, ReleasesPorts, ReloadPorts, UndeliveredPorts, UploadPorts {
   http: UploadPorts['http'];
@@ -27,20 +27,20 @@ export interface ConsolePorts
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
-  /** Reads catalogs of destinations off the event loop; throws as `Coordinator.look`. */
+  /** Reads catalogs of destinations off the event loop. Throws as `Coordinator.look`. */
   look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
 }
 
-/** The same with what belongs to the console alone. */
+/** The dependencies of console handlers, with those that only the console has. */
 export interface ConsoleParts extends ConsolePorts {
   site: Site;
   sessions: Sessions;
   loginLimit: LoginLimit;
 }
 
-/** What the configuration says of the console; null in `ApiPorts` if it is off. */
+/** Settings of the console; null in `ApiPorts` if it is off. */
 export interface ConsoleSettings {
   sessionMs: number;
-  /** Seals sessions. */
+  /** Secret that seals sessions. */
   sessionKey: string | Uint8Array;
 }

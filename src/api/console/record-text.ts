@@ -2,8 +2,8 @@ import { formatSize } from '../../core/lib/settings/units.ts';
 import type { RunDestination, RunRecord, RunStatus } from '../../workers/queue/run-record.ts';
 
 /*
- * How the console says what records hold: a word, a tone and a symbol for each state, so that nothing is told
- * by its colour alone; times, ages, durations and sizes for people. Pure.
+ * Formats records for the console: a label, a tone and a symbol for each state. Color is never the only sign.
+ * Also formats times, ages, durations and sizes. Pure.
  */
 
 export type Tone = 'success' | 'failure' | 'running' | 'waiting' | 'warning' | 'neutral';
@@ -44,13 +44,13 @@ export function statusMark({
   return statuses[status];
 }
 
-/** An action that failed is a failure, whatever was planned. */
+/** A failed action is a failure, regardless of the plan. */
 export function actionMark({ action, error }: Pick<RunDestination, 'action' | 'error'>): Mark {
   const mark = actions[action];
   return error === null || mark.tone === 'failure' ? mark : { ...mark, tone: 'failure', symbol: '✕' };
 }
 
-/** `20 Nov 2026, 02:04:34 UTC`, with the machine's form beside it. */
+/** `20 Nov 2026, 02:04:34 UTC`, with the RFC 3339 form. */
 export interface Moment {
   iso: string;
   text: string;
@@ -75,7 +75,7 @@ const units: readonly [string, number][] = [
   ['min', minute],
 ];
 
-/** `3 h ago`; what is less than a minute old is `just now`, since pages do not count seconds. */
+/** `3 h ago`. Less than a minute is `just now`, because pages do not count seconds. */
 export function ageText(iso: string, now: Date): string {
   const ms = now.getTime() - Date.parse(iso);
   const [name, size] = units.find(([, unit]) => Math.abs(ms) >= unit) ?? ['', 0];
@@ -97,7 +97,7 @@ export function sizeText(bytes: number): string {
   return formatSize(bytes);
 }
 
-/** Milliseconds from the start of the run to its end, or to now; null if it has not begun. */
+/** Milliseconds from the start of the run to its end, or to now; null if it has not started. */
 export function durationOf(
   { started_at: start, finished_at: end }: Pick<RunRecord, 'started_at' | 'finished_at'>,
   now: Date,

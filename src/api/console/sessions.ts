@@ -11,25 +11,25 @@ import { isExpired, type Token } from '../http/auth.ts';
 import { networkOf } from '../http/request/shares.ts';
 import type { OperatorAccess } from '../pipelines/pipeline-access.ts';
 
-/** The session of a logged-in visitor, as its cookie holds it. */
+/** The session of a logged-in visitor, as its cookie stores it. */
 interface Session {
-  /** Unique. A logout ends the session with this id for good. */
+  /** Unique. A logout ends the session with this id permanently. */
   id: string;
   tokenId: string;
-  /** Derived from the value of the token, so that a new value ends the session. */
+  /** Derived from the token's value, so that a changed value ends the session. */
   fingerprint: string;
-  /** Every form must send it. */
+  /** The CSRF token, required in every form. */
   csrf: string;
   expiresAt: Date;
 }
 
 /**
- * Sessions as text that a browser keeps and nobody but the holder of the secret can read or make: an
- * encrypted JWT. Any API host with the same secret opens it, so that nothing has to be shared or stored.
+ * Stores sessions in the browser as encrypted JWTs. Only a process with the secret can read or create one.
+ * Any API host with the same secret can open it, so hosts share no session storage.
  */
 interface SessionSeal {
   seal(session: Session): Promise<string>;
-  /** null if it was made with another secret, is damaged, or has expired. */
+  /** Returns null if the text has another secret, is damaged or has expired. */
   open(text: string, now: Date): Promise<Session | null>;
 }
 
@@ -66,9 +66,9 @@ export function sessionSeal(secret: string | Uint8Array): SessionSeal {
 
 /** A logged-in user. */
 export interface Visitor {
-  /** As it is configured now. */
+  /** The token, as currently configured. */
   token: Token;
-  /** It is the token of `server.admin_token_env`. */
+  /** Whether it is the token of `server.admin_token_env`. */
   isAdmin: boolean;
   session: Session;
 }
@@ -82,22 +82,22 @@ interface SessionPorts {
 
 interface SessionOptions {
   seal: SessionSeal;
-  /** How long somebody stays logged in, in milliseconds. */
+  /** The lifetime of a session, in milliseconds. */
   lifetimeMs: number;
 }
 
 const cookieName = 'waybill_session';
 const maxSeen = 10_000;
-/** Checks of open streams within this time share one query, in milliseconds. */
+/** Session checks of open streams within this time share one query. In milliseconds. */
 const lookEveryMs = 250;
 
 /** Finds the visitor of a request by its cookie. */
 export class Sessions {
   readonly #ports: SessionPorts;
   readonly #options: SessionOptions;
-  /** Ended sessions that this process has seen recently; `endedSessions` has all of them. */
+  /** Ended sessions that this process has seen recently. `endedSessions` has all of them. */
   readonly #ended = new Set<string>();
-  /** Ids of sessions of open streams that the next query looks up. */
+  /** Session ids of open streams for the next query. */
   readonly #checked = new Set<string>();
 
   constructor(ports: SessionPorts, options: SessionOptions) {
@@ -120,8 +120,8 @@ export class Sessions {
   }
 
   /**
-   * null if the request has no session, or one that has ended: by a logout, or because its token was removed,
-   * has another value, or has expired. Throws `queue_unavailable` if logouts cannot be looked up.
+   * Returns null without an active session. A logout ends a session, and so does removing, changing or
+   * expiring its token. Throws `queue_unavailable` if ended sessions cannot be queried.
    */
   async find(req: Pick<Request, 'headers' | 'secure'>): Promise<Visitor | null> {
     const sealed = parseCookie(req.headers.cookie ?? '')[this.#nameFor(req)];
@@ -139,17 +139,17 @@ export class Sessions {
     await this.#ports.endedSessions.add(session.id, session.expiresAt);
   }
 
-  /** The visitor with its token as it is configured now; null if the session has ended. */
+  /** Returns the visitor with its token as currently configured; null if the session has ended. */
   current({ session }: Pick<Visitor, 'session'>): Visitor | null {
     const token = this.#holderOf(session);
     if (token === undefined || this.refusalOf({ session }) !== null) return null;
     return { token, isAdmin: token === this.#ports.configured.get().adminToken, session };
   }
 
-  /** Why the session has ended; null if it has not. */
+  /** Why the session has ended; null if it is active. */
   refusalOf({ session }: Pick<Visitor, 'session'>): 'token_expired' | 'token_revoked' | null {
     const token = this.#holderOf(session);
-    // A logout on another host is seen at the next check.
+    // The next check sees a logout on another host.
     this.#lookSoon(session);
     if (token === undefined || this.#ended.has(session.id)) return 'token_revoked';
     const { clock } = this.#ports;
@@ -179,8 +179,8 @@ export class Sessions {
   }
 
   /**
-   * Over TLS the name has a prefix: browsers then accept the cookie from this host alone and never over plain
-   * HTTP. `__Host-` also needs the path `/`.
+   * Over TLS the name has a prefix. Browsers then accept the cookie only from this host and never over plain
+   * HTTP. `__Host-` also requires the path `/`.
    */
   #nameFor({ secure }: Pick<Request, 'secure'>): string {
     if (!secure) return cookieName;
@@ -193,7 +193,7 @@ export class Sessions {
   }
 }
 
-/** Tells one value of a token from another, and nothing about either. */
+/** Differs for each value of the token, without revealing the value or its stored hash. */
 function fingerprintOf({ hash }: Token): string {
   return createHash('sha256').update('waybill console').update(hash).digest('base64url').slice(0, 22);
 }
@@ -204,12 +204,12 @@ function nonce(): string {
 
 /**
  * Limits failed logins. A client that fails too often is refused. Failures of many clients together only slow
- * logins down, so that they never lock out the right token.
+ * logins down, so that they cannot lock out a valid token.
  */
 export interface LoginLimit {
   /**
-   * Resolves when the token of this attempt may be compared, which takes `slowdownMs` while too many clients
-   * fail. Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
+   * Resolves when the token of this attempt may be compared. Waits `slowdownMs` while too many clients fail.
+   * Throws `too_many_logins`, with the time of the next attempt, if this client has failed too often.
    */
   admit(client: string | null): Promise<void>;
   /** Counts a failed attempt. */
@@ -217,7 +217,7 @@ export interface LoginLimit {
 }
 
 interface LoginBounds {
-  /** Failures of one client, or of one /64 network of IPv6, in a window. */
+  /** Failures of one client, or of one IPv6 /64 network, in a window. */
   perClient: number;
   /** Failures of all clients in a window. */
   total: number;

@@ -3,32 +3,32 @@ import { sendPage } from '../pages/send-page.ts';
 import { flashOf, paths } from './paths.ts';
 import type { Visit } from './visit.ts';
 
-/** What a page of the console has of its own. */
+/** The content of one console page. */
 export interface ConsolePage {
   title: string;
-  /** Below `templates/console`. */
+  /** Path below `templates/console`. */
   template: string;
   view: Readonly<Record<string, unknown>>;
-  /** After the overview; paths below the base path. The last one is this page. */
+  /** Breadcrumbs after the overview; paths below the base path. The last one is this page. */
   crumbs?: readonly { label: string; path?: string }[];
-  /** What is followed while the page is open: a query of `console/events`. Without it, nothing. */
+  /** The query of `console/events` that the open page follows. Default: none. */
   follows?: Readonly<Record<string, string>>;
-  /** Whether the page changes by itself soon: without script it is loaded again. */
+  /** Whether the page will change soon. A browser without JavaScript then reloads it. */
   isMoving?: boolean;
   isWide?: boolean;
   scripts?: readonly string[];
   status?: number;
-  /** Shown above everything, instead of what the query tells. */
+  /** A message above the content. Replaces the message that the query names. */
   flash?: string;
 }
 
-/** Answers with a page for the visitor, in the frame of all pages. */
+/** Sends a page to the visitor, in the layout of all pages. */
 export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
   const { req, res, visitor, parts, refusal = null } = visit;
   const { site, clock, http } = parts;
   const { basePath } = http;
   const { title, template, view, crumbs = [], follows, isWide = false } = page;
-  // What was refused has the address of its form, from which nothing can be loaded again.
+  // A refused form has the URL of its action, which cannot be loaded again.
   const events = follows === undefined || refusal !== null ? null : eventsPath(basePath, follows);
   const isMoving = page.isMoving === true && refusal === null;
   sendPage(
@@ -75,7 +75,7 @@ function eventsPath(basePath: string, query: Readonly<Record<string, string>>): 
   return `${basePath}${paths.events()}${search === '' ? '' : `?${search}`}`;
 }
 
-/** To a page of the console: what was done is not done again when the page is loaded again. */
+/** Redirects to a console page, so that reloading it does not repeat the action. */
 export function goTo<Params>({ res, parts }: Visit<Params>, path: string): void {
   res.redirect(303, `${parts.http.basePath}${path}`);
 }

@@ -23,11 +23,11 @@ export interface Visit<Params = Record<string, never>> {
   /** The configuration that the whole request is checked against. */
   access: ConsoleAccess;
   parts: ConsoleParts;
-  /** Why what the visitor asked for was not done; the page that it was asked on then says so. */
+  /** Why the visitor's action was refused. The page with the form shows it. */
   refusal?: Problem;
 }
 
-/** Serves a page to logged-in visitors. Others are redirected to the login, and return afterwards. */
+/** Serves a page to logged-in visitors. Redirects others to the login, which leads back to the page. */
 export function page<Params>(
   parts: ConsoleParts,
   show: (visit: Visit<Params>) => Promise<void> | void,
@@ -44,9 +44,10 @@ export function page<Params>(
 }
 
 /**
- * Does what a form asks for. It has to come from a page of this session: the cookie alone, which a browser
- * sends with whatever asks for it, does nothing. What is refused is told on the page that `again` shows,
- * which is the one with the form; if that cannot be shown either, or nobody wants a page, it is thrown.
+ * Serves the action of a form. The form must come from a page of this session. The cookie alone does not
+ * suffice, because browsers add it to any request. A refusal is shown on the page that `again` renders,
+ * usually the page with the form. It is thrown if that page cannot be rendered or the client does not want
+ * HTML.
  */
 export function action<Params>(
   parts: ConsoleParts,
@@ -77,7 +78,7 @@ async function tellRefusal<Params>(
 ): Promise<void> {
   const context = requestContext(visit.req);
   const refusal = problemOf(error, context.id);
-  // A defect is logged, and told, as everywhere.
+  // Server faults are logged and reported as on every route.
   if (refusal.status === 500) throw error;
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
   if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
@@ -96,7 +97,7 @@ export async function requireVisitor(req: ConsoleRequest, parts: ConsoleParts): 
   return keepAuthorized(req, () => requireCurrent(visitor, parts));
 }
 
-/** The visitor as of now. Throws `unauthorized` for one that is no longer logged in. */
+/** Returns the visitor with its current token. Throws `unauthorized` if the session has ended. */
 export function requireCurrent(visitor: Visitor, { sessions }: Pick<ConsoleParts, 'sessions'>): Visitor {
   const current = sessions.current(visitor);
   if (current === null) throw loggedOut();
@@ -113,12 +114,12 @@ async function visitorOf(req: ConsoleRequest, { sessions }: ConsoleParts): Promi
   return visitor;
 }
 
-/** What a form without files sends. */
+/** The fields of a form without files. */
 export type Form = URLSearchParams;
 
 const formType = 'application/x-www-form-urlencoded';
 
-/** Throws `unsupported_media_type`, `invalid_request` for one of more than 16 KiB, and as `readBody`. */
+/** Throws `unsupported_media_type`, `invalid_request` for a body of more than 16 KiB, and as `readBody`. */
 export async function readForm(
   req: IncomingMessage,
   res: ServerResponse,
@@ -137,9 +138,9 @@ export async function readForm(
 }
 
 /**
- * Throws `form_expired` if another site sent the request. Browsers name the site in `Sec-Fetch-Site`, but not
- * over plain HTTP to another machine: there `Origin` must name the host of the request. A client that sends
- * neither is no browser, and has only the cookies that it asked for.
+ * Throws `form_expired` if another site sent the request. Browsers send `Sec-Fetch-Site`, but not over plain
+ * HTTP to another machine. There `Origin` must name the request's host. A client that sends neither is not a
+ * browser, so another site cannot use its cookies.
  */
 export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'host'>): void {
   const from = headers['sec-fetch-site'];
@@ -150,7 +151,7 @@ export function requireOwnSite({ headers, host }: Pick<Request, 'headers' | 'hos
   if (!isOwn) throw notOurs('the form came from another site');
 }
 
-/** null for the origin `null` of a sandboxed page, and for an invalid URL. */
+/** Returns null for the origin `null` of a sandboxed page, and for an invalid URL. */
 function hostOf(origin: string): string | null {
   return URL.canParse(origin) ? new URL(origin).host : null;
 }
@@ -169,8 +170,9 @@ function notOurs(message: string): WaybillError {
 }
 
 /**
- * What somebody may want with a pipeline: the scope that it takes, and whether the admin token has it on
- * every pipeline, as in the API. Reading is more than the API gives it: whoever may cancel any run sees it.
+ * The actions on a pipeline, with the scope that each requires. `admin`: the admin token may do it on every
+ * pipeline. The rules match the API with one exception. Here the admin token may also read, because it may
+ * cancel any run.
  */
 const deeds = {
   read: { scope: 'read', admin: true },
@@ -186,8 +188,8 @@ const deeds = {
 export type Deed = keyof typeof deeds;
 
 /**
- * The pipeline, if the visitor may do this with it. Throws `pipeline_not_found`, `forbidden` and
- * `insufficient_scope` as the API does.
+ * Returns the pipeline if the visitor may perform the action on it. Throws `pipeline_not_found`, `forbidden`
+ * and `insufficient_scope` as the API does.
  */
 export function permit(
   res: Response,
@@ -203,13 +205,13 @@ export function permit(
   });
 }
 
-/** Whether `permit` would let the visitor. Pure. */
+/** Whether `permit` would allow the action. Pure. */
 export function may({ token, isAdmin }: Visitor, deed: Deed, id: string): boolean {
   const { scope, admin } = deeds[deed];
   return (isAdmin && admin) || (token.pipelines.has(id) && token.scopes.has(scope));
 }
 
-/** The pipelines that the visitor may read about, in the order of the configuration. Pure. */
+/** The pipelines that the visitor may read, in the order of the configuration. Pure. */
 export function seenBy(visitor: Visitor, { pipelines }: PipelineAccess): PipelineSummary[] {
   return pipelines.filter(({ pipeline_id }) => may(visitor, 'read', pipeline_id));
 }

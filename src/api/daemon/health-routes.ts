@@ -8,11 +8,11 @@ import type { Readiness } from './readiness.ts';
 export interface HealthPorts {
   readiness: Readiness;
   queue: JobQueue;
-  /** Null if no weather database is configured. */
+  /** null if no weather database is configured. */
   weatherPulse: { isUp(): boolean } | null;
-  /** Of the queue of an API; a queue in memory is not worth a word. */
+  /** The queue driver of an API. `memory`, the default, is not reported. */
   queueDriver?: 'memory' | 'embedded' | 'bullmq';
-  /** Shown by a worker, which has nothing else to show. */
+  /** Thread statistics; reported by workers only. */
   threads?: () => ThreadStats;
 }
 
@@ -68,7 +68,7 @@ export const healthRoute: Route<HealthPorts> = {
   handle: (ports) => health(ports),
 };
 
-/** The same under the name that Kubernetes and its like use. */
+/** The same route under the name that Kubernetes commonly uses. */
 export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
@@ -102,7 +102,7 @@ function detailsOf(
   };
 }
 
-/** For whoever restarts what hangs: a process that waits for Redis or a disk must not be killed for it. */
+/** Liveness for supervisors. A process that waits for Redis or a disk must not be restarted for that. */
 export const liveRoute: Route<unknown> = {
   method: 'get',
   path: '/livez',

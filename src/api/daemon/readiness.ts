@@ -5,28 +5,28 @@ import type { Log } from '../../core/lib/log.ts';
 import type { HealthCheck } from '../../workers/coordinator/health-checks.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 
-/** How one thing stands that the process depends on. Holds no path of this machine, no address, no secret. */
+/** The state of one dependency of the process. Contains no path of this machine, no address, no secret. */
 export interface CheckReport {
   name: HealthCheck['name'] | 'process' | 'weather';
-  /** `degraded`: something is missing, and uploads are taken all the same. */
+  /** `degraded`: something is missing, but uploads are accepted. */
   state: 'ok' | 'degraded' | 'failing';
-  /** When it was first seen in this state, RFC 3339 in UTC. Nobody looks but who asks. */
+  /** When this state was first seen, RFC 3339 in UTC. Checks run only on request. */
   since: string;
-  /** What happened, and what an operator does about it; absent if it is `ok`. */
+  /** The error and its remedy; absent if the state is `ok`. */
   code?: ErrorCode;
   detail?: string;
   hint?: string;
 }
 
-/** Whether uploads are taken, and why not. */
+/** Reports whether uploads are accepted, and why not. */
 export interface Readiness {
-  /** Looks at everything, for five seconds at most. Rejects only for a defect. */
+  /** Runs every check, for at most five seconds. Rejects only on a defect. */
   look(): Promise<ReadinessFound>;
 }
 
 export interface ReadinessFound {
   checks: CheckReport[];
-  /** What the first failing check threw; null if uploads are taken. */
+  /** The error of the first failing check; null if uploads are accepted. */
   failure: WaybillError | null;
 }
 
@@ -36,13 +36,13 @@ export interface ReadinessOptions {
   checks: readonly HealthCheck[];
   /** Whether the process is shutting down. */
   isDraining: () => boolean;
-  /** Null if no weather database is configured. */
+  /** null if no weather database is configured. */
   weatherPulse: { isUp(): boolean } | null;
 }
 
 const deadlineMs = 5_000;
 
-/** What a check has found; `error` is null if all is well. */
+/** The result of a check. `error` is null if it passed. */
 interface Found {
   name: CheckReport['name'];
   error: WaybillError | null;
@@ -76,8 +76,8 @@ export function newReadiness({ clock, log, checks, isDraining, weatherPulse }: R
 }
 
 /**
- * One look at a check, which does not wait longer than the deadline. A look that hangs, as on a disk that
- * does not answer, is not begun again: each would take a thread of the pool for file systems.
+ * Runs a check, and waits no longer than the deadline. A check that hangs, for example on an unresponsive
+ * disk, is not started again. Each attempt would block another thread of the file system pool.
  */
 function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
   const { name, silent, remedy } = check;

@@ -21,7 +21,7 @@ const names = (description: string): JsonSchema => ({
   items: { type: 'string' },
 });
 
-/** Reads the configuration file again. */
+/** Reloads the configuration file. */
 export const reloadRoute: Route<ReloadPorts> = {
   method: 'post',
   path: '/v1/reload',

@@ -13,13 +13,13 @@ import { jsonContent, type JsonSchema, type Parameter, type Route } from '../htt
 import { authorizeOperator, type OperatorAccess } from '../pipelines/pipeline-access.ts';
 
 /*
- * Events that were given up: whoever runs the daemon looks at them and sends them again, with the admin
- * token, since they are of all pipelines.
+ * Undelivered events: operators list them and send them again. Both need the admin token, because the events
+ * belong to all pipelines.
  */
 
-/** What a reload may change of it. */
+/** The notifiers. A reload replaces it. */
 export interface NotifierAccess {
-  /** Of those that are configured. */
+  /** Ids of the configured notifiers. */
   notifierIds: ReadonlySet<string>;
 }
 
@@ -28,7 +28,7 @@ export interface UndeliveredPorts extends HttpPorts, MemoryBodyPorts {
   log: Log;
   configured: Current<OperatorAccess & NotifierAccess>;
   notifier: Pick<Notifier, 'undelivered' | 'redeliver'>;
-  /** Aborts when the daemon begins to stop. */
+  /** Aborts when the daemon starts to shut down. */
   draining: AbortSignal;
 }
 
@@ -54,7 +54,7 @@ const object = (properties: Record<string, JsonSchema>): JsonSchema => ({
   properties,
 });
 
-/** What is undelivered of one notifier. */
+/** Lists the undelivered events of one notifier. */
 export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   method: 'get',
   path: '/v1/notifiers/{notifier_id}/undelivered',
@@ -94,7 +94,7 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   handle: (ports) => list(ports),
 };
 
-/** Sends it again. */
+/** Sends the undelivered events of one notifier again. */
 export const redeliverRoute: Route<UndeliveredPorts> = {
   method: 'post',
   path: '/v1/notifiers/{notifier_id}/redeliver',

@@ -12,23 +12,23 @@ import { requestLog } from './request-log.ts';
 import type { Route } from './route.ts';
 import { createRouter } from './router.ts';
 
-/** What every HTTP application needs, whatever its routes are. */
+/** Dependencies of every HTTP application, for any routes. */
 export interface HttpPorts {
   http: ServerConfig['http'];
   clock: Clock;
   log: Log;
   /** Which requests are logged. */
   logging: Pick<LogControl, 'requests'>;
-  /** Makes the spans of requests; without it nothing is traced. */
+  /** Creates the spans of requests. Without it nothing is traced. */
   tracer?: Tracer;
-  /** Makes pages of refusals; without it people get JSON, too. */
+  /** Renders refusals as HTML pages. Without it browsers get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * An application that serves these routes below the base path, logs each request and answers each error with
- * a problem document. `observers` see every request first, even one that is refused by its head; `pages` come
- * before the routes.
+ * Creates an application that serves these routes below the base path. It logs each request and answers each
+ * error with a problem document. `observers` see every request first, even one that `checkHead` refuses.
+ * `pages` are tried before the routes.
  */
 export function createHttpApp<Ports extends HttpPorts>(
   routes: readonly Route<Ports>[],
@@ -40,7 +40,7 @@ export function createHttpApp<Ports extends HttpPorts>(
   app.set('trust proxy', ports.http.trustedProxies);
   app.use(requestLog(ports));
   app.use(closeUnread(ports.clock));
-  // Pages are an operator's own: no page of another origin reads them.
+  // Pages are for operators only, so CORS does not apply to them.
   const cors = crossOrigin(ports.http.cors);
   for (const handler of [...observers, checkHead(ports.http), ...pages, ...(cors === null ? [] : [cors])])
     app.use(handler);
@@ -64,7 +64,7 @@ function checkHead({ allowedHosts }: HttpPorts['http']): RequestHandler {
       next();
       return;
     }
-    // Where the next request begins is not to be relied on.
+    // The start of the next request cannot be determined reliably.
     res.setHeader('Connection', 'close');
     throw refused;
   };
@@ -79,7 +79,7 @@ const noSuchRoute: RequestHandler = () => {
 /** Express recognizes an error handler by its four arguments. */
 function answerError(ports: ProblemPorts): ErrorRequestHandler {
   return (error: unknown, req, res, next) => {
-    // Percent-encoding in the path that cannot be decoded; the router throws before it reaches any route.
+    // The path has invalid percent-encoding. The router throws before it reaches any route.
     const thrown =
       error instanceof URIError
         ? new WaybillError('not_found', 'the path is not valid percent-encoding')

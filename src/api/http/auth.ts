@@ -6,33 +6,33 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 
-/** A token that requests are compared with. Its value is not kept. */
+/** A token that requests are compared with. Only its hash is kept. */
 export interface KnownToken {
   id: string;
   /** SHA-256 of the value. */
   hash: Buffer;
 }
 
-/** The token of a producer or an operator. */
+/** A token of a producer or an operator. */
 export interface Token extends KnownToken {
-  /** Ids of the pipelines that it may act on. */
+  /** Ids of the pipelines that it grants access to. */
   pipelines: ReadonlySet<string>;
-  /** What it may do with them. */
+  /** The operations that it allows on them. */
   scopes: ReadonlySet<Scope>;
-  /** From when on it is refused; null: never. */
+  /** Refused from this time on; null: never expires. */
   expiresAt: Date | null;
 }
 
-/** What every token is made from. */
+/** The settings that every token is resolved from. */
 type TokenSource = Pick<UploadTokenConfig, 'id' | 'valueEnv'>;
 
 // RFC 6750 lets clients send these characters only; a token with any other could never match.
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/;
-// Of a value that only its holder has.
+// A secret may hold the digest of the value instead of the value.
 const digestForm = /^sha256:([0-9a-f]{64})$/i;
 const headerForm = /^Bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 
-/** The values of all upload tokens. Throws as `resolveDistinct`. */
+/** Resolves all upload tokens. Throws as `resolveDistinct`. */
 export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Secrets): Token[] {
   const known = resolveDistinct(configs, secrets);
   return configs.map(({ pipelines, scopes, expiresAt }, index) => ({
@@ -44,8 +44,8 @@ export function resolveTokens(configs: readonly UploadTokenConfig[], secrets: Se
 }
 
 /**
- * Resolves the values of tokens in their order. Throws `secrets_invalid` if a value is missing, is unusable,
- * or equals another.
+ * Resolves token values, in order. Throws `secrets_invalid` if a value is missing, is unusable, or equals
+ * another.
  */
 function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): KnownToken[] {
   const byHash = new Map<string, TokenSource>();
@@ -69,7 +69,7 @@ function resolveDistinct(configs: readonly TokenSource[], secrets: Secrets): Kno
 }
 
 /**
- * Resolves one token; `neededBy` names its purpose in error messages. The secret is the value, or
+ * Resolves one token. `neededBy` names its purpose in error messages. The secret is the value, or
  * `sha256:<hex>` of it. Throws `secrets_invalid` if it is missing or cannot be sent as a bearer token.
  */
 export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, secrets: Secrets): KnownToken {
@@ -88,7 +88,9 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
   return { id, hash: sha256(value) };
 }
 
-/** The token of an `Authorization` header. Throws `unauthorized`, and `token_expired` if its time is over. */
+/**
+ * Returns the token of an `Authorization` header. Throws `unauthorized`, or `token_expired` after its expiry.
+ */
 export function authenticate(
   header: string | undefined,
   tokens: readonly Token[],
@@ -106,8 +108,7 @@ export function isExpired({ expiresAt }: Pick<Token, 'expiresAt'>, clock: Pick<C
 }
 
 /**
- * Checks that the token has the scope; if not, the response says so as RFC 6750 has it. Throws
- * `insufficient_scope`.
+ * Throws `insufficient_scope` if the token lacks the scope. The response then has the challenge of RFC 6750.
  */
 export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerResponse): void {
   if (scopes.has(scope)) return;
@@ -118,7 +119,7 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
 }
 
 /**
- * Finds the token of an `Authorization` header. Compares every token in constant time, also after a match.
+ * Returns the token of an `Authorization` header. Compares every token in constant time, even after a match.
  * Throws `unauthorized`.
  */
 export function findToken<T extends KnownToken>(header: string | undefined, tokens: readonly T[]): T {
@@ -142,7 +143,7 @@ export function findToken<T extends KnownToken>(header: string | undefined, toke
   return found;
 }
 
-/** The token of this value; undefined if none has it. Compares every token, also after a match. */
+/** Returns the token with this value, or undefined. Compares every token, even after a match. */
 export function tokenOfValue<T extends KnownToken>(value: string, tokens: readonly T[]): T | undefined {
   const hash = sha256(value);
   let found: T | undefined;
@@ -150,7 +151,7 @@ export function tokenOfValue<T extends KnownToken>(value: string, tokens: readon
   return found;
 }
 
-/** Runs `authenticate`, or `findToken`; if it throws, the response gets the challenge of RFC 6750. */
+/** Calls `authenticate`. If it throws, sets the challenge of RFC 6750 on the response. */
 export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenticate: () => T): T {
   try {
     return authenticate();
@@ -166,8 +167,8 @@ function sha256(text: string): Buffer {
 }
 
 /**
- * The token of `server.admin_token_env`; null if none is configured. Throws `secrets_invalid` if its value is
- * missing, is unusable, or equals that of an upload token.
+ * Returns the token of `server.admin_token_env`, or null if none is configured. Throws `secrets_invalid` if
+ * its value is missing, is unusable, or equals the value of an upload token.
  */
 export function resolveAdminToken(config: Config, secrets: Secrets): Token | null {
   const { adminTokenEnv } = config.server;

@@ -8,9 +8,9 @@ import { jsonContent, type JsonSchema, type RequestBody } from './route.ts';
 const jsonType = /^application\/(?:[a-z0-9.-]+\+)?json$/;
 
 /**
- * The JSON body of a request that hardly needs one; undefined if it is empty. Throws
- * `unsupported_media_type` for a body of another type, `invalid_request` for one that is not JSON or has more
- * than 16 KiB, and what `readBody` throws.
+ * Returns the JSON body of a request with few or no options, or undefined if it is empty. Throws
+ * `unsupported_media_type` for another type. Throws `invalid_request` if the body is not JSON or exceeds 16
+ * KiB, and what `readBody` throws.
  */
 export async function readSmallJson(
   req: IncomingMessage,
@@ -46,13 +46,13 @@ function wrongType(res: ServerResponse, message: string): WaybillError {
 }
 
 /**
- * Holds parsed bodies to a schema, which is compiled for the first of them: the daemon need not wait for that
- * to start. Throws `invalid_request` with the first thing that is wrong.
+ * Validates parsed bodies against a schema. The schema is compiled at the first body, so it does not delay
+ * the daemon's start. The returned function throws `invalid_request` with the first violation.
  */
 export function bodyCheck(schema: JsonSchema, hint: string): (body: unknown) => void {
   let isValid: ValidateFunction | undefined;
   return (body) => {
-    // Our schemas need not be held to the schema of schemas, which takes longer to compile than any of them.
+    // Our schemas need no validation by the meta-schema, which takes longer to compile than any of them.
     isValid ??= new Ajv2020({ meta: false, validateSchema: false }).compile(schema);
     if (!isValid(body)) throw refusal(isValid.errors?.[0], hint);
   };
@@ -72,14 +72,17 @@ const noProperties: JsonSchema = { type: 'object', additionalProperties: false, 
 const checkNoProperties = bodyCheck(noProperties, 'send no body or {}');
 const noQuery = queryParameters({});
 
-/** The body of a route that needs none, for the document. */
+/** The body of a route that needs none, for the OpenAPI document. */
 export const emptyRequest: RequestBody = {
   description: 'Nothing, or an empty object.',
   required: false,
   content: jsonContent(noProperties, {}),
 };
 
-/** Throws `invalid_request` if the request has a query or a body, and as `readSmallJson`. */
+/**
+ * Throws `invalid_request` if the request has a query or properties in its body. Also throws as
+ * `readSmallJson`.
+ */
 export async function requireEmptyRequest(
   req: IncomingMessage,
   res: ServerResponse,

@@ -8,53 +8,52 @@ import { answerRefusedBytes, type RefusalPorts } from './refused-bytes.ts';
 import { requestContext } from './request/request-context.ts';
 
 export interface HttpServer {
-  /** `http://127.0.0.1:8080`, with the port that was really bound. */
+  /** `http://127.0.0.1:8080`, with the port that was bound. */
   origin: string;
   connections: () => ConnectionStats;
-  /** Accepts no more connections, waits a few seconds for the last answers, and cuts what is left. */
+  /** Stops accepting connections, waits a few seconds for the last responses, then cuts open connections. */
   close(): Promise<void>;
 }
 
 export interface ConnectionStats {
-  /** How many are open. */
+  /** Open connections. */
   open: number;
-  /** How many were closed at once since the start, because there were `max_connections` already. */
+  /** Connections closed on arrival since the start, because `max_connections` was reached. */
   refused: number;
 }
 
 export interface ListenOptions {
-  /** Where the address stands in the configuration, for the error; by default `server.http.listen`. */
+  /** The setting that holds the address, for error messages. Default: `server.http.listen`. */
   setting?: string;
   host: string;
   port: number;
-  /** The file descriptor of a socket that somebody else has bound, taken instead of `host` and `port`. */
+  /** The file descriptor of an inherited socket that is already bound. Replaces `host` and `port`. */
   inherited?: number | null;
   maxConnections: number;
   uploadTimeoutMs: number;
-  /** How long the head of a request may take; by default 30 s. */
+  /** Maximum time for the head of a request. Default: 30 s. */
   headersTimeoutMs?: number;
-  /** Called for each connection that is accepted. */
+  /** Called for each accepted connection. */
   onAccepted?: () => void;
 }
 
 export const usualHeadersMs = 30_000;
-// How often Node.js looks for requests that take too long.
+// How often Node.js checks for requests that take too long.
 const maxCheckMs = 5_000;
-// Longer than the 60 s for which proxies commonly keep an idle connection, so that we never close one that
-// the proxy is about to use.
+// Proxies commonly keep an idle connection for 60 s. A longer time avoids closing one that a proxy reuses.
 const keepAliveTimeoutMs = 65_000;
-// A little longer than an early refusal drains the body.
+// A little longer than the drain after an early refusal.
 const lastAnswersMs = 6_000;
-// Bodies have limits of their own, with an answer; this ends what no route reads.
+// Bodies have their own limits, with a response. This one ends requests that no route reads.
 const requestGraceMs = 60_000;
 const refusalLogMs = 60_000;
 
 /**
- * Listens on `host` and `port`, or on the socket that was inherited. A connection that has not sent the head
- * of a request within `headersTimeoutMs` is closed; one above `maxConnections` is closed at once, with a
- * warning at most once a minute. Every request reaches `listener`, also one that HTTP refuses by its head:
- * the application holds it to `refusedHead`. Throws `config_invalid` if the address cannot be bound, or the
- * socket does not serve.
+ * Listens on `host` and `port`, or on the inherited socket. A connection that sends no complete request head
+ * within `headersTimeoutMs` is closed. A connection above `max_connections` is closed on arrival; a warning
+ * is logged at most once a minute. Every request reaches `listener`, even if its head violates HTTP: the
+ * application checks it with `refusedHead`. Throws `config_invalid` if the address cannot be bound, or the
+ * inherited socket is unusable.
  */
 export async function listen(
   listener: RequestListener,
@@ -72,7 +71,7 @@ export async function listen(
     requireHostHeader: false,
   });
   const handle = answerRefusedBytes(server, withAcceptTime(server, clock, listener), ports);
-  // Without these Node.js would answer 100 Continue before anything was checked, and 417 without a body.
+  // By default Node.js sends 100 Continue before any check, and 417 without a body.
   for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, handle);
   server.on('connection', options.onAccepted ?? (() => undefined));
   const connections = limitConnections(server, options.maxConnections, clock, log);
@@ -120,7 +119,7 @@ function unusable(why: string, cause?: unknown): WaybillError {
   });
 }
 
-/** Notes in the context of each connection's first request when it was accepted. */
+/** Records when each connection was accepted, in the context of its first request. */
 function withAcceptTime(server: Server, clock: Clock, listener: RequestListener): RequestListener {
   const acceptedAt = new WeakMap<Socket, number>();
   server.on('connection', (socket) => acceptedAt.set(socket, clock.monotonic()));

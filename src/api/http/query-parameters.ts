@@ -3,13 +3,12 @@ import { type Finding, finding, WaybillError } from '../../core/lib/errors.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../../core/lib/parameters.ts';
 import type { Parameter } from './route.ts';
 
-/** The query parameters of a route: how the OpenAPI document describes them, and how they are read. */
+/** The query parameters of a route, for the OpenAPI document and for the parser. */
 export interface QueryParameters<T> {
   parameters: Parameter[];
   /**
-   * Reads the query of a URL, with defaults for what is not given. Throws the code of this route, with a
-   * finding for everything that is wrong: parameters that are unknown, repeated, not percent-encoded, invalid
-   * or in conflict.
+   * Parses the query of a URL and applies defaults. Throws the error code of this route. The error has a
+   * finding for each parameter that is unknown, repeated, badly encoded, invalid or in conflict.
    */
   read: (url: string) => T;
 }
@@ -17,11 +16,11 @@ export interface QueryParameters<T> {
 export interface QueryOptions {
   /** Conditions between parameters. */
   rules?: readonly Rule[];
-  /** Of refusals: `invalid_parameter` for weather reads, else `invalid_request`. */
+  /** Error code of refusals. Default: `invalid_request`. */
   code?: ErrorCode;
 }
 
-/** Makes parameters of `declared`, in its order; one of them may be the last segment of the path. */
+/** Creates parameters from `declared`, in its order. One of them may be the last segment of the path. */
 export function queryParameters<P extends ParameterMap>(
   declared: P,
   { rules = [], code = 'invalid_request' }: QueryOptions = {},
@@ -81,7 +80,7 @@ function refusalOf({ expected, hint }: ParameterMap[string], text: string): stri
   return `must be ${expected}${hinted === null ? '' : `; ${hinted}`}`;
 }
 
-/** A query with many wrong parameters gets no more findings than a person reads. */
+/** More findings than this help no reader. */
 const maxFindings = 50;
 const maxSentences = 5;
 
@@ -94,7 +93,10 @@ function refusal(code: ErrorCode, findings: readonly Finding[]): WaybillError {
   });
 }
 
-/** Not `req.query` of express, which makes a list of a repeated parameter and accepts malformed encodings. */
+/**
+ * Replaces `req.query` of Express, which turns repeated parameters into lists and accepts malformed
+ * encodings.
+ */
 function splitQuery(url: string): { given: Map<string, string[]>; findings: Finding[] } {
   const begin = url.indexOf('?');
   const given = new Map<string, string[]>();
@@ -111,7 +113,7 @@ function splitQuery(url: string): { given: Map<string, string[]>; findings: Find
   return { given, findings };
 }
 
-/** Null if it is not percent-encoded as it should be. */
+/** Returns null if the segment has invalid percent-encoding. */
 function lastSegment(url: string): string | null {
   const [path = ''] = url.split('?', 1);
   try {

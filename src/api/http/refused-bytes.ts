@@ -13,16 +13,16 @@ import { problemOf, sendProblem } from './answer/problem.ts';
 import { malformed, unsupportedCoding } from './request/request-head.ts';
 
 /*
- * What Node.js refuses before there is a request, or in the middle of one: bytes that are no HTTP, a head
- * that is too long or too late. It would answer with a status line and no more, write that over the answer to
- * the request before, and tell nobody.
+ * Handles input that Node.js rejects before or within a request. Examples are invalid HTTP, and a head that
+ * is too long or too late. By default Node.js sends only a status line, which can corrupt the previous
+ * response. It emits no request.
  */
 
 export interface RefusalPorts {
   clock: Clock;
   log: Log;
   logging: Pick<LogControl, 'requests'>;
-  /** Where refusals are counted; null: nowhere. */
+  /** Counts refusals; null: they are not counted. */
   metrics: RequestCounter | null;
 }
 
@@ -30,20 +30,20 @@ export interface RequestCounter {
   request(done: { method: string; route: string | null; status: number | null; seconds: number }): void;
 }
 
-/** A request and its answer, as Node.js hands them out. */
+/** A request and its response. */
 interface Exchange {
   req: IncomingMessage;
   res: ServerResponse;
 }
 
-// The same bounds as those of a body that is not wanted.
+// Same limits as in `client-connection.ts`.
 const lingerMs = 5_000;
 const lingerBytes = 64 * 1024 * 1024;
 
 /**
- * Answers with problem documents what the server refuses on its own, each logged and counted like a request,
- * and returns `listener` as the server has to call it. An answer that is under way is finished first; after
- * the refusal the connection is closed.
+ * Answers input that the server rejects on its own with problem documents. Logs and counts each like a
+ * request. Returns `listener` in the form that the server must call. A response in progress is finished
+ * first. The connection closes after the refusal.
  */
 export function answerRefusedBytes(
   server: Server,
@@ -58,7 +58,7 @@ export function answerRefusedBytes(
       return;
     }
     const since = refusedAt.get(socket);
-    // The parser complains about all that comes after, too.
+    // After the first error the parser reports all later bytes too.
     if (since !== undefined) {
       if (socket.bytesRead - since > lingerBytes) socket.destroy();
       return;
@@ -84,15 +84,15 @@ function refuse(
   if (exchange === undefined || (exchange.res.writableFinished && exchange.req.complete))
     answerOnSocket(error, socket, ports);
   else if (exchange.req.complete)
-    // What comes after a request, such as a body that is longer than its length, costs it no answer.
+    // Surplus bytes after a complete request, such as a body beyond its length, do not affect its response.
     exchange.res.once('close', () => answerOnSocket(error, socket, ports));
   else if (hasLeft || exchange.res.writableFinished) socket.destroy();
   else {
     const { req, res } = exchange;
     if (!res.headersSent) void sendProblem(req, res, error, ports);
-    // Whoever reads the body waits for more of it.
+    // A body reader still waits for data: end it.
     res.once('close', () => req.destroy());
-    // Whole answers are written at once; what the client still sends is drained for a while.
+    // The response is already written in full. Input from the client is drained for a while.
     socket.end();
   }
 }
@@ -115,7 +115,7 @@ function answerOnSocket(error: WaybillError, socket: Socket, ports: RefusalPorts
     'Connection: close',
   ];
   const client = socket.remoteAddress ?? null;
-  // Not destroyed at once: with unread bytes that would send a reset, which can overtake the answer.
+  // Do not destroy the socket here: with unread bytes that sends a reset, which can overtake the response.
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   const timer = clock.timeout(lingerMs, () => socket.destroy(), { unref: true });
   socket.once('end', () => socket.destroySoon()).once('close', () => timer.cancel());
@@ -140,7 +140,7 @@ type ParserError = NodeJS.ErrnoException & { reason?: string };
 
 const endedEarly = 'HPE_INVALID_EOF_STATE';
 
-/** Null for what is no refusal, but a connection that broke. */
+/** Returns null if the error is a broken connection, not a refusal. */
 function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
     return new WaybillError('request_timeout', 'the request did not come in time', { hint: 'send it again' });
@@ -148,7 +148,7 @@ function errorOf({ code = '', reason = '' }: ParserError): WaybillError | null {
     return new WaybillError('headers_too_large', `the head is longer than ${http.maxHeaderSize} bytes`, {
       hint: 'send fewer or shorter headers, or a shorter path',
     });
-  // The last coding is not `chunked`: to the parser a matter of framing.
+  // The parser reports a last coding other than `chunked` as a framing error.
   if (code === 'HPE_INVALID_TRANSFER_ENCODING' && reason.startsWith('Request has'))
     return unsupportedCoding();
   return code.startsWith('HPE_') ? malformed(`the request is not valid HTTP (${reason})`) : null;

@@ -11,7 +11,7 @@ export interface RequestLogPorts {
   logging: Pick<LogControl, 'requests'>;
 }
 
-/** Gives each request its id and the headers of every answer, and logs it once its response has closed. */
+/** Gives each request its id, sets the common headers, and logs the request when its response closes. */
 export function requestLog(ports: RequestLogPorts): RequestHandler {
   return (req, res, next) => {
     const client = clientOf(req);
@@ -22,25 +22,25 @@ export function requestLog(ports: RequestLogPorts): RequestHandler {
   };
 }
 
-/** The headers of every answer, each of which an answer may replace. */
+/** Sets the headers of every response. A handler may replace each of them. */
 export function setCommonHeaders(req: IncomingMessage, res: ServerResponse): void {
   res.setHeader('X-Request-Id', requestContext(req).id);
   res.setHeader('Cache-Control', 'no-store');
   res.setHeader('X-Content-Type-Options', 'nosniff');
-  // Pages of other origins read answers by CORS alone, and embed none.
+  // Pages of other origins read responses through CORS only, and cannot embed them.
   res.setHeader('Cross-Origin-Resource-Policy', 'same-origin');
 }
 
-/** What is logged of a request beside its context. */
+/** Facts about a logged request in addition to its context. */
 export interface LoggedRequest {
   req: IncomingMessage;
-  /** As it was asked for, whatever router it went through. */
+  /** The requested URL, before any router has changed it. */
   url: string;
-  /** The address of the client; null: not known. */
+  /** The address of the client; null if unknown. */
   client: string | null;
 }
 
-/** Logs one request, once its response has closed, if requests like it are logged. */
+/** Logs one request when its response closes, if `logging.requests` covers it. */
 export function logRequest(
   { log, clock, logging }: RequestLogPorts,
   { req, url, client }: LoggedRequest,
@@ -73,10 +73,11 @@ export function logRequest(
 }
 
 /**
- * The level of a request's line; null: it has none. What fails by a defect of ours is logged in any case, and
- * a probe that succeeds only for whoever wants to see everything. Pure.
+ * The level of a request's log line; null: no line. Server faults are always logged. A successful probe has
+ * level debug. Pure.
  *
- * @param done `status` is null and `isWhole` false where the client did not wait for the answer.
+ * @param done `status` is null if the client disconnected before a response. `isWhole` is false if it
+ * disconnected before the end.
  */
 export function requestLevel(
   done: { status: number | null; isWhole: boolean; isDefect: boolean; isProbe?: boolean | undefined },
@@ -90,8 +91,8 @@ export function requestLevel(
 }
 
 /**
- * Looked up when the request begins: the address of a connection is gone with it, as in every line of a
- * client that left. What a proxy passes on of a client's own header is only logged if it is an address.
+ * Call this when the request begins: a closed connection has no address, and every client that disconnected
+ * would lack one. A proxy may forward any text as an address, so other text is ignored.
  */
 export function clientOf({ ip, socket }: Pick<Request, 'ip' | 'socket'>): string | null {
   return ip !== undefined && isIP(ip) !== 0 ? ip : (socket.remoteAddress ?? null);
@@ -102,19 +103,19 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** Of the first request of a connection: time from its accept, the client's own to send a request in it. */
+/** Milliseconds from the accept to the first request, including the time that the client took to send it. */
 function sinceAccept({ acceptedAt }: RequestContext, clock: Clock): { ms_since_accept?: number } {
   return acceptedAt === undefined ? {} : { ms_since_accept: Math.round(clock.monotonic() - acceptedAt) };
 }
 
-/** Size of the request body, as far as it was read. */
+/** Size of the request body in bytes, as far as it was read. */
 function receivedBytes(req: IncomingMessage): number {
   const { received } = requestContext(req);
   if (received !== undefined) return received;
   return req.complete ? Number(req.headers['content-length'] ?? 0) : 0;
 }
 
-/** Size of the response body; every answer sets its Content-Length. */
+/** Size of the response body in bytes. Every response sets Content-Length. */
 function sentBytes(req: IncomingMessage, res: ServerResponse): number {
   const hasBody = res.headersSent && req.method !== 'HEAD' && res.statusCode !== 304;
   return hasBody ? Number(res.getHeader('content-length') ?? 0) : 0;

@@ -3,18 +3,18 @@ import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
 /**
- * One route. The router serves it and the OpenAPI document describes it, both from this value. Everything but
- * `handle` and `isPresent` is plain data, so the document can be generated without a daemon. `Ports` is what
- * its handlers need of the program; each feature declares its own.
+ * One route. The router and the OpenAPI document both derive from this value. Everything but `handle` and
+ * `isPresent` is plain data, so the document can be generated without a daemon. `Ports` lists what its
+ * handlers need from the program; each feature declares its own.
  */
 export interface Route<Ports> {
   method: RouteMethod;
   /**
-   * With the parameter names of the document: `/runs/{run_id}`. A handler reads that one as
+   * Uses the parameter names of the document: `/runs/{run_id}`. A handler reads that parameter as
    * `req.params.runId`.
    */
   path: string;
-  /** Unique; generated clients use it as the name of their method. */
+  /** Unique. Client generators use it as the method name. */
   operationId: string;
   tag: RouteTag;
   /** A few words. */
@@ -24,22 +24,22 @@ export interface Route<Ports> {
   access: 'open' | 'token' | 'optional';
   parameters?: readonly Parameter[];
   body?: RequestBody;
-  /** Asked again and again by machines: logged at level debug unless it is refused. */
+  /** Polled by machines: logged at level debug unless it is refused. */
   isProbe?: true;
-  /** Its requests start runs: each is a span, where runs are traced. */
+  /** Its requests start runs. With tracing on, each request gets a span. */
   isTraced?: true;
-  /** The successful answers, by status. */
+  /** The successful responses, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
-  /** The error codes of this route; those that its `access` implies need not be repeated. */
+  /** The error codes of this route. Codes that `access` or `body` implies need not be repeated. */
   problems: readonly ErrorCode[];
   /**
-   * The form of its refusals, by the URL and the `Accept` of the request. Without it: JSON. Every method of
-   * the path is refused in it. Pure.
+   * Chooses the form of refusals from the request's URL and `Accept`. Applies to every method of the path.
+   * Default: JSON. Pure.
    */
   problemForm?: (url: string, accept: string | undefined) => ProblemForm;
-  /** Whether the route is served with this configuration. Without it: always. */
+  /** Whether the route is served with this configuration. Default: always. */
   isPresent?: (ports: Ports) => boolean;
-  /** Makes the handlers, once. `served` lists the routes that are served together with this one. */
+  /** Creates the handlers; called once. `served` lists all routes that are served together with this one. */
   handle: (ports: Ports, served: readonly Route<never>[]) => Handler | readonly Handler[];
 }
 
@@ -48,7 +48,7 @@ type RouteMethod = 'get' | 'post' | 'patch' | 'delete' | 'options';
 /** The groups of the OpenAPI document. */
 export type RouteTag = 'uploads' | 'runs' | 'pipelines' | 'scene maps' | 'weather' | 'daemon';
 
-/** A request handler, whatever the names of its path parameters are. */
+/** A request handler for any path parameters. */
 export type Handler = RequestHandler<never>;
 
 /** Every error code that the route can answer with. Pure. */
@@ -58,12 +58,12 @@ export function problemsOf({
   problems,
 }: Pick<Route<never>, 'access' | 'body' | 'problems'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
-  // Every body is read under the rule of `request/request-body.ts`.
+  // `request/request-body.ts` can end the reading of any body with these two.
   if (body !== undefined) always.push('upload_timeout', 'shutting_down');
   return [...new Set([...problems, ...always])];
 }
 
-/** The part of OpenAPI 3.1 that this API needs. */
+/** The subset of OpenAPI 3.1 that this API uses. */
 export interface OpenApiDocument {
   openapi: '3.1.1';
   info: {
@@ -129,13 +129,13 @@ export interface MediaType {
   example?: unknown;
 }
 
-/** A JSON body; `schema` is a schema or the name of one of the components. */
+/** A JSON body. `schema` is a schema or the name of a component. */
 export function jsonContent(schema: string | JsonSchema, example?: unknown): Record<string, MediaType> {
   const media = { schema: typeof schema === 'string' ? schemaRef(schema) : schema };
   return { 'application/json': example === undefined ? media : { ...media, example } };
 }
 
-/** A reference to one of the schemas of `components.ts`. */
+/** A reference to one of the schemas in `components.ts`. */
 export function schemaRef(name: string): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }

@@ -7,7 +7,7 @@ import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts'
 import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 
-/** What of a route is served; the rest of it describes that. `Served` is what it may know of the others. */
+/** The parts of a route that serve requests. `Served` is the part of other routes that handlers can see. */
 interface ServedRoute<Ports, Served> extends Pick<
   Route<Ports>,
   'method' | 'path' | 'isPresent' | 'isProbe' | 'isTraced' | 'problemForm'
@@ -15,9 +15,7 @@ interface ServedRoute<Ports, Served> extends Pick<
   handle: (ports: Ports, served: readonly Served[]) => Handler | readonly Handler[];
 }
 
-/**
- * Serves the routes that are present. A path that exists answers every other method with 405 and `Allow`.
- */
+/** Serves the routes that are present. A known path answers every other method with 405 and `Allow`. */
 export function createRouter<Ports extends { tracer?: Tracer }, R extends ServedRoute<Ports, R>>(
   routes: readonly R[],
   ports: Ports,
@@ -69,9 +67,9 @@ function onlyMethods(methods: readonly string[]): RequestHandler {
 }
 
 /**
- * Gives a request its span, which goes on with the trace that the client's `traceparent` names, if it names
- * one. It ends with the answer. Of a request whose token is refused nothing is reported: spans cost room, and
- * anybody can send such a request.
+ * Starts a span for each request. Its parent is the trace in the client's `traceparent`, if present. The span
+ * ends with the response. Requests with a refused token are not reported: spans use storage, and anyone can
+ * send such a request.
  */
 function requestSpan(tracer: Tracer): RequestHandler {
   return (req, res, next) => {
@@ -98,7 +96,7 @@ function requestSpan(tracer: Tracer): RequestHandler {
   };
 }
 
-/** Several lines of a name are one list, as Node.js has joined them. */
+/** Node.js has joined several lines of a header into one list. */
 function lineOf({ headers }: IncomingMessage, name: 'traceparent' | 'tracestate'): string | undefined {
   const line = headers[name];
   return typeof line === 'string' ? line : undefined;

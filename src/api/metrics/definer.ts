@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** Makes metrics with labels in one registry. */
+/** Creates labeled metrics in one registry. */
 export interface Definer {
   counter: (name: string, help: string, labelNames: string[]) => Counter;
   histogram: (name: string, help: string, labelNames: string[], buckets: number[]) => Histogram;

@@ -6,8 +6,8 @@ import type { ConnectionStats } from '../http/listen.ts';
 import type { StreamStats } from '../runs/event-stream.ts';
 
 /*
- * Metrics whose values are read from the daemon whenever Prometheus requests them. A value that cannot be
- * read has no series; all other metrics are still reported.
+ * Metrics whose values are read from the daemon on each scrape. A value that cannot be read has no series;
+ * all other metrics are still reported.
  */
 
 export interface ObservedReadiness {
@@ -167,7 +167,7 @@ function observeQueue(
 export function observeReadiness(registry: Registry, { readiness, freeBytes }: ObservedReadiness): void {
   const { gauge, gauges } = observers(registry);
   let looking: Promise<ReadinessFound | null> | undefined;
-  // All gauges of one request share one look. Readiness reports its own defects.
+  // All gauges of one scrape share one check. Readiness reports its own defects.
   const look = (): Promise<ReadinessFound | null> =>
     (looking ??= readiness
       .look()
@@ -199,7 +199,7 @@ export function observeThreads(registry: Registry, threads: () => ThreadStats): 
 }
 
 type Value = number | null;
-/** Values by their label. */
+/** Values by label. */
 type Values = Iterable<readonly [string, number]>;
 
 interface Observers {
@@ -209,7 +209,7 @@ interface Observers {
   totals: (name: string, help: string, label: string, read: () => Values) => void;
 }
 
-/** Adds metrics to a registry: one value, or one value for each value of a label. */
+/** Returns functions that add metrics to a registry, with a single value or a value per label. */
 function observers(registry: Registry): Observers {
   const registers = [registry];
   return {

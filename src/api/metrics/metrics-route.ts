@@ -4,22 +4,22 @@ import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
 
-/** Replaced by a reload. */
+/** The token of the route. A reload replaces it. */
 export interface MetricsAccess {
   /** The token that `/metrics` requires; null: none. */
   metricsToken: KnownToken | null;
 }
 
 export interface MetricsPorts {
-  /** Null if the configuration disables them. */
+  /** null if the configuration disables metrics. */
   metrics: MetricsText | null;
   configured: Current<MetricsAccess>;
 }
 
 /**
- * For Prometheus. Requires no token by default, like readiness: the daemon listens on the loopback address,
- * and the metrics hold counts by ids of the configuration only. If the proxy cannot keep the path private,
- * `server.metrics` can require a token or remove the route.
+ * Metrics for Prometheus. By default the route needs no token, like readiness. The daemon listens on the
+ * loopback address, and metrics contain only counts by configured ids. `server.metrics` can require a token
+ * or remove the route, for proxies that cannot keep the path private.
  */
 export const metricsRoute: Route<MetricsPorts> = {
   method: 'get',
@@ -39,7 +39,7 @@ export const metricsRoute: Route<MetricsPorts> = {
 };
 
 function showMetrics({ metrics, configured }: MetricsPorts): RequestHandler {
-  // Requests that come while the metrics are being collected share them.
+  // Requests that arrive during a collection share its result.
   let collected: Promise<string> | null = null;
   return async (req, res) => {
     const { metricsToken } = configured.get();

@@ -9,8 +9,8 @@ import { type MetricsOptions, type ProcessMetrics, processMetrics } from './proc
 import { type WeatherMetrics, weatherMetrics } from './weather-metrics.ts';
 
 /**
- * What the daemon measures. Labels take their values from the configuration, the routes or a closed list:
- * never a path, a run id or a client.
+ * The metrics of the daemon. Labels take their values from the configuration, the routes or a closed list.
+ * They never contain a path, a run id or a client.
  */
 export interface Metrics extends WeatherMetrics, ProcessMetrics {
   /** Records an answered request, or one whose client disconnected first (`status` null). */
@@ -21,9 +21,9 @@ export interface Metrics extends WeatherMetrics, ProcessMetrics {
   received(pipelineId: string, bytes: number): void;
   /** Adds the bytes of a staged bundle's files. */
   extracted(pipelineId: string, bytes: number): void;
-  /** Records what starts runs by itself. */
+  /** Records schedule ticks and source changes. */
   schedules: ScheduleObserver;
-  /** Adds gauges that look the daemon up whenever the metrics are read. Called once. */
+  /** Adds gauges that query the daemon on each scrape. Called once. */
   observe(daemon: ObservedDaemon): void;
 }
 
@@ -33,7 +33,7 @@ interface AnsweredRequest {
   route: string | null;
   status: number | null;
   seconds: number;
-  /** Seconds from the accept of the connection, of its first request. */
+  /** Seconds since the connection was accepted. Set for its first request. */
   sinceAccept?: number;
 }
 
@@ -43,7 +43,7 @@ const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'DELETE', 'OPTIONS
 // A request without a body takes milliseconds, a large upload many minutes.
 const requestBuckets = [0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300, 1800];
 
-/** The metrics of one daemon, in a registry of their own. `docs/metrics.md` lists them. */
+/** The metrics of one daemon, in their own registry. `docs/metrics.md` lists them. */
 export function createMetrics(options: MetricsOptions): Metrics {
   const { registry, define, metrics } = processMetrics(options);
   return {
@@ -101,7 +101,7 @@ function uploadMetrics({ counter }: Definer): Pick<Metrics, 'upload' | 'received
   };
 }
 
-/** What is counted of schedules and of sources that are watched. */
+/** Creates the metrics of schedules and watched sources. */
 function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
   const triggers = counter(
     'waybill_triggers_total',
@@ -137,7 +137,7 @@ function scheduleMetrics({ counter, gauge }: Definer): ScheduleObserver {
 
 const uploadRoute = /^\/v1\/pipelines\/\{pipeline_id\}\/upload(\/|$)/;
 
-/** Records every request and every upload when its response has closed. */
+/** Records every request and every upload when its response closes. */
 export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clock: Clock): RequestHandler {
   return (req, res, next) => {
     recordRequest(metrics, clock, req, res);
@@ -145,7 +145,7 @@ export function recordRequests(metrics: Pick<Metrics, 'request' | 'upload'>, clo
   };
 }
 
-/** Records one request, and the outcome if it is an upload, when its response has closed. */
+/** Records one request, and the outcome if it is an upload, when its response closes. */
 export function recordRequest(
   metrics: Pick<Metrics, 'request' | 'upload'>,
   clock: Clock,

@@ -11,21 +11,21 @@ import {
 } from './run-metrics.ts';
 
 /**
- * What every process that publishes measures, whether it is an API too or a worker alone. Each counts what it
- * did itself, so the counters of all processes add up.
+ * The metrics of every process that publishes: an API, or a worker without one. Each process counts only its
+ * own work, so the counters of all processes add up.
  */
 export interface ProcessMetrics extends DeliveryMetrics, ReloadMetrics, MetricsText {
-  /** Records how late the event loop was. */
+  /** Records the delay of the event loop. */
   loopLag(seconds: number): void;
   runs: RunMetrics;
 }
 
 export interface WorkerMetrics extends ProcessMetrics {
-  /** Adds gauges that look the worker up whenever the metrics are read. Called once. */
+  /** Adds gauges that query the worker on each scrape. Called once. */
   observe(worker: ObservedReadiness & { threads: () => ThreadStats }): void;
 }
 
-/** All metrics in Prometheus's text format, and its media type. */
+/** All metrics in Prometheus's text format, with its media type. */
 export interface MetricsText {
   contentType: string;
   text(): Promise<string>;
@@ -34,17 +34,17 @@ export interface MetricsText {
 export interface MetricsOptions {
   version: string;
   nodeVersion: string;
-  /** The series of their runs start at zero, so that the first run already counts as an increase. */
+  /** Creates their run series at zero, so that the first run already counts as an increase. */
   pipelineIds: readonly string[];
-  /** The same of their destinations; by default none. */
+  /** Likewise for their destinations. Default: none. */
   places?: readonly Place[];
-  /** The same of deliveries; by default none. */
+  /** Likewise for deliveries. Default: none. */
   notifierIds?: readonly string[];
 }
 
 const lagBuckets = [0.001, 0.005, 0.02, 0.1, 0.5, 2, 10];
 
-/** The metrics of a worker without an API, in a registry of their own. `docs/metrics.md` lists them. */
+/** The metrics of a worker without an API, in their own registry. `docs/metrics.md` lists them. */
 export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   const { registry, metrics } = processMetrics(options);
   const observe: WorkerMetrics['observe'] = ({ threads, ...worker }) => {
@@ -54,7 +54,7 @@ export function createWorkerMetrics(options: MetricsOptions): WorkerMetrics {
   return { ...metrics, observe };
 }
 
-/** A registry with the metrics of a process, and what adds others to it. */
+/** A registry with the metrics of a process, and a definer for more. */
 export function processMetrics(options: MetricsOptions): {
   registry: Registry;
   define: Definer;
@@ -94,11 +94,11 @@ function loopMetrics({ histogram }: Definer): Pick<ProcessMetrics, 'loopLag'> {
 }
 
 export interface ReloadMetrics {
-  /** Records that the configuration was read; the start is the first time. */
+  /** Records that the configuration was read, at the start or by a reload. */
   configRead(done: { succeeded: boolean; at: Date }): void;
 }
 
-/** Named as Prometheus names its own, so that rules for one are rules for the other. */
+/** Named like Prometheus's own metrics, so that the same alert rules apply. */
 function reloadMetrics({ gauge }: Definer): ReloadMetrics {
   const successful = gauge(
     'waybill_config_last_reload_successful',

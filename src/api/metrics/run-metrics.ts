@@ -9,9 +9,9 @@ const waitBuckets = [0.01, 0.1, 1, 5, 20, 60, 300, 1200, 3600];
 export interface DeliveryMetrics {
   /** Records the outcome of one event at one notifier, after the last try. */
   recordDelivery(delivery: { notifierId: string; delivered: boolean }): void;
-  /** The series of these notifiers begin at zero. */
+  /** Creates the series of these notifiers at zero. */
   expectDeliveries(notifierIds: readonly string[]): void;
-  /** Records that the oldest undelivered events of a notifier had to go. */
+  /** Records that the oldest undelivered events of a notifier were dropped. */
   undeliveredDropped(notifierId: string, count: number): void;
 }
 
@@ -22,15 +22,15 @@ export interface Place {
 }
 
 export interface RunMetrics extends RunObserver {
-  /** Records that the destination was published to at `at`, which may be known to be later already. */
+  /** Records a successful publication at `at`. Ignored if a later one is already recorded. */
   succeededAt(place: Place, at: Date): void;
-  /** Records a run that was cancelled before its turn had come. */
+  /** Records a run that was cancelled before it started. */
   cancelled(pipelineId: string): void;
-  /** The series of these pipelines and destinations begin at zero. */
+  /** Creates the series of these pipelines and destinations at zero. */
   expect(pipelineIds: readonly string[], places: readonly Place[]): void;
 }
 
-/** What is counted of runs, by pipeline, and of their publications, by destination. */
+/** Creates the metrics of runs by pipeline, and of publications by destination. */
 export function runMetrics(
   define: Definer,
   pipelineIds: readonly string[],
@@ -93,7 +93,7 @@ export function runMetrics(
   };
 }
 
-/** When each destination was published to without a failure, as far as it is known. */
+/** The time of the last successful publication at each destination, as far as known. */
 function successMetric({ gauge }: Definer): RunMetrics['succeededAt'] {
   const last = gauge(
     'waybill_last_success_timestamp_seconds',

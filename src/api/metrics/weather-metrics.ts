@@ -1,14 +1,14 @@
 import type { Definer } from './definer.ts';
 
-/** Where the counts go; without metrics nowhere. */
+/** Counts weather reads. */
 export interface WeatherMetrics {
   weatherRejected(family: string, reason: string): void;
-  /** `asOf` is null where there is no data. */
+  /** `asOf` is null if there is no data. */
   weatherAnswered(family: string, answer: { stale: boolean; asOf: Date | null }): void;
   weatherStoodIn(family: string): void;
 }
 
-/** What the weather reads count; a family is named as in `weather.stale_after`. */
+/** Creates the counters of weather reads. Family labels match `weather.stale_after`. */
 export function weatherMetrics({ counter, gauge }: Definer): WeatherMetrics {
   const rejected = counter(
     'waybill_weather_rejected_total',

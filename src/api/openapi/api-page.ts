@@ -1,7 +1,7 @@
 import type { JsonSchema, MediaType, OpenApiDocument, Operation, RequestBody } from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
 
-/** An OpenAPI document as a page: its contents in view, and each request folded, with its `curl`. Pure. */
+/** An OpenAPI document as a page: a table of contents, and each request collapsed, with `curl`. Pure. */
 export function apiPage(document: OpenApiDocument): Page {
   return {
     title: 'HTTP API',
@@ -70,7 +70,7 @@ function mediaView(content: Record<string, MediaType>): object[] {
   });
 }
 
-/** Of a body, also what a form for it needs: its example, and the parts of a form. */
+/** The view of a body, with the data that a form needs: its example, and the parts of a form. */
 function bodyView(content: Record<string, MediaType>): object[] {
   const media = Object.values(content);
   return mediaView(content).map((view, index) => ({
@@ -98,7 +98,7 @@ function paragraphs(markdown: string): Inline[][] {
   return markdown === '' ? [] : markdown.split('\n\n').map(inlines);
 }
 
-/** The only markup that descriptions use: code between backticks. */
+/** Descriptions use a single kind of markup: code between backticks. */
 function inlines(markdown: string): Inline[] {
   return markdown.split('`').map((text, index) => ({ text, code: index % 2 === 1 }));
 }
@@ -107,12 +107,12 @@ function indented(schema: JsonSchema): string {
   return JSON.stringify(schema, null, 2);
 }
 
-/** What stands for the address of the daemon, the base path included but for its last slash. */
+/** Shell variable for the URL of the daemon: includes the base path without its last slash. */
 const address = '$WAYBILL';
 
 /**
- * A command that makes a request of this operation, with shell variables for what is to be filled in:
- * `curl "$WAYBILL/runs/$RUN_ID"`. Pure.
+ * A command that makes a request of this operation. Values to fill in are shell variables: `curl
+ * "$WAYBILL/runs/$RUN_ID"`. Pure.
  */
 function curlExample(
   path: string,
@@ -127,7 +127,7 @@ function curlExample(
   const headers = parameters
     .filter((one) => one.in === 'header' && one.required === true)
     .map(({ name }) => `-H "${name}: $${name.toUpperCase().replaceAll('-', '_')}"`);
-  // A route that may be called without says so by a second, empty requirement.
+  // A route with optional authentication lists a second, empty requirement.
   const token = security.length > 0 ? ['-H "Authorization: Bearer $WAYBILL_TOKEN"'] : [];
   const verb =
     method === 'get' || (method === 'post' && requestBody !== undefined)

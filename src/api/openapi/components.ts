@@ -4,9 +4,7 @@ import { sceneMapSchemaText } from '../../core/scene-map/schema-file.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import { type JsonSchema, schemaRef } from '../http/route.ts';
 
-/**
- * The schemas that routes name with `schemaRef`. Those that stand in files of their own are taken from there.
- */
+/** The schemas that routes reference with `schemaRef`. Some are read from `schemas/`. */
 export function componentSchemas(): Record<string, JsonSchema> {
   return {
     ...fromFile('RunRecord', runRecordSchemaText()),
@@ -243,7 +241,7 @@ function runRecordSchemaText(): string {
   return readFileSync(new URL('../../../schemas/run-record.schema.json', import.meta.url), 'utf8');
 }
 
-/** What `waybill run --format json` prints, with what it refers to, as a schema like those of other files. */
+/** The output of a command with `--format json` as a separate schema, with its references. */
 function cliOutputSchemaText(kind: string): string {
   const file = new URL('../../../schemas/cli-output.schema.json', import.meta.url);
   const { $schema, $id, $defs } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string> & {
@@ -264,7 +262,7 @@ function cliOutputSchemaText(kind: string): string {
 }
 
 /**
- * A schema of its own file as components: its `$defs` become components too, since not every tool follows a
+ * Turns a schema file into components. Its `$defs` become components too, because some tools do not follow a
  * `$id` inside a document.
  */
 function fromFile(name: string, text: string): Record<string, JsonSchema> {

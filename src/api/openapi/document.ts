@@ -39,7 +39,7 @@ const requestIdHeader: Header = {
 };
 
 /**
- * The OpenAPI document of these routes, as they are served under `basePath`, which begins and ends with `/`.
+ * Generates the OpenAPI document of these routes, as served under `basePath`, which begins and ends with `/`.
  */
 export function openApiDocument(routes: readonly Route<never>[], basePath: string): OpenApiDocument {
   const paths: Record<string, PathItem> = {};
@@ -51,7 +51,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
     info: {
       title: 'waybill',
       version: productVersion(),
-      // The weather reader alone publishes nothing.
+      // The weather reader on its own has no run routes.
       description: `${used.has('runs') ? publishes : readsWeather}\n\n${rules}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
@@ -121,7 +121,7 @@ const otherForms: Record<string, MediaType> = {
   'text/plain': { schema: { type: 'string' } },
 };
 
-/** Headers that come with every one of the codes are required, the others not. */
+/** Headers that every one of the codes sends are required; the others are optional. */
 function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']): Record<string, Header> {
   const headers: Record<string, Header> = {};
   const add = (name: string, has: (code: ErrorCode) => boolean, about: Omit<Header, 'required'>): void => {

@@ -6,7 +6,7 @@ import { siteOf } from '../pages/site.ts';
 import { apiPage } from './api-page.ts';
 import { openApiDocument } from './document.ts';
 
-/** The document that is made of the routes themselves. */
+/** Serves the OpenAPI document, which is generated from the routes. */
 export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   method: 'get',
   path: '/openapi.json',
@@ -36,7 +36,7 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   },
 };
 
-/** The OpenAPI document for people. */
+/** Serves the OpenAPI document as an HTML page. */
 export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
   method: 'get',
   path: '/docs',

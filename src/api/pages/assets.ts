@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * A stylesheet or a script of the pages, as `NAME.css` or `NAME.js`; names are of a-z, 0-9 and `-`. The
- * stylesheet is `templates/styles/NAME.css`, or what the build makes of the styles that a script imports. The
- * script is what the build makes of `src/browser/NAME.ts`. `waybill.css` has the tokens and the components.
+ * A stylesheet or script of the pages, as `NAME.css` or `NAME.js`. Names consist of a-z, 0-9 and `-`. The
+ * stylesheet is `templates/styles/NAME.css`, or the build output of the styles that a script imports. The
+ * script is the build output of `src/browser/NAME.ts`. `waybill.css` has the design tokens and components.
  */
 export interface Asset {
-  /** With the digest of its bytes, so that it may be kept for ever: `waybill.0123456789abcdef.css`. */
+  /** Contains a digest of the bytes, so that caches may keep it forever: `waybill.0123456789abcdef.css`. */
   fileName: string;
   mediaType: string;
   body: Buffer;
@@ -22,11 +22,11 @@ const parts: Readonly<Record<string, readonly string[]>> = {
   'waybill.css': ['tokens.css', 'base.css', 'components.css'],
 };
 const stylesDirectory = new URL('../../../templates/styles/', import.meta.url);
-/** Beside the program, whether that runs as it was built or from its sources. */
+/** Next to the program, both in the build and in the sources. */
 const builtDirectory = new URL('../../../dist/browser/', import.meta.url);
 const known = new Map<string, Asset>();
 
-/** The asset of a name that the program knows. Throws if it is not there: the build makes scripts. */
+/** Returns an asset of the program by name. Throws if it does not exist, for example before a build. */
 export function assetNamed(name: string): Asset {
   const asset = findAsset(name);
   if (asset === undefined)
@@ -37,7 +37,7 @@ export function assetNamed(name: string): Asset {
 }
 
 /**
- * The asset of a file name that somebody asks for; undefined if there is none, or none with these bytes.
+ * Returns the asset with this file name. Returns undefined if there is none, or if its digest differs.
  *
  * @param fileName untrusted
  */

@@ -11,15 +11,15 @@ import { publicPage, sendPublic } from './send-page.ts';
 import type { Site } from './site.ts';
 
 /**
- * One address of pages: a route that is for people, and so is not in the OpenAPI document. Refusals that its
- * handlers throw are problem pages for whoever takes HTML.
+ * A route for people, which the OpenAPI document omits. Refusals of its handlers are problem pages for
+ * clients that prefer HTML.
  */
 export interface PageRoute<Ports> extends Pick<Route<Ports>, 'method' | 'path' | 'isPresent' | 'isProbe'> {
-  /** Makes the handlers, once. */
+  /** Creates the handlers; called once. */
   handle: (ports: Ports) => Handler | readonly Handler[];
 }
 
-/** Serves them below the base path; a method that an address does not have is answered with 405. */
+/** Serves the pages below the base path. Other methods of a page's path get 405. */
 export function servePages<Ports extends HttpPorts>(
   pages: readonly PageRoute<Ports>[],
   ports: Ports,
@@ -29,7 +29,7 @@ export function servePages<Ports extends HttpPorts>(
 
 const answers = new WeakMap<Asset, TaggedAnswer>();
 
-/** Stylesheets and scripts, by names that change with their bytes. */
+/** Serves stylesheets and scripts. Their names change with their bytes. */
 export const assetsPage: PageRoute<HttpPorts> = {
   method: 'get',
   path: '/assets/{asset}',
@@ -57,8 +57,8 @@ function answerOf(asset: Asset): TaggedAnswer {
 }
 
 /**
- * At the base path, for whoever takes HTML; for everybody else there is nothing there. It says what this is
- * and where to go, and nothing about this daemon that needs a token.
+ * Serves the landing page at the base path to clients that prefer HTML. All others get 404. The page links to
+ * the parts of the site and shows nothing that requires a token.
  */
 export function landingPage(site: Site): RequestHandler {
   let answer: TaggedAnswer | undefined;

@@ -9,11 +9,11 @@ const root = fileURLToPath(new URL('../../../templates', import.meta.url));
 const compiled = new Map<string, ejs.TemplateFunction>();
 
 /**
- * The text that a template makes of a view. The template knows the view as `page` and nothing else; what it
- * writes with `<%=` is escaped, and `test/pages/templates.test.ts` lets none write anything otherwise but
- * another template: `<%- include('parts/name', {…}) %>`, which is looked for in `templates/pages`.
+ * Renders a template with a view. The template sees only the view, as `page`. Output with `<%=` is escaped.
+ * `test/pages/templates.test.ts` allows unescaped output only for another template: `<%-
+ * include('parts/name', {…}) %>`, which is read from `templates/pages`.
  *
- * @param name below `templates`, without its extension: `console/run`
+ * @param name path below `templates`, without its extension: `console/run`
  */
 function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): string {
   let template = compiled.get(name);
@@ -28,49 +28,49 @@ function renderTemplate(name: string, view: Readonly<Record<string, unknown>>): 
   return template(view);
 }
 
-/** One page: what it is called, what is in it, and what it needs beside the kit. */
+/** One page: its title, its content, and its additions to the shared layout. */
 export interface Page {
-  /** Of the document, without the name of the product; the template has the heading itself. */
+  /** Title of the document, without the product name. The template has its own heading. */
   title: string;
-  /** Makes what is in `main`; below `templates`, without its extension: `console/run`. */
+  /** The template of `main`: path below `templates`, without its extension, such as `console/run`. */
   template: string;
-  /** What the template knows as `page`, with `base`, the base path, added to it. */
+  /** The template's `page` variable. `base`, the base path, is added to it. */
   view: Readonly<Record<string, unknown>>;
-  /** The entry of the navigation that the page belongs to. */
+  /** The navigation entry of the page. */
   nav?: string;
-  /** The way to this page, this page last and without `href`. */
+  /** Breadcrumbs. The last one is this page and has no `href`. */
   crumbs?: readonly Crumb[];
-  /** Stylesheets beside that of the kit: `console` for `templates/styles/console.css`. */
+  /** Additional stylesheets: `console` for `templates/styles/console.css`. */
   styles?: readonly string[];
-  /** Scripts: `console` for `src/browser/console.ts`. The page has to be of use without them. */
+  /** Scripts: `console` for `src/browser/console.ts`. The page must be usable without them. */
   scripts?: readonly string[];
-  /** As wide as the window, for what has many columns. */
+  /** Uses the full width of the window, for wide tables. */
   isWide?: boolean;
-  /** The signed-in user; the head then has a form that signs out. */
+  /** The signed-in user. The header then has a form that signs out. */
   account?: Account;
   /**
-   * When the values that it shows were read; RFC 3339 in UTC. With it comes the script `times`, which tells
-   * every `<time>` in the reader's own time zone, too.
+   * When the shown values were read; RFC 3339 in UTC. Adds the script `times`, which shows every `<time>` in
+   * the reader's time zone too.
    */
   madeAt?: string;
-  /** Whether it changes by itself soon: without script it is loaded again every few seconds. */
+  /** Whether the page will change soon. Without JavaScript it is then reloaded every few seconds. */
   isMoving?: boolean;
 }
 
 export interface Crumb {
   label: string;
-  /** The whole path, as it goes into a link. */
+  /** The full path, as used in a link. */
   href?: string;
 }
 
 interface Account {
   name: string;
-  /** The whole path that `POST` signs out at, with `csrf` in its form. */
+  /** The full path that accepts a `POST` to sign out, with `csrf` in its form. */
   signOut: string;
   csrf: string;
 }
 
-/** The whole document, in the frame that all pages share. */
+/** Renders a complete document in the shared layout. */
 export function renderPage(site: Site, page: Page): string {
   const { title, template, view, nav, crumbs = [], styles = [], scripts = [] } = page;
   const hrefs = (names: readonly string[], extension: string): string[] =>
@@ -95,7 +95,7 @@ export function renderPage(site: Site, page: Page): string {
   });
 }
 
-/** The path of an asset: of `console.css` or `console.js`. Throws if there is none. */
+/** The path of an asset such as `console.css` or `console.js`. Throws if there is none. */
 function assetHref({ basePath }: Pick<Site, 'basePath'>, name: string): string {
   return `${basePath}assets/${assetNamed(name).fileName}`;
 }

@@ -11,7 +11,7 @@ import {
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
-/** What a page may load and do: what its own host has, and no script or style that is in the markup. */
+/** Pages load only resources from their own host, and no inline script or style. */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -23,24 +23,24 @@ const policy = [
   "base-uri 'none'",
 ].join('; ');
 
-/** Features of browsers that no page uses. */
+/** Browser features that no page uses. */
 const permissions = ['camera', 'display-capture', 'geolocation', 'microphone', 'payment', 'serial', 'usb']
   .map((feature) => `${feature}=()`)
   .join(', ');
 
-/** The headers of every page beside those that its caching needs. */
+/** The headers of every page, except those for caching. */
 const pageHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy,
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Permissions-Policy': permissions,
-  // Where a run or a bundle is called something private, no other host is told of it.
+  // Names of runs and bundles in a URL may be private, so other hosts get no referrer.
   'Referrer-Policy': 'same-origin',
   'X-Content-Type-Options': 'nosniff',
 };
 
 /**
- * Renders and answers with a page that belongs to one session or one moment: nobody may keep it, and it is
- * not compressed, since how long secrets are beside what others choose would be told by its size.
+ * Renders and sends a page that belongs to one session or moment. Caches may not store it. It is not
+ * compressed: next to text that an attacker chooses, the compressed size would reveal secrets.
  */
 export function sendPage(res: ServerResponse, site: Site, page: Page, { status = 200 } = {}): void {
   const body = Buffer.from(renderPage(site, page));
@@ -53,8 +53,8 @@ export function sendPage(res: ServerResponse, site: Site, page: Page, { status =
 }
 
 /**
- * A page that clients may keep and ask again whether it has changed. It is the same for every client that
- * sends the same value of the request header `vary`, if one is given.
+ * Returns a page that clients may cache and revalidate. It is the same for all clients that send the same
+ * value of the request header `vary`, if given.
  */
 export function publicPage(
   site: Site,
@@ -69,7 +69,7 @@ export function publicPage(
 
 const encode = newAnswerEncoder();
 
-/** Sends an answer that is the same for everybody, compressed if the client takes that. */
+/** Sends a response that is the same for all clients, compressed if the client accepts that. */
 export async function sendPublic(
   req: IncomingMessage,
   res: ServerResponse,
@@ -79,10 +79,10 @@ export async function sendPublic(
   sendWithEtag(req, res, await encode(answer, coding));
 }
 
-/** A refusal as a page: the same code, status, hint and request id as the JSON document has. */
+/** A refusal as a page, with the code, status, hint and request id of the JSON document. */
 export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
-    // The document has both in one sentence, for whoever shows nothing else.
+    // `detail` ends with the hint, which the page shows separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
     const html = renderPage(site, {
       title: `${status} ${title}`,

@@ -1,21 +1,21 @@
 import type { HttpPorts } from '../http/app.ts';
 import { productVersion } from '../version.ts';
 
-/** What all pages of one daemon have in common. */
+/** Settings that all pages of one daemon share. */
 export interface Site {
-  /** Below which everything is; ends with `/`. */
+  /** The base path of all pages; ends with `/`. */
   basePath: string;
   version: string;
-  /** In the order in which the head of every page shows them. */
+  /** In the order of the page header. */
   nav: readonly NavEntry[];
 }
 
-/** A part of the site that the head of every page and the landing page lead to. */
+/** A part of the site. The page header and the landing page link to it. */
 interface NavEntry {
-  /** By which a page says that it belongs to it. */
+  /** Pages name it to mark their part of the site. */
   id: string;
   label: string;
-  /** Below the base path, without a slash at its beginning: `console`. */
+  /** Below the base path, without a leading slash: `console`. */
   path: string;
   /** A sentence for the landing page. */
   about: string;
@@ -48,7 +48,7 @@ interface SiteParts extends Pick<HttpPorts, 'http'> {
   weather?: object | null;
 }
 
-/** What all pages of this daemon have in common; the weather only where a database is configured. */
+/** The shared settings of this daemon's pages. The navigation omits parts that are not configured. */
 export function siteOf({ http, console, weather }: SiteParts): Site {
   const has: Readonly<Record<string, boolean>> = { console: console != null, weather: weather != null };
   const nav = parts.filter(({ id }) => has[id] ?? true);

@@ -18,8 +18,8 @@ import {
 import { authorizeAdmin, authorizeOperator, type RunAccess } from './pipeline-access.ts';
 
 /*
- * Whoever runs the daemon may hold a pipeline back, for maintenance at a destination or while something is
- * looked into: with the admin token, since it concerns all producers of the pipeline.
+ * Operators can pause a pipeline, for maintenance of a destination or during an investigation. This needs the
+ * admin token, because it affects all producers of the pipeline.
  */
 
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
@@ -30,7 +30,7 @@ export interface PausePorts extends HttpPorts, MemoryBodyPorts {
 }
 
 const maxChars = 200;
-/** What a reason may be: one line. */
+/** A reason is one line of text. */
 export const pauseReason = { maxChars, pattern: '^[^\\u0000-\\u001f\\u007f]*$' };
 const pauseRequest: JsonSchema = {
   type: 'object',
@@ -114,7 +114,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
     }),
 };
 
-/** The caller is authorized already. Throws `queue_unavailable`. */
+/** Pauses a pipeline for an authorized caller. Throws `queue_unavailable`. */
 export async function pausePipeline(
   pipelineId: string,
   reason: string | null,
@@ -125,7 +125,7 @@ export async function pausePipeline(
   return paused;
 }
 
-/** The caller is authorized already. Throws `queue_unavailable`. */
+/** Resumes a pipeline for an authorized caller. Throws `queue_unavailable`. */
 export async function resumePipeline(
   pipelineId: string,
   { queue, log }: Pick<PausePorts, 'queue' | 'log'>,
@@ -134,14 +134,14 @@ export async function resumePipeline(
   if (wasPaused) log.info({ pipeline_id: pipelineId }, 'pipeline resumed');
 }
 
-/** Whether a pipeline that is not configured waits to be resumed. */
+/** Whether a pipeline that is not configured is paused. */
 async function isPaused(pipelineId: string, { queue }: PausePorts): Promise<boolean> {
   return (await queue.pauses()).has(pipelineId);
 }
 
 /**
- * The checks of both routes, in their order, and their answer. `isKnown` is asked about a pipeline that is
- * not configured.
+ * Checks the requests of both routes and sends their response. `isKnown` decides about a pipeline that is not
+ * configured.
  */
 function steer(
   ports: PausePorts & { isKnown?: (pipelineId: string, ports: PausePorts) => Promise<boolean> },

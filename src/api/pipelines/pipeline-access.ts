@@ -6,22 +6,23 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
-/** The tokens and the pipelines that they may act on. A reload replaces it. */
+/** The tokens, and the pipelines that they may act on. A reload replaces it. */
 export interface RunAccess {
   tokens: readonly Token[];
-  /** Ids of all pipelines: those that take uploads, and those that have a source of their own. */
+  /** Ids of all pipelines: those that receive uploads and those that have a source. */
   pipelineIds: ReadonlySet<string>;
-  /** The pipelines that have a source of their own, with their channels; operators may start their runs. */
+  /** The pipelines that have a source, with their channels. Operators may start their runs. */
   sourcePipelines: ReadonlyMap<string, readonly string[]>;
-  /** Null if none is configured. */
+  /** null if none is configured. */
   adminToken: Token | null;
 }
 
 /**
  * Checks that a request may act on the pipeline `id`, and adds token and pipeline to its log line. `find`
- * returns what the route knows about the pipeline, or undefined if the route does not serve it; `unknown` is
- * then the message. `adminToken`, if it is given, may act on every pipeline. Throws `unauthorized`,
- * `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this order.
+ * returns the route's data about the pipeline. If it returns undefined, the route does not serve the
+ * pipeline, and the message is `unknown`. `adminToken`, if given, may act on every pipeline. Throws
+ * `unauthorized`, `token_expired`, `pipeline_not_found`, `forbidden` or `insufficient_scope`, checked in this
+ * order.
  */
 export function authorizePipeline<P>(
   req: IncomingMessage,
@@ -39,7 +40,7 @@ export function authorizePipeline<P>(
     clock: Pick<Clock, 'now'>;
     adminToken?: Token | null;
     id: string;
-    /** What the request does. */
+    /** The scope that the request requires. */
     scope: Scope;
     find: (id: string) => P | undefined;
     unknown?: string;
@@ -76,7 +77,7 @@ export function authorizeConfigured(
   return authorizePipeline(req, res, { tokens, clock, adminToken: admin, id, scope, find }).token;
 }
 
-/** The same for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
+/** The same check for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
 export function permitPipeline<P>(
   res: ServerResponse,
   token: Token,
@@ -121,9 +122,9 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 }
 
 /**
- * Checks that a request about the pipeline `id` has the admin token, and adds token and pipeline to its log
- * line. Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order: the token of a
- * producer does not learn which pipelines exist.
+ * Checks that a request about the pipeline `id` has the admin token. Adds token and pipeline to its log line.
+ * Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order. The order keeps a
+ * producer's token from revealing which pipelines exist.
  */
 export function authorizeAdmin(
   req: IncomingMessage,
@@ -157,7 +158,7 @@ export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAcc
 }
 
 /**
- * The token of a request that reads about several pipelines. Throws `unauthorized`, `token_expired` and
+ * Returns the token of a request that reads several pipelines. Throws `unauthorized`, `token_expired` and
  * `insufficient_scope`.
  */
 export function tokenOfCaller(
@@ -173,7 +174,7 @@ export function tokenOfCaller(
 }
 
 /**
- * The pipelines that a request is about: those that it names, or all of its token that there are. Throws
+ * Returns the pipelines of a request: those that it names, or all configured ones of its token. Throws
  * `pipeline_not_found`, and `forbidden` if the token is not for one of them.
  */
 export function pipelinesOf(

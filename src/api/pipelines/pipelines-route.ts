@@ -9,12 +9,12 @@ import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { jsonContent, type JsonSchema, type Route, schemaRef } from '../http/route.ts';
 import { pipelinesOf, type RunAccess, tokenOfCaller } from './pipeline-access.ts';
 
-/** What the list of pipelines shows of one, as configured; no path or host of the places themselves. */
+/** A configured pipeline, as the list of pipelines shows it. Omits paths and hosts. */
 export interface PipelineSummary {
   pipeline_id: string;
   source: { backend: string };
   destinations: DestinationSummary[];
-  /** Null: no run starts by the clock. */
+  /** null: no schedule. */
   schedule: ScheduleSummary | null;
   /** Whether a change of the source starts a run. */
   watch: boolean;
@@ -56,7 +56,7 @@ function scheduleSummary({ cron, timezone, catchUp }: ScheduleConfig): ScheduleS
   return { cron, timezone, catch_up: catchUp };
 }
 
-/** Also replaced by a reload. */
+/** The access rules of runs, with all pipelines. A reload replaces it. */
 export interface PipelineAccess extends RunAccess {
   /** All pipelines, in the order of the configuration. */
   pipelines: readonly PipelineSummary[];
@@ -164,7 +164,7 @@ const pipelineList: JsonSchema = {
   },
 };
 
-/** Every pipeline of a token, and how it stands. */
+/** Lists every pipeline of a token with its state. */
 export const listPipelinesRoute: Route<PipelinePorts> = {
   method: 'get',
   path: '/v1/pipelines',
@@ -187,7 +187,7 @@ function listPipelines(ports: PipelinePorts): RequestHandler {
   };
 }
 
-/** A pipeline, and how it stands: one of `GET /v1/pipelines`. */
+/** A pipeline with its state: one entry of `GET /v1/pipelines`. */
 export interface PipelineState extends PipelineSummary {
   /** RFC 3339 in UTC. */
   next_run: string | null;
@@ -196,11 +196,11 @@ export interface PipelineState extends PipelineSummary {
   running: string | null;
   last_run: RunRecord | null;
   last_success: LastSuccess | null;
-  /** Of several Redis, that of the pipeline does not answer. */
+  /** The Redis of this pipeline does not respond; there are several. */
   away?: true;
 }
 
-/** How these pipelines stand, in their order. Throws `queue_unavailable`. */
+/** Returns the states of these pipelines, in their order. Throws `queue_unavailable`. */
 export async function pipelineStates(
   pipelines: readonly PipelineSummary[],
   { queue, nextRunOf }: Pick<PipelinePorts, 'queue' | 'nextRunOf'>,

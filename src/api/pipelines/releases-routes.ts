@@ -23,8 +23,8 @@ import {
 import { authorizeConfigured, type RunAccess } from './pipeline-access.ts';
 
 /*
- * The releases of a destination: what is there, and which of them readers are given. This machine asks the
- * destination itself, whatever the queue is; no run takes part.
+ * Lists and switches the releases of a destination. This machine reads the destination itself, with every
+ * queue driver and without a run.
  */
 
 export interface PlaceParams {
@@ -179,7 +179,7 @@ type Asked = ReleasesRequest extends infer R
     : never
   : never;
 
-/** Asks a thread for somebody who may. Throws what it refuses with, without paths of this machine. */
+/** Passes a request to a thread, for an authorized caller. Throws its refusal, without local paths. */
 export async function askReleases(
   req: Request<PlaceParams>,
   res: Response,
@@ -193,7 +193,7 @@ export async function askReleases(
   });
 }
 
-/** Messages of the core may name the place of a destination on this machine. */
+/** Removes local paths from an error, because messages of the core may contain a destination's path. */
 export function disclosed(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   const { code, message, hint, cause } = error;
@@ -208,13 +208,13 @@ function send(res: Response, kind: string, document: object): void {
   res.type('json').send(jsonDocument(kind, document, 0));
 }
 
-/** The ports of the release routes. */
+/** Dependencies of the release routes. */
 export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
-  /** Looks at releases, or switches between them, off the event loop; throws as `Coordinator.releases`. */
+  /** Reads or switches releases off the event loop. Throws as `Coordinator.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
-  /** Aborts when the daemon stops, with what requests are then answered with. */
+  /** Aborts when the daemon stops. Its reason is the refusal of pending requests. */
   stopping: AbortSignal;
 }

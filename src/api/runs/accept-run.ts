@@ -7,7 +7,7 @@ import type { AcceptedRun, Idempotency } from '../../workers/queue/job-queue.ts'
 import { requestContext } from '../http/request/request-context.ts';
 import { jsonContent, type Parameter, type ResponseObject } from '../http/route.ts';
 
-/** The answer to every request that starts a run. */
+/** The response to every request that starts a run. */
 export const acceptedResponse: ResponseObject = {
   description: 'The run is accepted.',
   headers: {
@@ -28,7 +28,7 @@ export const acceptedResponse: ResponseObject = {
   }),
 };
 
-/** Sends that answer. */
+/** Sends the response that `acceptedResponse` describes. */
 export function sendAccepted(
   req: IncomingMessage,
   res: Response,
@@ -53,13 +53,13 @@ export const idempotencyKeyParameter: Parameter = {
   example: 'session-42-build-7',
 };
 
-/** The query parameter of every request that takes a key. */
+/** The query parameter of every request that accepts an idempotency key. */
 export const rerunFailed = flag(false, {
   description:
     'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first answer.',
 });
 
-/** What the key of a request means to the queue; nothing if it has none. Throws `invalid_idempotency_key`. */
+/** Returns the queue's form of the request's key, or an empty object. Throws `invalid_idempotency_key`. */
 export function idempotencyOf(
   req: IncomingMessage,
   request: Omit<Idempotency, 'key'>,
@@ -68,7 +68,7 @@ export function idempotencyOf(
   return key === undefined ? {} : { idempotency: { ...request, key } };
 }
 
-/** The key of a request; undefined if it has none. Throws `invalid_idempotency_key`. */
+/** Returns the idempotency key; undefined if the request has none. Throws `invalid_idempotency_key`. */
 function idempotencyKey(req: IncomingMessage): string | undefined {
   const values = req.headersDistinct['idempotency-key'];
   if (values === undefined) return undefined;
@@ -90,7 +90,7 @@ export const channelQuery = channelName({
   example: 'preview',
 });
 
-/** Throws `channel_not_found` if no destination of the pipeline has it. */
+/** Throws `channel_not_found` if no destination of the pipeline has the channel. */
 export function requireChannel(
   { id, channels }: { id: string; channels: readonly string[] },
   name: string,

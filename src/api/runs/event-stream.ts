@@ -19,24 +19,24 @@ export type StreamEnd = (typeof streamEnds)[number];
 
 export interface StreamStats {
   open: number;
-  /** How many have ended since the start, by why. */
+  /** Streams that have ended since the start, by reason. */
   ended: Readonly<Record<StreamEnd, number>>;
 }
 
-/** Counts the streams of events of this process, and bounds how many are open at once. */
+/** Counts the event streams of this process and limits how many are open concurrently. */
 export interface Streams {
   /**
-   * Opens one for this caller. The function returned is to be called once, with why the stream ended, or with
-   * null if it never began. Throws `quota_exceeded` if the caller has as many as it may have, and
-   * `too_many_streams` if all callers together have.
+   * Opens a stream for this caller. Call the returned function once, with the reason for the end, or with
+   * null if the stream never began. Throws `quota_exceeded` at the caller's limit, and `too_many_streams` at
+   * the limit of all callers.
    */
   open(owner: string): (end: StreamEnd | null) => void;
-  /** The change as an event. Made once for all streams, since many of them send it at the same time. */
+  /** Serializes a change as an event. The result is cached, because many streams send the same change. */
   frameOf(change: RunChange): string;
   stats: () => StreamStats;
 }
 
-/** Events that are kept for the next stream to send. */
+/** Maximum number of cached events. */
 const maxFrames = 100;
 
 export function createStreams(most: number, perOwner: number): Streams {
@@ -72,53 +72,52 @@ export function createStreams(most: number, perOwner: number): Streams {
   };
 }
 
-/** One server-sent event. */
 interface ServerEvent {
   event: string;
-  /** Null: the client keeps the id that it has. */
+  /** null: the client keeps its last id. */
   id: string | null;
   /** JSON, on one line. */
   data: string;
 }
 
-/** The event as it is sent. Pure. */
+/** Serializes an event for the stream. Pure. */
 export function frameOf({ event, id, data }: ServerEvent): string {
   return `event: ${event}\n${id === null ? '' : `id: ${id}\n`}data: ${data}\n\n`;
 }
 
-/** Server-sent events on one response. At most one event more than the socket buffers is held in memory. */
+/** Server-sent events on one response. Holds at most one event beyond the socket's buffer in memory. */
 export interface EventStream {
   /**
-   * Sends an event. Resolves when the next one may be sent: with false if there will be none, because the
-   * client has left, did not read for too long, or `end` was called.
+   * Sends an event. Resolves with true when the next one may be sent. Resolves with false after the end: the
+   * client disconnected, did not read for too long, or `end` was called.
    */
   send(frame: string): Promise<boolean>;
-  /** Sends a comment or the like, unless the client has not even read what was sent before. */
+  /** Sends a heartbeat, unless earlier output is still unread. */
   beat(frame: string): void;
-  /** Sends a last event and closes; does nothing on a stream that has ended. */
+  /** Sends a last event and closes. Does nothing on a stream that has ended. */
   end(frame: string): void;
-  /** Aborts when the stream has ended; the reason is `too_slow`, `client_left` or `ended`. */
+  /** Aborts when the stream has ended. The reason is `too_slow`, `client_left` or `ended`. */
   over: AbortSignal;
-  /** Bytes that were written. */
+  /** The number of bytes written. */
   bytes(): number;
 }
 
 interface EventStreamOptions {
   clock: Clock;
-  /** How long a client may leave unread what was sent, in milliseconds. */
+  /** How long a client may leave sent data unread, in milliseconds. */
   patienceMs: number;
 }
 
-/** How long the last event of a stream may take to leave. */
+/** Maximum time for the last event to leave, in milliseconds. */
 const lastWordsMs = 5_000;
 
-/** Sends the head, at once, so that the client knows of it before there is an event. */
+/** Sends the head immediately, so that the client sees the open stream before its first event. */
 export function openEventStream(res: ServerResponse, { clock, patienceMs }: EventStreamOptions): EventStream {
   const over = new AbortController();
   let [bytes, isWaiting] = [0, false];
   res.statusCode = 200;
   res.setHeader('Content-Type', 'text/event-stream; charset=utf-8');
-  // nginx would wait until its buffer is full.
+  // nginx would otherwise delay events until its buffer is full.
   res.setHeader('X-Accel-Buffering', 'no');
   res.flushHeaders();
   res.once('close', () => over.abort('client_left'));

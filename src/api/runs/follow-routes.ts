@@ -10,7 +10,7 @@ import type { RunPorts } from './ports.ts';
 import { findRun, tokenOfReader } from './run-route.ts';
 import { streamRuns } from './run-stream.ts';
 
-/** The ports of the routes of live events. */
+/** Dependencies of the live event routes. */
 export interface LivePorts extends RunPorts {
   streams: Streams;
 }
@@ -29,7 +29,7 @@ const eventStream: ResponseObject = {
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 };
 
-/** One run, until it has finished. */
+/** Streams the events of one run until it has finished. */
 export const followRunRoute: Route<LivePorts> = {
   method: 'get',
   path: '/runs/{run_id}/events',
@@ -78,7 +78,7 @@ const followQuery = queryParameters({
   limit: wholeNumber(1, 500, 100, { description: 'Runs in a snapshot: the newest.' }),
 });
 
-/** All runs of a token's pipelines. */
+/** Streams the events of all runs of a token's pipelines. */
 export const followRunsRoute: Route<LivePorts> = {
   method: 'get',
   path: '/v1/events',
@@ -122,7 +122,7 @@ function followRuns(ports: LivePorts): RequestHandler {
   };
 }
 
-/** Why the token that a stream began with may not follow these pipelines any more; null if it still may. */
+/** Why the token of an open stream may no longer follow these pipelines; null if it still may. */
 function refusalOf(
   began: Token | null,
   pipelineIds: readonly string[],

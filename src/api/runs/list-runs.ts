@@ -8,7 +8,7 @@ import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pi
 import type { RunPorts } from './ports.ts';
 
 const longestId = 255;
-/** A run in each of several Redis. */
+/** Maximum length of a page cursor. With several Redis it contains one run for each. */
 const longestPlace = 4096;
 
 /** The parameters of every list of runs. */
@@ -22,7 +22,7 @@ export const pageParameters = {
   }),
 };
 
-/** What any list of runs may refuse. */
+/** The error codes of every list of runs. */
 export const listProblems: Route<RunPorts>['problems'] = [
   'pipeline_not_found',
   'forbidden',
@@ -33,7 +33,7 @@ export const listProblems: Route<RunPorts>['problems'] = [
   'queue_unavailable',
 ];
 
-/** Which pipelines a request is about, of those of its token. */
+/** Selects some of the token's pipelines. */
 export const pipelinesParameter = names(100, longestId, {
   description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
   example: 'maps',
@@ -51,7 +51,7 @@ const sinceParameter: Parameter<Date | null> = {
   },
 };
 
-/** What the retained runs of several pipelines are searched by. */
+/** The search parameters for retained runs of several pipelines. */
 export const searchParameters = {
   ...pageParameters,
   pipeline: pipelinesParameter,
@@ -64,7 +64,7 @@ export const searchParameters = {
 };
 const allQuery = queryParameters(searchParameters);
 
-/** What the retained runs of all pipelines are asked by. */
+/** A search for retained runs of all pipelines. */
 interface RunSearch {
   limit: number;
   pipeline?: readonly string[];
@@ -73,7 +73,7 @@ interface RunSearch {
   q?: string | null;
 }
 
-/** The path and query of the next page of all runs; null if there is none. Pure. */
+/** Returns the path and query of the next page of all runs; null on the last page. Pure. */
 export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
   if (before === null) return null;
   const { limit, pipeline = [], status, since, q } = search;
@@ -88,7 +88,7 @@ export function nextOfAll(basePath: string, search: RunSearch, before: string | 
   return `${basePath}v1/runs?${query.toString()}`;
 }
 
-/** The retained runs of all pipelines of a token. */
+/** Lists the retained runs of all pipelines of a token. */
 export const listAllRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/runs',
@@ -124,7 +124,7 @@ function listAllRuns(ports: RunPorts): RequestHandler {
 const listQuery = queryParameters(pageParameters);
 type ListQuery = ReturnType<typeof listQuery.read>;
 
-/** The retained runs of a pipeline, whether it takes uploads or has a source. */
+/** Lists the retained runs of one pipeline, whether it receives uploads or reads a source. */
 export const listRunsRoute: Route<RunPorts> = {
   method: 'get',
   path: '/v1/pipelines/{pipeline_id}/runs',

@@ -5,14 +5,14 @@ import type { HttpPorts } from '../http/app.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import type { RunAccess } from '../pipelines/pipeline-access.ts';
 
-/** The ports of the run routes. */
+/** Dependencies of the run routes. */
 export interface RunPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
   configured: Current<RunAccess>;
   queue: JobQueue;
-  /** Told of a run that was cancelled before it began, for metrics and notifiers. */
+  /** Called for a run that was cancelled before it started, for metrics and notifiers. */
   onCancelled: (run: { pipelineId: string; runId: string }) => void;
-  /** Aborts when the daemon begins to stop. */
+  /** Aborts when the daemon starts to shut down. */
   draining: AbortSignal;
 }

@@ -13,7 +13,7 @@ import { acceptedResponse, sendAccepted } from './accept-run.ts';
 import type { RunPorts } from './ports.ts';
 
 /*
- * What all requests have in common that act on one run: cancel it, run it again.
+ * Shared code of all requests that act on one run, such as cancel and retry.
  */
 
 export interface RunParams {
@@ -21,7 +21,7 @@ export interface RunParams {
   runId: string;
 }
 
-/** What `authorizeRun` throws, but for what the routes' access and body imply. */
+/** The codes that `authorizeRun` throws, except those that the route's access and body imply. */
 const actingProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -33,8 +33,8 @@ const actingProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Checks token, pipeline, query and body of the request, and that the run is one of the pipeline. Takes a
- * token of the pipeline with the scope, or the admin token. Throws `run_not_found` and the codes above.
+ * Checks token, pipeline, query and body of the request, and that the run belongs to the pipeline. Accepts
+ * the admin token, or a token of the pipeline with the scope. Throws `run_not_found` and the codes above.
  */
 async function authorizeRun(
   req: Request<RunParams>,
@@ -80,7 +80,7 @@ function cancelRun(ports: RunPorts): RequestHandler<RunParams> {
   };
 }
 
-/** Cancels a run for somebody who may, and tells whoever has to know. Throws as `JobQueue.cancel`. */
+/** Cancels a run for an authorized caller and reports it to `onCancelled`. Throws as `JobQueue.cancel`. */
 export async function cancelFor(
   { pipelineId, runId }: RunParams,
   { queue, onCancelled, log }: Pick<RunPorts, 'queue' | 'onCancelled' | 'log'>,
@@ -115,7 +115,7 @@ function retryRun(ports: RunPorts): RequestHandler<RunParams> {
   };
 }
 
-/** Tries a run now for a caller that may. Throws as `JobQueue.retryNow`. */
+/** Retries a run now for an authorized caller. Throws as `JobQueue.retryNow`. */
 export async function retryFor(
   { pipelineId, runId }: RunParams,
   { queue, log }: Pick<RunPorts, 'queue' | 'log'>,

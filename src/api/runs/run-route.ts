@@ -31,8 +31,8 @@ const showQuery = queryParameters({
 type ShowPorts = Pick<RunPorts, 'http' | 'queue' | 'configured' | 'clock' | 'draining'>;
 
 /**
- * One run's record. By default the run id is the capability; `protect_runs` requires a token of the run's
- * pipeline.
+ * Returns one run's record. By default the run id is the capability; `protect_runs` requires a token of the
+ * run's pipeline.
  */
 export const showRunRoute: Route<ShowPorts> = {
   method: 'get',
@@ -91,8 +91,8 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
 }
 
 /**
- * The token of a request about one run; null if none is asked for, because the run id is the capability.
- * Throws `unauthorized`, `token_expired`, and `insufficient_scope` if it may not read.
+ * Returns the token of a request about one run. Returns null without `protect_runs`, because the run id is
+ * the capability. Throws `unauthorized`, `token_expired`, and `insufficient_scope` without the `read` scope.
  */
 export function tokenOfReader(
   req: IncomingMessage,
@@ -107,7 +107,7 @@ export function tokenOfReader(
   return token;
 }
 
-/** Throws `run_not_found`, and `forbidden` if there is a token and it is not for the run's pipeline. */
+/** Throws `run_not_found`, and `forbidden` for a token of another pipeline. A null token may read any run. */
 export async function findRun(
   token: Token | null,
   runId: string,
@@ -123,7 +123,7 @@ export async function findRun(
   return record;
 }
 
-/** Throws `forbidden` if there is a token and it is not for the run's pipeline. */
+/** Throws `forbidden` for a token of another pipeline. A null token may read any run. */
 function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'pipeline_id'>): void {
   if (token === null || token.pipelines.has(id)) return;
   throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline of this run`);
@@ -132,13 +132,13 @@ function requireRun(token: Token | null, { pipeline_id: id }: Pick<RunRecord, 'p
 interface HoldPorts {
   queue: Pick<JobQueue, 'untilFinished'>;
   clock: Clock;
-  /** Aborts when the daemon begins to stop. */
+  /** Aborts when the daemon starts to shut down. */
   draining: AbortSignal;
 }
 
 /**
- * Waits until the run has finished, at most for `seconds`; not at all once the daemon stops, nor for a client
- * that has left. Throws the refusal if the request is no longer allowed.
+ * Waits until the run has finished, at most `seconds`. Returns early when the daemon starts to shut down or
+ * the client disconnects. Throws the refusal if the request is no longer allowed.
  */
 async function holdUntilFinished(
   req: IncomingMessage,

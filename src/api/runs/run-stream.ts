@@ -14,37 +14,38 @@ interface StreamPorts {
   queue: Pick<RunFollower, 'watch'>;
   clock: Clock;
   streams: Streams;
-  /** Aborts when the daemon begins to stop. */
+  /** Aborts when the daemon starts to shut down. */
   draining: AbortSignal;
 }
 
 /** The runs that a client follows. */
 export interface Followed {
   wants: (record: Readonly<RunRecord>) => boolean;
-  /** The runs as they are now, for a client that cannot go on where it stopped. */
+  /** The current runs, for a client that has no valid cursor. */
   snapshot: () => Promise<{ runs: readonly RunRecord[]; next: string | null }>;
-  /** Whether nothing can come after this record. */
+  /** Whether this record is the last event of the stream. */
   isLast: (record: Readonly<RunRecord>) => boolean;
-  /** Whether nothing could come any more when the request came. */
+  /** Whether no more events were possible when the request arrived. */
   isOver: boolean;
-  /** The reason why the client may no longer follow; null if it may. Called once a second. */
+  /** Why the client may no longer follow; null if it may. Called once a second. */
   refusal: () => 'token_expired' | 'token_revoked' | null;
 }
 
 const changesAtOnce = 100;
 const beatMs = 15_000;
 const patienceMs = 30_000;
-/** After which a client comes again once the stream has ended, by itself or by us. */
+/** How long a client waits before it reconnects, in milliseconds. */
 const retryMs = 3_000;
 
 /**
- * Sends changes of runs as server-sent events until the client leaves, the daemon stops, or nothing more can
- * come. What a client has to be sent is never stored for it: it has a cursor, the `id` of its last event, and
- * reads on from there as fast as it takes the events. So one that was away, or is slow, misses records in
- * between and never the newest one of a run.
+ * Sends run changes as server-sent events until the client disconnects, the daemon stops, or no more changes
+ * are possible. No events are stored per client. A client's cursor is the `id` of its last event. Reading
+ * continues there as fast as the client accepts events. A slow or returning client can miss intermediate
+ * records, but never the newest record of a run.
  *
- * What fails before the head is sent is thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`,
- * and what `followed.snapshot` throws. Later the stream goes on as soon as the queue is back.
+ * Errors before the head is sent are thrown: `quota_exceeded`, `too_many_streams`, `queue_unavailable`, and
+ * those of `followed.snapshot`. Later errors of the queue pause the stream until the queue is reachable
+ * again.
  */
 export async function streamRuns(
   req: IncomingMessage,
@@ -78,15 +79,15 @@ export async function streamRuns(
 }
 
 interface Beginning {
-  /** Of the last event that the client has; null if that does not matter any more. */
+  /** The id of the client's last event; null if it no longer matters. */
   cursor: string | null;
-  /** To be sent first. */
+  /** The event to send first. */
   first: string | null;
-  /** Whether nothing can follow what is sent first. */
+  /** Whether nothing can follow the first event. */
   isOver?: boolean;
 }
 
-/** null if there is nothing to send, now or later. */
+/** Returns null if there is nothing to send, now or later. */
 async function begin(req: IncomingMessage, followed: Followed, watch: RunWatch): Promise<Beginning | null> {
   const last = lastCursor(req);
   if (last === null) return anew(followed, watch, 'start');
@@ -96,13 +97,13 @@ async function begin(req: IncomingMessage, followed: Followed, watch: RunWatch):
   return isSeen && followed.isOver ? null : { cursor: last, first: null };
 }
 
-/** What the client sends as `Last-Event-ID`; null if it has no event yet. */
+/** Returns the client's `Last-Event-ID`; null if it has received no event. */
 function lastCursor(req: IncomingMessage): string | null {
   const last = req.headers['last-event-id'];
   return typeof last === 'string' && last !== '' ? last : null;
 }
 
-/** The cursor comes first: a change in between is then sent once more, and not left out. */
+/** Reads the cursor before the snapshot: a change in between is then sent twice rather than lost. */
 async function anew(
   followed: Followed,
   watch: RunWatch,
@@ -132,14 +133,14 @@ class RunStream {
     this.#parts = parts;
   }
 
-  /** Resolves with why the stream has ended. */
+  /** Resolves with the reason for the end of the stream. */
   async run(begun: Beginning): Promise<StreamEnd> {
     const { clock, draining, bell, followed } = this.#parts;
     const over = this.#stream.over;
     this.#cursor = begun.cursor;
     const stop = (): void => this.#finish('shutting_down');
     const beat = clock.every(beatMs, () => {
-      // An id without data: nothing happens at the client but that it remembers it.
+      // An id without data only updates the client's last event id.
       this.#stream.beat(this.#cursor === null ? ':\n\n' : `:\nid: ${this.#cursor}\n\n`);
       bell.ring();
     });
@@ -165,7 +166,7 @@ class RunStream {
     if (isOver) this.#finish('finished');
   }
 
-  /** Resolves with whether there is more to send now. */
+  /** Resolves with whether more changes are ready to send. */
   async #sendPage(): Promise<boolean> {
     const page = await this.#nextPage();
     for (const change of page?.changes ?? []) {
@@ -177,7 +178,7 @@ class RunStream {
     return page?.more ?? false;
   }
 
-  /** null while the queue is unreachable. */
+  /** Resolves with null while the queue is unreachable. */
   async #nextPage(): Promise<ChangePage | null> {
     const { watch, followed } = this.#parts;
     try {
@@ -203,11 +204,11 @@ class RunStream {
 /** A signal that is kept until a waiter has received it. */
 interface Bell {
   ring: () => void;
-  /** Resolves when the bell was rung since the last wait began, or when `signal` aborts. */
+  /** Resolves if the bell was rung since the last wait began, or when `signal` aborts. */
   wait(signal: AbortSignal): Promise<void>;
 }
 
-/** A bell for one who waits, whoever rings. */
+/** Creates a bell for one waiter and any number of ringers. */
 function newBell(): Bell {
   let isRung = false;
   let wake: () => void = () => undefined;

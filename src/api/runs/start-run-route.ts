@@ -18,8 +18,8 @@ import {
 import type { RunPorts } from './ports.ts';
 
 /*
- * `force` will never be an option: it can delete what waybill does not manage, so only someone at the machine
- * may use it, for one invocation.
+ * There is deliberately no `force` option. Forcing can delete files that waybill does not manage, so only the
+ * command line offers it, for one invocation.
  */
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
@@ -29,7 +29,7 @@ const checkRunRequest = bodyCheck(
 
 const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
-/** Starts a run of a pipeline that has a source of its own; same queue and same records as for uploads. */
+/** Starts a run of a pipeline that has a source. Uses the same queue and records as uploads. */
 export const startRunRoute: Route<RunPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/runs',

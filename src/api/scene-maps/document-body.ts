@@ -4,13 +4,13 @@ import multer, { MulterError } from 'multer';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { type MemoryBodyPorts, readBody, withBodyInMemory } from '../http/request/request-body.ts';
 
-/** Smaller than on the command line: the documents of all requests are in memory together. */
+/** In bytes. Lower than on the command line, because the documents of all requests share the memory. */
 export const maxRequestBytes = 4 * 1024 * 1024;
 
-/** A scene map to be checked, as a request carries it. */
+/** A scene map to check, with its optional transcript. */
 export interface DocumentBody {
   document: Uint8Array;
-  /** Of the file; `<body>` if the document is the body itself. */
+  /** The file's name, or `<body>` if the document is the request body itself. */
   name: string;
   transcript: FormFile | null;
 }
@@ -21,8 +21,8 @@ export interface FormFile {
 }
 
 /**
- * Reads a document, or a form with the file `file` and perhaps `transcript`. Throws `unsupported_media_type`,
- * `upload_too_large`, `invalid_request`, and what `withBodyInMemory` throws.
+ * Reads a document, or a form with the file `file` and optionally `transcript`. Throws
+ * `unsupported_media_type`, `upload_too_large`, `invalid_request`, and what `withBodyInMemory` throws.
  */
 export async function readDocument(
   req: IncomingMessage,
@@ -48,10 +48,10 @@ export async function readDocument(
   return { document: file.bytes, name: file.name, transcript: files.get('transcript') ?? null };
 }
 
-/** A form of two files of the greatest length, and what stands around them. */
+/** Two files of maximum size, plus the multipart overhead. */
 const maxFormBytes = 2 * maxRequestBytes + 64 * 1024;
 
-/** What Multer reads of a request, and leaves there. */
+/** The properties of a request that Multer reads and sets. */
 interface FormRequest extends Readable {
   headers: IncomingHttpHeaders;
   files?: Record<string, Express.Multer.File[]>;
@@ -67,8 +67,8 @@ const takeForm = multer({
 ]) as unknown as (request: FormRequest, response: object, next: (error?: unknown) => void) => void;
 
 /**
- * The files of a form by the names of their parts, each at most `maxRequestBytes` long. Multer gets a request
- * that ends where the rule for bodies ends the real one; of a form that it refuses, it reads the rest.
+ * Returns the files of a form by part name, each at most `maxRequestBytes` long. Multer gets a stand-in
+ * request that ends when the body limits end the real one. After a refusal the rest of the form is read.
  */
 async function readForm(
   headers: IncomingHttpHeaders,

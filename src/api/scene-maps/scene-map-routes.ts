@@ -23,12 +23,12 @@ export interface SceneMapPorts extends MemoryBodyPorts {
   sceneMaps: Pick<SceneMapPool, 'check'>;
 }
 
-/** Documents that are checked or wait for it. A client has at most half of them. */
+/** Maximum number of documents that are being checked or waiting. A client may have half of them. */
 const maxChecks = { total: 8, perOwner: 4 };
-/** Findings in a report; one more says that there are others. */
+/** Maximum number of findings in a report. One more reports that there are others. */
 const maxReported = 1_000;
 
-/** The answer is 200 with the report whether or not the document is valid. */
+/** The response is 200 with the report, whether or not the document is valid. */
 export const validateSceneMapRoute: Route<SceneMapPorts> = {
   method: 'post',
   path: '/v1/scene-maps/validate',

@@ -127,7 +127,7 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
       metadata: null,
     };
     try {
-      // The slot is taken by the last byte; here it is only asked whether there is one now.
+      // The last byte takes the queue slot. This call only checks that one is free now.
       await (await ports.queue.reserve({ pipelineId: pipeline.id, ...asked })).release();
       await ports.room();
       const store = new TusStore(ports.partialUploads, wanted);
@@ -191,7 +191,7 @@ const listQuery = queryParameters({
   }),
 });
 
-/** Those that have ended stay for a day, and may be many. */
+/** Finished uploads are kept for a day, so the list can be long. */
 const maxShown = 500;
 
 export const listUploadsRoute: Route<ResumablePorts> = {

@@ -2,13 +2,13 @@ import type { IncomingHttpHeaders } from 'node:http';
 import busboy from 'busboy';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 
-/** The name of the one file in the form. */
+/** The name of the form's only file. */
 export const formPart = 'bundle';
 
 /** The fields that a form may have before its file. */
 export interface FormFields {
   names: readonly string[];
-  /** Called with them when the file begins; what it throws is what the form is refused with. */
+  /** Called with the fields when the file begins. An error that it throws becomes the refusal of the form. */
   check: (fields: ReadonlyMap<string, string>) => void;
 }
 
@@ -16,9 +16,9 @@ const noFields: FormFields = { names: [], check: () => undefined };
 const maxFieldChars = 500;
 
 /**
- * The bytes of the file `bundle` of a `multipart/form-data` body (RFC 7578), as they come. Throws
- * `unsupported_media_type` at once if the headers name no boundary, and `invalid_request` while it is
- * read: for a form that is cut short, that lacks the file or has anything beside it.
+ * Extracts the bytes of the file `bundle` from a `multipart/form-data` body (RFC 7578) as a stream. Throws
+ * `unsupported_media_type` immediately if the headers name no boundary. While reading, throws
+ * `invalid_request` if the form is cut short, lacks the file or has other parts.
  */
 export function formArchive(
   headers: IncomingHttpHeaders,
@@ -26,7 +26,7 @@ export function formArchive(
 ): (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array> {
   const parser = openParser(headers, names.length);
   return async function* archive(body) {
-    // What the parser has found in the chunk that it was given last.
+    // The file's bytes in the most recently parsed chunk.
     const found: Uint8Array[] = [];
     const files: string[] = [];
     let refusal: WaybillError | undefined;
@@ -73,14 +73,14 @@ export function formArchive(
   };
 }
 
-/** Short enough for a message. A part may have no name, whatever the parser's types say. */
+/** Truncated for use in a message. A part may lack a name, contrary to the parser's types. */
 function nameOf(given: string | undefined): string {
   return (given ?? '').slice(0, 80);
 }
 
 function openParser(headers: IncomingHttpHeaders, fields: number): busboy.Busboy {
   try {
-    // One field too many and one file too many are enough to refuse the form.
+    // One surplus field or file is enough to refuse the form.
     return busboy({
       headers,
       limits: { files: 2, fields: fields + 1, fieldSize: fields === 0 ? 0 : maxFieldChars, headerPairs: 20 },

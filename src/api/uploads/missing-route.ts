@@ -13,7 +13,10 @@ export interface MissingPorts extends Pick<UploadPorts, 'configured' | 'content'
   http: UploadPorts['http'];
 }
 
-/** Less than a manifest may have in an archive, as it is held in memory. 50,000 files take about 10 MiB. */
+/**
+ * In bytes. Lower than the limit for a manifest in an archive, because this body is held in memory. A
+ * manifest of 50,000 files takes about 10 MiB.
+ */
 export const maxMissingBytes = 16 * 1024 * 1024;
 
 const mediaTypes = ['application/json'];

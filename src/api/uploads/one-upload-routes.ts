@@ -191,7 +191,7 @@ function requireChunk(req: IncomingMessage, res: ServerResponse): void {
   });
 }
 
-/** Writes what comes. If the body ends early, what has come until then stays. */
+/** Writes the request's chunk. If the body ends early, the bytes received so far are kept. */
 function receiveChunk(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
@@ -204,7 +204,7 @@ function receiveChunk(
       try {
         yield* chunks;
       } catch (error) {
-        // As an error it would take what is on its way to the disk with it.
+        // Thrown here, the error would discard bytes that are still on their way to the disk.
         ended.push(error);
       }
     }

@@ -13,38 +13,38 @@ import type { Token } from '../http/auth.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 
-/** The tokens and the pipelines that take uploads. A reload replaces it. */
+/** The tokens, and the pipelines that receive uploads. A reload replaces it. */
 export interface UploadAccess {
   tokens: readonly Token[];
-  /** The pipelines that take uploads, by id. */
+  /** The pipelines that receive uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }
 
-/** The ports of the upload routes. */
+/** Dependencies of the upload routes. */
 export interface UploadPorts extends HttpPorts, BodyPorts {
   http: HttpPorts['http'];
   configured: Current<UploadAccess>;
   queue: JobQueue;
-  /** The archives that are being received, by token. */
+  /** Archives in transfer, by token. */
   archives: Shares;
   staging: StagingArea;
-  /** Throws `insufficient_storage` if the disk of staging has hardly any room for another upload. */
+  /** Throws `insufficient_storage` if the disk of the staging area is nearly full. */
   room: () => Promise<void>;
   stage: StageUpload;
   /** Files of earlier uploads. */
   content: Pick<ContentStore, 'isOn' | 'missing'>;
-  /** What publishing a staged bundle, or what a source holds, would do; nothing is changed. */
+  /** Computes what publishing a staged bundle or a source would do. Changes nothing. */
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
 }
 
 export interface UploadPipeline {
   id: string;
-  /** Bytes; applies to the archive as well as to what it contains. */
+  /** Bytes. Applies to the archive as well as to its contents. */
   maxUploadSize: number;
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest?: PipelineConfig['autoManifest'];
-  /** The channels that some destination has. */
+  /** The channels that at least one destination has. */
   channels: readonly string[];
   destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
 }
@@ -58,7 +58,7 @@ export type StageUpload = (request: {
   pipelineId: string;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest: PipelineConfig['autoManifest'];
-  /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
+  /** The manifest digest of an archive that may omit kept files; null: the archive is complete. */
   partial: Digest | null;
   /** Whether its files are kept for later uploads. */
   keeps: boolean;
@@ -69,18 +69,18 @@ export interface StagedUpload {
   directory: string;
   bundlePath: string;
   manifest: Pick<Manifest, 'name' | 'files' | 'document'>;
-  /** Digest of the manifest and of the bytes that it does not declare, for idempotency keys. */
+  /** Digest of the manifest and of the bytes that it does not declare. Used for idempotency keys. */
   contentDigest: Digest;
-  /** Size of the files that the manifest lists. */
+  /** Total size of the files in the manifest, in bytes. */
   bytes: number;
 }
 
-/** The ports of the routes of resumable uploads. */
+/** Dependencies of the routes for resumable uploads. */
 export interface ResumablePorts extends Omit<UploadPorts, 'plan'> {
   partialUploads: PartialUploads;
 }
 
-/** Parameters of the path of one upload. */
+/** Path parameters of one upload. */
 export interface UploadParams {
   pipelineId: string;
   uploadId: string;

@@ -20,7 +20,7 @@ import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
 import { authorizeUpload } from './take-upload.ts';
 import { speakTus, type TusCall, TusStore, tusVersion } from './tus-server.ts';
 
-/** Whether uploads in several requests are taken at all. */
+/** Whether resumable uploads are enabled. */
 export function isSpoken({ partialUploads }: Pick<ResumablePorts, 'partialUploads'>): boolean {
   return partialUploads.maxUploads > 0;
 }
@@ -50,8 +50,8 @@ export function requireVersion(req: IncomingMessage, res: ServerResponse): void 
 }
 
 /**
- * The upload of the path, which belongs to one token and one pipeline: for any other there is none. Throws
- * also what `admitCaller` throws.
+ * Returns the upload of the path. An upload belongs to one token and one pipeline; any other caller gets
+ * `upload_not_found`. Also throws what `admitCaller` throws.
  */
 export function admitToUpload(
   req: Request<UploadParams>,
@@ -65,7 +65,7 @@ export function admitToUpload(
   return { pipeline, upload };
 }
 
-/** Throws `invalid_request` for an archive of no bytes, which the protocol would take for done. */
+/** Throws `invalid_request` for an empty archive, which the protocol would treat as complete. */
 export function refuseNothing(req: IncomingMessage): void {
   if (req.headers['upload-length'] !== '0') return;
   throw new WaybillError('invalid_request', 'an archive has at least one byte', {
@@ -73,7 +73,7 @@ export function refuseNothing(req: IncomingMessage): void {
   });
 }
 
-/** What the protocol needs to know about the pipeline. */
+/** The pipeline's settings for a tus request. */
 export function callOf(
   { http }: Pick<ResumablePorts, 'http'>,
   { id, maxUploadSize }: UploadPipeline,
@@ -84,7 +84,7 @@ export function callOf(
   };
 }
 
-/** What `admitCaller` throws, but for what the routes' access implies. */
+/** The codes that `admitCaller` throws, except those that the routes' access implies. */
 export const callerProblems: readonly ErrorCode[] = [
   'pipeline_not_found',
   'forbidden',
@@ -92,7 +92,7 @@ export const callerProblems: readonly ErrorCode[] = [
   'insufficient_scope',
 ];
 
-/** The header of every request of the protocol. */
+/** The request header that the protocol requires. */
 export const tusResumable: Parameter = {
   name: 'Tus-Resumable',
   in: 'header',
@@ -135,7 +135,7 @@ export const outcomeHeaders: Record<string, Header> = {
 };
 export const resumableProblems: readonly ErrorCode[] = [...callerProblems, 'upload_not_found'];
 
-/** `PartialUpload` of the document. Pure. */
+/** Returns the `PartialUpload` schema's form of an upload. Pure. */
 export function uploadDocument(
   upload: PartialUpload,
   { retentionMs }: Pick<PartialUploads, 'retentionMs'>,
@@ -154,7 +154,9 @@ export function uploadDocument(
   };
 }
 
-/** Does `work` while no other request changes the upload, which may have gone before that. */
+/**
+ * Calls `work` while no other request changes the upload. Throws `upload_not_found` if it was removed before.
+ */
 export async function holding(
   { partialUploads }: ResumablePorts,
   { id }: PartialUpload,
@@ -171,7 +173,7 @@ export async function holding(
   }
 }
 
-/** What the protocol answers about one upload. */
+/** Calls the tus library for one upload and returns its response. */
 export function ask(
   ports: ResumablePorts,
   pipeline: UploadPipeline,
@@ -198,8 +200,8 @@ export function ask(
 }
 
 /**
- * Makes a run of an upload whose bytes are all there, with every check of a plain upload. Throws what that is
- * refused with. What may pass leaves the upload as it is, without its last byte; anything else removes it.
+ * Turns a complete upload into a run, with every check of a plain upload. Throws the refusal. A retryable or
+ * internal error keeps the upload without its last byte. Any other refusal removes the upload.
  */
 export async function finishUpload(
   ports: ResumablePorts,
@@ -246,7 +248,7 @@ async function hand(
         partial: upload.partial,
         keeps: true,
       });
-      // Staging a large archive takes long: its token may be gone by now.
+      // Staging a large archive takes long, so the token may have expired or been revoked.
       requireAuthorized(req);
       return accept(ports, pipeline, admission, staged, upload.channel, requestContext(req).trace);
     });
@@ -257,8 +259,9 @@ async function hand(
 }
 
 /**
- * Without a key of the client the upload is its own: a daemon that ended between the acceptance and its
- * answer finds the run when the last byte is sent again. The caller is no id that a token can have.
+ * Without a client's key, the upload's id is the key. If the daemon ends between acceptance and response, the
+ * client sends the last byte again and gets the same run. The caller is not a valid token id, so it cannot
+ * clash with a client's key.
  */
 function idempotencyOf({
   id,

@@ -18,8 +18,8 @@ type StageRequest = Parameters<StageUpload>[0];
 type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';
 
 /**
- * Stages an upload for the destinations that will get it. Throws what `stage` throws, and `invalid_bundle` if
- * the bundle has a file whose name a destination gives to a generated output.
+ * Stages an upload for its destinations. Throws what `stage` throws. Throws `invalid_bundle` if a file of the
+ * bundle has the name of a generated output of a destination.
  */
 export async function stageFor(
   { stage }: Pick<UploadPorts, 'stage'>,
@@ -39,7 +39,7 @@ export async function stageFor(
   return staged;
 }
 
-/** Staging that records the bytes it reads and the bytes it extracts. */
+/** Wraps `stage` to count the bytes read and the bytes extracted. */
 export function measuredStage(
   stage: StageUpload,
   metrics: Pick<Metrics, 'received' | 'extracted'>,
@@ -63,15 +63,15 @@ async function* measured(
   }
 }
 
-/** A run that an upload led to; `isKept`: it is new, and has taken over what was staged. */
+/** The run of an upload. `isKept`: the run is new and has taken over the staged files. */
 export interface Accepted {
   isKept: boolean;
   accepted: AcceptedRun;
 }
 
 /**
- * Turns a staged bundle into a run, which belongs to the span `trace`, or finds the run that its key was
- * used for.
+ * Turns a staged bundle into a run, with `trace` as its parent span. If the upload's key was used before,
+ * finds its run instead.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,
@@ -93,14 +93,14 @@ export async function accept(
   return { isKept: !accepted.replayed, accepted };
 }
 
-/** What a key stands for: the same bundle for another channel is another request. */
+/** The digest that an idempotency key is bound to. The same bundle for another channel is another request. */
 function digestFor({ contentDigest }: StagedUpload, channel: string | null): Digest {
   return channel === null ? contentDigest : digestOf(`${contentDigest}\n${channel}`);
 }
 
 /**
- * Does `work` with a new staging directory, and removes it unless a new run has taken it over. Throws what
- * `work` throws, and `insufficient_storage` where there is hardly any room.
+ * Calls `work` with a new staging directory. Removes the directory unless a new run has taken it over. Throws
+ * what `work` throws, and `insufficient_storage` if the disk is nearly full.
  */
 export async function withStagingDirectory<T extends { isKept: boolean }>(
   ports: Pick<UploadPorts, 'staging' | 'room' | 'log'>,
@@ -122,7 +122,7 @@ export async function withStagingDirectory<T extends { isKept: boolean }>(
   }
 }
 
-/** The answer to a dry run. */
+/** The response to a dry run. */
 export const planResponse: ResponseObject = {
   description:
     'With `dry_run=true`: what publishing the bundle would do, as `waybill run --dry-run --format json` prints it. Nothing was published and nothing was kept.',
@@ -130,9 +130,9 @@ export const planResponse: ResponseObject = {
 };
 
 /**
- * What publishing the staged bundle would do at each destination, decided on a worker thread. What fails at a
- * destination is in the result. Throws `aborted` if the client leaves, the reason of `stopping` when the
- * daemon stops, and `worker_failed`.
+ * Returns what publishing the staged bundle would do at each destination, as computed on a worker thread.
+ * Errors of a destination are part of the result. Throws `aborted` if the client disconnects, the reason of
+ * `stopping` when the daemon stops, and `worker_failed`.
  */
 export async function planUpload(
   req: IncomingMessage,
@@ -142,7 +142,7 @@ export async function planUpload(
 ): Promise<RunResult> {
   return untilLeft(res, stopping, async (signal) => {
     const { directory, bundlePath } = staged;
-    // There is no run; the log has the lines of the thread under the id of the request.
+    // A dry run has no run id. The thread's log lines carry the id of the request instead.
     const runId = `dry-run.${requestContext(req).id}`;
     const to = channel === null ? {} : { channel };
     return plan({ runId, pipelineId: pipeline.id, staged: directory, bundlePath, ...to }, signal);

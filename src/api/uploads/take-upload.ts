@@ -38,15 +38,15 @@ export interface UploadForm {
   /** Maximum multipart overhead, in bytes. */
   envelopeBytes: number;
   /**
-   * Returns a function that finds the archive in the body. Throws `unsupported_media_type`, before a byte is
-   * read, if the headers already show that the body cannot contain one.
+   * Returns a function that extracts the archive from the body. Throws `unsupported_media_type` before a byte
+   * is read, if the headers show that the body cannot contain one.
    */
   archive: (req: IncomingMessage) => (body: AsyncIterable<Uint8Array>) => AsyncIterable<Uint8Array>;
   /** Authorizes the request. Default: by its token. */
   authorize?: typeof authorizeUpload;
-  /** How a new run is answered; by default with JSON. */
+  /** Sends the response for a new run. Default: JSON. */
   sendAccepted?: typeof sendAccepted;
-  /** How a dry run is answered; by default with JSON. */
+  /** Sends the response for a dry run. Default: JSON. */
   sendPlan?: (res: ServerResponse, plan: RunResult, req: IncomingMessage) => void | Promise<void>;
 }
 
@@ -87,8 +87,8 @@ export const uploadProblems: readonly ErrorCode[] = [
 ];
 
 /**
- * Takes one bundle. Everything that can be checked from the request's head is checked before a byte of the
- * body is requested, in the order that docs/http-api.md lists; only a staged and valid bundle gets a run id.
+ * Accepts one bundle. Every check of the request head precedes the first byte of the body, in the order that
+ * docs/http-api.md lists. Only a staged and valid bundle gets a run id.
  */
 export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
@@ -122,7 +122,7 @@ interface Admitted {
   channel: string | null;
 }
 
-/** Makes every check that needs no body, and finally reserves the slot in the queue. */
+/** Makes every check that needs no body, then reserves the slot in the queue. */
 async function admit(
   ports: UploadPorts,
   form: UploadForm,
@@ -148,7 +148,7 @@ async function admit(
     }
     return { pipeline, admission, archive, partial, isDryRun, channel };
   } catch (error) {
-    // The queue checks "full" and "in progress" in one step; the documented order has the length in between.
+    // The queue checks "full" and "in progress" in one step. The documented order puts the length in between.
     if (hasCode(error, 'idempotency_in_progress')) checkLength(form, req, pipeline);
     throw error;
   }
@@ -201,7 +201,6 @@ function checkLength({ envelopeBytes }: UploadForm, req: IncomingMessage, pipeli
   );
 }
 
-/** Reads the body into staging. */
 function receive(
   ports: UploadPorts,
   pipeline: UploadPipeline,
@@ -218,7 +217,6 @@ function receive(
   );
 }
 
-/** The outcome of an upload. */
 type Outcome = Accepted | { isKept: false; plan: RunResult };
 
 /** Authorizes an upload to the pipeline of the path, for every protocol. Throws as `authorizePipeline`. */
@@ -248,7 +246,7 @@ export const partialParameter: Parameter = {
   schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
 };
 
-/** The manifest of a partial archive; null for a whole one. Throws `invalid_request`. */
+/** Returns the manifest digest of a partial archive; null for a complete one. Throws `invalid_request`. */
 export function partialOf(req: IncomingMessage): Digest | null {
   const values = req.headersDistinct['waybill-partial'];
   if (values === undefined) return null;

@@ -12,25 +12,25 @@ import {
 } from '../../workers/staging/partial-upload.ts';
 import { type PartialUploads, unknownUpload } from '../../workers/staging/partial-uploads.ts';
 
-/** A request of the tus protocol, after everything that concerns token, pipeline and limits. */
+/** A tus request, after all checks of token, pipeline and limits. */
 export interface TusCall {
   method: 'POST' | 'HEAD' | 'PATCH' | 'DELETE' | 'OPTIONS';
   headers: IncomingHttpHeaders;
-  /** Of a PATCH. */
+  /** The body; PATCH only. */
   chunks?: AsyncIterable<Uint8Array>;
   store: TusStore;
-  /** Of all but POST and OPTIONS. */
+  /** Set for every method except POST and OPTIONS. */
   uploadId?: string;
-  /** What an archive may have at most, in bytes. */
+  /** Maximum size of an archive, in bytes. */
   maxBytes: number;
-  /** The path of an upload, by its id. */
+  /** Returns the path of an upload. */
   pathOf: (id: string) => string;
 }
 
 export const tusVersion = '1.0.0';
 export const chunkType = 'application/offset+octet-stream';
 
-/** The request's own that the protocol knows, and what a proxy may have added is none of it. */
+/** The headers that the protocol defines. Headers that a proxy may have added are not forwarded. */
 const forwardedHeaders = [
   'content-length',
   'content-type',
@@ -42,11 +42,11 @@ const forwardedHeaders = [
   'upload-offset',
 ];
 
-// The caller holds the upload already.
+// The caller already holds the upload.
 const noLock: Lock = { lock: async () => undefined, unlock: async () => undefined };
 
 /**
- * What `@tus/server` answers: a status of 2xx and headers. Throws what the store throws, and every refusal of
+ * Returns the status (2xx) and headers from `@tus/server`. Throws what the store throws, and every refusal of
  * the library as a `WaybillError`.
  */
 export async function speakTus(call: TusCall): Promise<{ status: number; headers: Map<string, string> }> {
@@ -68,7 +68,7 @@ export async function speakTus(call: TusCall): Promise<{ status: number; headers
   const headers = new Headers();
   for (const name of forwardedHeaders) {
     const value = call.headers[name];
-    // A body of a POST is not read: `creation-with-upload` is not spoken.
+    // The body of a POST is not read: `creation-with-upload` is not supported.
     if (typeof value === 'string' && (method === 'PATCH' || !name.startsWith('content-')))
       headers.set(name, value);
   }
@@ -93,7 +93,7 @@ function streamOf(chunks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array>
       },
       cancel: () => void iterator.return?.(),
     },
-    // Nothing is read ahead of what is written.
+    // Read no further than the writer has consumed.
     { highWaterMark: 0 },
   );
 }
@@ -109,7 +109,7 @@ const codes: Record<number, ErrorCode> = {
   501: 'invalid_request',
 };
 
-/** The library throws plain values with a status and a sentence; everything else passes unchanged. */
+/** The library throws plain values with a status and a sentence. Other errors pass unchanged. */
 function refusal(thrown: unknown): unknown {
   if (thrown instanceof Error || typeof thrown !== 'object' || thrown === null) return thrown;
   const { status_code: status, body } = thrown as { status_code?: number; body?: string };
@@ -122,26 +122,27 @@ function refusal(thrown: unknown): unknown {
 // CORS is the same for all routes, and there is no body to describe.
 const notOurs = /^(access-control-.*|content-type|content-length)$/;
 
-/** Sends what the library answers, which has no body. */
+/** Sends the response of the library, which has no body. */
 export function sendTus(res: Response, { status, headers }: Awaited<ReturnType<typeof speakTus>>): void {
   res.status(status);
   for (const [name, value] of headers) if (!notOurs.test(name)) res.setHeader(name, value);
-  // A body of no bytes, where the status has not said so.
+  // Statuses other than 204 need an explicit empty body.
   if (status !== 204) res.setHeader('Content-Length', 0);
   res.end();
 }
 
-/** Puts on an answer what came of the upload. */
+/** Adds the run of a finished upload to the response. */
 export function tellOutcome(res: Response, basePath: string, { runId, replayed }: PartialOutcome): void {
   if (replayed) res.setHeader('Idempotency-Replayed', 'true');
   res.location(`${basePath}runs/${encodeURIComponent(runId)}`);
 }
 
 /**
- * The partial uploads of the daemon as `@tus/server` sees them, for one request. Not its own file store,
- * which tells a full disk from nothing, and acknowledges the last byte before there is a run.
+ * Adapts the daemon's partial uploads to `@tus/server`, for one request. Replaces the library's file store
+ * for two reasons. That store does not detect a full disk, and acknowledges the last byte before the run is
+ * accepted.
  *
- * @param wanted What the request wants to create; undefined for every other request.
+ * @param wanted The upload that the request creates; undefined for other requests.
  */
 export class TusStore extends DataStore {
   readonly #uploads: PartialUploads;
@@ -161,7 +162,7 @@ export class TusStore extends DataStore {
       length: upload.size ?? null,
       metadata: upload.metadata ?? null,
     });
-    // The library goes on with its own value: it is to have the name under which the upload is found.
+    // The library continues with its own object, so that object needs the id of the created upload.
     return Object.assign(upload, seen(created));
   }
 
@@ -171,7 +172,7 @@ export class TusStore extends DataStore {
 
   override async write(stream: Readable, id: string, offset: number): Promise<number> {
     if (this.#find(id).outcome === null) await this.#uploads.write(id, offset, stream);
-    // Nothing can be added: that it begins at the end, the library has seen.
+    // The upload has finished. The library has already checked that the chunk starts at the end.
     else stream.resume();
     const { received, outcome } = this.#find(id);
     return outcome === null ? received : offset;
@@ -204,7 +205,7 @@ function seen(upload: PartialUpload): Upload {
     offset: offsetOf(upload),
     ...(length === null ? {} : { size: length }),
     ...(metadata === null ? {} : { metadata }),
-    // What it expires from.
+    // The expiry is computed from this date.
     creation_date: touchedAt.toISOString(),
   });
 }

@@ -39,7 +39,7 @@ const form: UploadForm = {
   archive: ({ headers }) => formArchive(headers),
 };
 
-/** The same for what browsers can send: `new FormData()` with one file. */
+/** The same upload in the form that browsers send: `new FormData()` with one file. */
 export const uploadFormRoute: Route<UploadPorts> = {
   method: 'post',
   path: '/v1/pipelines/{pipeline_id}/upload/form',

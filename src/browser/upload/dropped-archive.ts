@@ -8,14 +8,14 @@ export interface NamedFile {
 
 export interface Packed {
   body: Blob;
-  /** The text of the manifest, to show what is wrong with it; null if there is none to be seen. */
+  /** The text of the manifest, to show findings in it; null if it is unreadable. */
   manifest: string | null;
 }
 
 export const manifestName = 'manifest.json';
 const maxManifestBytes = 16 * 1024 * 1024;
 
-/** Packs these files. Without a manifest, the archive gets one with this name that lists all of them. */
+/** Packs these files. Without a manifest, adds one with the bundle's `name` that lists all of them. */
 export async function packFiles(files: readonly NamedFile[], name: string): Promise<Packed> {
   const given = files.find(({ path }) => path === manifestName);
   const manifest = given === undefined ? manifestOf(files, name) : await given.file.text();
@@ -37,7 +37,7 @@ function manifestOf(files: readonly NamedFile[], name: string): string {
   return `${JSON.stringify({ schema_version: 1, ...named, created, files: listed }, null, 2)}\n`;
 }
 
-/** The text of the manifest in an archive; null if it cannot be found, which the daemon will say better. */
+/** Returns the text of an archive's manifest. null if it cannot be found; the daemon reports why. */
 export async function findManifest(file: Blob): Promise<string | null> {
   try {
     const [first, second] = new Uint8Array(await file.slice(0, 2).arrayBuffer());
@@ -63,13 +63,13 @@ export async function findManifest(file: Blob): Promise<string | null> {
 
 export interface Chosen {
   files: NamedFile[];
-  /** The name of the directory that holds all of them; null if there is none. */
+  /** The name of the directory that contains all of them; null if there is none. */
   directory: string | null;
 }
 
-/** Returns the dropped files; those of one directory have paths relative to it. */
+/** Returns the dropped files. Files of a single dropped directory have paths relative to it. */
 export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
-  // The list is empty as soon as this turn is over.
+  // Read it synchronously: the list is emptied when the event handler returns.
   const entries = [...(data?.items ?? [])].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
   if (only?.isDirectory === true && entries.length === 1)
@@ -79,7 +79,7 @@ export async function filesOfDrop(data: DataTransfer | null): Promise<Chosen> {
   return { files, directory: null };
 }
 
-/** Returns the files of the directory that an input has. */
+/** Returns the files of a directory input. */
 export function filesOfInput({ files }: HTMLInputElement): Chosen {
   const all = [...(files ?? [])];
   return {
@@ -100,7 +100,7 @@ async function filesBelow(directory: FileSystemDirectoryEntry, above: string): P
   const reader = directory.createReader();
   const found: NamedFile[] = [];
   for (;;) {
-    // Browsers hand out a hundred at a time.
+    // Browsers return at most 100 entries per call.
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) =>
       reader.readEntries(resolve, reject),
     );

@@ -1,4 +1,4 @@
-/** What the daemon says of a refused upload. */
+/** The daemon's refusal of an upload. */
 export interface Problem {
   detail: string;
   code?: string;
@@ -15,14 +15,14 @@ interface Finding {
 
 const around = 3;
 
-/** Shows everything that is wrong, and each of it at its place in the manifest. Text stays text. */
+/** Shows all findings, each at its place in the manifest. Uses text nodes only, never HTML. */
 export function showProblem(
   place: HTMLElement,
   { detail, code, findings = [] }: Problem,
   manifest: string | null,
 ): void {
   const notice = element('div', 'notice failure');
-  // Each finding is told below; all of them in a sentence would be told twice.
+  // The list below has each finding, so the heading gives only their number.
   const count = findings.length;
   const head = count === 0 ? detail : `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}`;
   notice.append(element('strong', '', head));
@@ -42,7 +42,7 @@ export function showProblem(
   notice.focus();
 }
 
-/** The lines around each finding. */
+/** The manifest lines around each finding. */
 function manifestWith(manifest: string, findings: readonly Finding[]): HTMLElement {
   const lines = manifest.split('\n');
   const located = findings
@@ -72,7 +72,7 @@ function manifestWith(manifest: string, findings: readonly Finding[]): HTMLEleme
   return box;
 }
 
-/** Where the value of a JSON Pointer begins, by its last name that the text has; null if there is none. */
+/** Returns the manifest line of a finding, by the path of its file; null if not found. */
 function lineOf(manifest: string, pointer: string | null): number | null {
   const match = /^\/files\/(\d+)/.exec(pointer ?? '');
   if (match === null) return null;

@@ -3,7 +3,7 @@ import type { NextPage, Reading } from '../family.ts';
 import type { AnswerMeta, RejectedFields } from '../render/formats.ts';
 import { instant } from '../values.ts';
 
-/** Milliseconds since the epoch from which data is stale; null where there is none. Pure. */
+/** Whether data that becomes stale at `staleAt` is stale. Milliseconds since the epoch; null: never. Pure. */
 export function isStale(staleAt: number | null, now: Date): boolean {
   return staleAt !== null && now.getTime() >= staleAt;
 }
@@ -34,8 +34,8 @@ function counted(rejected: readonly Rejection[]): RejectedFields[] {
 }
 
 /**
- * The `Link` (RFC 8288) to the next page, relative to the request, so that it holds behind every proxy:
- * everything as it was asked, in the form of this answer, with another range. Pure.
+ * The `Link` (RFC 8288) to the next page: the same query and format with another range. It is relative to the
+ * request, so that it works behind every proxy. Pure.
  */
 export function linkToNext(query: object, format: string, { start, end }: NextPage): string {
   const next: Record<string, unknown> = {
@@ -49,18 +49,18 @@ export function linkToNext(query: object, format: string, { start, end }: NextPa
   return `<?${search.toString()}>; rel="next"`;
 }
 
-/** Says which `Last-Modified` an answer may have. */
+/** Determines the `Last-Modified` of an answer. */
 export interface Dates {
-  /** `key` names the resource and its form. */
+  /** `key` identifies the resource and its format. */
   of(key: string, etag: string, lastModified: Date | null, now: Date): Date | null;
 }
 
 const maxKnown = 2000;
 
 /**
- * A date is no validator where other bytes had the same: rows may be changed without their date, and dates
- * are whole seconds. So an answer has none if it changed since an answer that had this date or a later one,
- * and none within the second in which more may happen.
+ * A date is a valid validator only if no other bytes had it. Rows can change without their date, and dates
+ * have whole seconds. An answer gets no date if it changed since an answer with this date or a later one. It
+ * also gets none within the same second, because more changes may follow.
  */
 export function newDates(): Dates {
   const known = new Map<string, { etag: string; date: number; isSafe: boolean }>();

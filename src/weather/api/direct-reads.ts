@@ -15,10 +15,10 @@ import type { WeatherAnswer, WeatherPorts } from './service.ts';
 import { problemFormOf } from './weather-routes.ts';
 
 /**
- * The application with a direct way for weather reads: the same answers, refusals, log lines and counters
- * without the routing of express, which is most of what a cached read costs. Weather needs no authorization.
- * What express may understand otherwise (another case, a slash at the end, a body, a head that is refused,
- * another method) is left to it.
+ * Adds a fast path for weather reads to the application. It sends the same responses, log lines and metrics.
+ * It skips Express routing, which dominates the cost of a cached read. Weather needs no authorization.
+ * Express handles all requests that it may treat differently: another case, a trailing slash, a body, a
+ * refused head, another method.
  */
 export function withDirectReads(
   app: Express,
@@ -75,7 +75,7 @@ export function withDirectReads(
   };
 }
 
-/** By the whole path that leads to each; those with a parameter in their path are found by express alone. */
+/** Endpoints by their full path. Paths with a parameter are left to Express. */
 function endpointsBelow(basePath: string): ReadonlyMap<string, WeatherEndpoint> {
   const base = basePath === '/' ? '' : basePath;
   const plain = weatherEndpoints.filter(({ path }) => !path.includes('{'));
@@ -87,7 +87,7 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** The client as express finds it, which takes time where no proxy says anything of it. */
+/** The client's address as Express finds it. Skips the costly lookup if no proxy header is present. */
 function clientBehind(app: Express, req: IncomingMessage): string | null {
   const { headers, socket } = req;
   if (headers['x-forwarded-for'] === undefined) return socket.remoteAddress ?? null;

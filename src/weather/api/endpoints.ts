@@ -13,17 +13,17 @@ export interface WeatherEndpoint {
   operationId: string;
   summary: string;
   template: string;
-  /** Of an answer that has data. */
+  /** For an answer that has data. */
   maxAgeSeconds: number;
   itemNames: Readonly<Record<string, string>>;
-  /** Those in which it answers. */
+  /** The formats that it offers. */
   formats: readonly Format[];
-  /** Refusals beside those of every endpoint. */
+  /** Error codes in addition to those of every endpoint. */
   problems: readonly ErrorCode[];
   query: QueryParameters<{ format: string | null }>;
 }
 
-/** One endpoint for each family, in the order in which the document shows them. */
+/** One endpoint for each family, in the order of the OpenAPI document. */
 export const weatherEndpoints: readonly WeatherEndpoint[] = familyNames.map((family) =>
   endpointOf(family, weatherFamilies[family]),
 );
@@ -39,7 +39,7 @@ function endpointOf(family: FamilyName, declared: WeatherFamily): WeatherEndpoin
   return { ...served, family, template, itemNames, formats, query };
 }
 
-/** What has a place has a map, and what is a table has rows. */
+/** Families with locations offer GeoJSON, and tables offer CSV. */
 function formatsOf(family: WeatherFamily): Format[] {
   return [
     ...commonFormats,
@@ -49,8 +49,8 @@ function formatsOf(family: WeatherFamily): Format[] {
 }
 
 /**
- * The format of an answer that there is in these. Any text but an empty one: an unknown format is refused by
- * the negotiation, with what is offered.
+ * The format parameter. It accepts any text that is not empty. Content negotiation refuses an unknown format
+ * and lists the formats that are offered.
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   return {
@@ -62,15 +62,15 @@ function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   };
 }
 
-/** The part of a request that decides its answer. */
+/** The part of a request that determines its answer. */
 export interface WeatherRequest {
-  /** With its query. */
+  /** Includes the query. */
   url: string;
   accept: string | undefined;
   acceptEncoding: string | undefined;
 }
 
-/** @param url With its query. */
+/** @param url Includes the query. */
 export function weatherRequest(url: string, headers: IncomingHttpHeaders): WeatherRequest {
   const { accept, 'accept-encoding': encodings } = headers;
   return { url, accept, acceptEncoding: Array.isArray(encodings) ? encodings.join() : encodings };

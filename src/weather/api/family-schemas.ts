@@ -261,7 +261,7 @@ const outlookDiscussions = record<OutlookDiscussionData>({
   text: text('The whole product.'),
 });
 
-/** The schema of `data` of each family, where there is any. */
+/** The schema of `data` of each family, for an answer that has data. */
 export const familySchemas: Readonly<Record<FamilyName, JsonSchema>> = {
   observations,
   observationHistory,

@@ -1,20 +1,20 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** An answer to a question, before it is encoded. */
+/** An answer before it is encoded. */
 interface Produced<A> {
   answer: A;
-  /** Milliseconds of the monotonic clock up to which it may be kept. */
+  /** Expiry, in milliseconds of the monotonic clock. */
   until: number;
-  /** Whether it is the last good answer, while the database is away. */
+  /** Whether it is the last good answer, because the database is unreachable. */
   isStandIn: boolean;
 }
 
 interface KeptAnswers<A> {
   /**
-   * The answer of this key: the one that is kept, the one that is under way, or else what `make` makes. If
-   * the database is away and the last good answer is still good, that one stands in, and `onStandIn` learns
-   * why. Throws what `make` throws.
+   * Returns the answer for this key: the cached one, the one in progress, or a new one from `make`. If the
+   * database is unreachable, returns the last good answer while it is fresh, and passes the error to
+   * `onStandIn`. Otherwise throws what `make` throws.
    */
   of(key: string, make: () => Promise<A>, onStandIn: (error: unknown) => void): Promise<Produced<A>>;
 }
@@ -22,13 +22,13 @@ interface KeptAnswers<A> {
 interface Keepable {
   /** Size of the body. */
   bytes: number;
-  /** Milliseconds for which it may stand in; 0: not at all. */
+  /** How long it may replace a failed read, in milliseconds; 0: not at all. */
   goodForMs: number;
 }
 
 export const maxKept = { entries: 1000, bytes: 32 * 1024 * 1024 };
 
-/** @param cacheMs How long an answer is kept; 0: not at all. */
+/** @param cacheMs How long an answer is cached, in milliseconds; 0: not at all. */
 export function newKeptAnswers<A extends Keepable>(clock: Clock, cacheMs: number): KeptAnswers<A> {
   const kept = new ByteCache<Produced<A>>(maxKept);
   const lastGood = new ByteCache<A>(maxKept);
@@ -39,14 +39,14 @@ export function newKeptAnswers<A extends Keepable>(clock: Clock, cacheMs: number
     make: () => Promise<A>,
     onStandIn: (error: unknown) => void,
   ): Promise<Produced<A>> => {
-    // Counted from before the read: a kept answer is never older than `cacheMs`.
+    // Counted from before the read, so that a cached answer is never older than `cacheMs`.
     const now = clock.monotonic();
     const until = now + cacheMs;
     try {
       const answer = await make();
       const produced = { answer, until, isStandIn: false };
       if (cacheMs > 0) {
-        // Its encoded forms, which are kept with it, are together no larger than itself.
+        // Its encoded forms are cached with it. Together they are no larger than the answer.
         const bytes = 2 * answer.bytes + key.length;
         kept.set(key, produced, { bytes, until });
         lastGood.set(key, answer, { bytes, until: now + answer.goodForMs });
@@ -76,8 +76,8 @@ function isAway(error: unknown): boolean {
 }
 
 /**
- * Keeps values for a while and within bounds: what was put in first goes first. Time is milliseconds of a
- * monotonic clock.
+ * Caches values for a limited time and within size limits; evicts the oldest entry first. Times are
+ * milliseconds of a monotonic clock.
  */
 export class ByteCache<T> {
   readonly #entries = new Map<string, { value: T; bytes: number; until: number }>();
@@ -96,7 +96,7 @@ export class ByteCache<T> {
     return undefined;
   }
 
-  /** Keeps nothing that is larger than all that may be kept. */
+  /** Ignores a value that is larger than the whole cache. */
   set(key: string, value: T, { bytes, until }: { bytes: number; until: number }): void {
     this.#delete(key);
     if (bytes > this.#most.bytes) return;

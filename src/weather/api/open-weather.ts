@@ -14,16 +14,15 @@ import { createWeatherService, newWeatherObserver, type WeatherService } from '.
 
 export interface OpenedWeather {
   service: WeatherService;
-  /** Whether the database answers. */
+  /** Whether the database responds. */
   pulse: Pulse;
   /** Closes the databases. */
   close(): Promise<void>;
 }
 
 /**
- * Opens the databases of the configuration and makes the service of the first. Throws with the context before
- * the message, as `openWeatherDatabases` does; if `mayBeAway`, a database that cannot be reached is only
- * logged.
+ * Opens the configured databases and creates the service for the first one. Throws as `openWeatherDatabases`,
+ * with the context before the message. With `mayBeAway`, an unreachable database is only logged.
  */
 export async function openWeather({
   config,
@@ -60,7 +59,7 @@ export async function openWeather({
   return { service, pulse: newPulse(reader, clock), close: () => reader.close() };
 }
 
-/** Throws `package_missing` or `secrets_invalid` before a database is opened. */
+/** Throws `package_missing` or `secrets_invalid` before it opens a database. */
 export async function requireForDatabases(config: Config, secrets: Secrets): Promise<void> {
   const own = { ...config, pipelines: [], notifiers: [], uploadTokens: [] };
   await inContext('open databases', () => {
@@ -69,15 +68,15 @@ export async function requireForDatabases(config: Config, secrets: Secrets): Pro
   });
 }
 
-/** Whether the weather database answers, without waiting for it. */
+/** Reports whether the weather database responds, without waiting for it. */
 export interface Pulse {
-  /** As found by the last probe that ended. The look starts another if that one is some seconds old. */
+  /** The result of the last finished probe. Starts another probe if that one is older than two seconds. */
   isUp(): boolean;
 }
 
 const freshMs = 2000;
 
-/** A probe may take until the deadline of a read, and readiness must not. */
+/** Probes in the background. A probe can take as long as a read may, and readiness must not. */
 function newPulse(reader: { probe(): Promise<void> }, clock: Clock): Pulse {
   let isUp = true;
   let probedAt = -Infinity;

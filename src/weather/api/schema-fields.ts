@@ -4,12 +4,12 @@ import type { FamilyName } from '../families.ts';
 import type { ResolvedPlace } from '../family.ts';
 import { type UnknownPart, unknownReasons } from '../values.ts';
 
-/** JSON Schemas of weather records, held to the types of the records by the compiler. */
+/** JSON Schemas of weather records. The compiler checks that they match the types of the records. */
 
 /** One schema for each field of `T`. */
 export type SchemasOf<T extends object> = { [K in keyof T]-?: JsonSchema };
 
-/** An object with exactly the fields of `T`, every one always present. */
+/** An object with exactly the fields of `T`, all of them required. */
 export function record<T extends object>(fields: SchemasOf<T>, description?: string): JsonSchema {
   return {
     ...(description === undefined ? {} : { description }),
@@ -54,7 +54,7 @@ export function instantOf(description: string): JsonSchema {
 
 export const timeZone = text('IANA name, for display.', 'America/New_York');
 
-/** A quantity, null where unknown: its unit is what `units` names; `si` and `us` say which there are. */
+/** A quantity, or null if unknown. `si` and `us` are its unit in each unit system. */
 export function quantity(description: string, si: string, us: string = si): JsonSchema {
   const unit = si === us ? `In ${si}.` : `In ${si}, with units=us in ${us}.`;
   return { description: `${description}. ${unit}`, type: ['number', 'null'] };
@@ -93,7 +93,7 @@ export const geometry: JsonSchema = {
   },
 };
 
-/** What an answer says beside its data. */
+/** The metadata of an answer. */
 export const metaSchema: JsonSchema = {
   description: 'Only there if there is something to say.',
   type: 'object',
@@ -155,7 +155,7 @@ export const metaSchema: JsonSchema = {
   },
 };
 
-/** An answer as GeoJSON, of whatever family. */
+/** An answer as GeoJSON, for every family. */
 export const collectionSchema: JsonSchema = {
   description: 'A collection of GeoJSON (RFC 7946) with two foreign members.',
   type: 'object',
@@ -186,7 +186,7 @@ export const collectionSchema: JsonSchema = {
   },
 };
 
-/** A real answer of each family, its lists and texts cut short (`schemas/weather-examples.json`). */
+/** A real answer of each family, with shortened lists and texts (`schemas/weather-examples.json`). */
 export function weatherExamples(): Readonly<Record<FamilyName, unknown>> {
   const file = new URL('../../../schemas/weather-examples.json', import.meta.url);
   return JSON.parse(readFileSync(file, 'utf8')) as Record<FamilyName, unknown>;

@@ -23,10 +23,10 @@ import { asOfMeta, type Dates, isStale, linkToNext, newDates } from './answer-he
 import type { WeatherEndpoint, WeatherRequest } from './endpoints.ts';
 import { ByteCache, maxKept, newKeptAnswers } from './kept-answers.ts';
 
-/** A rendered answer, ready to be sent, and what it answers. */
+/** A rendered answer, ready to be sent, with its endpoint. */
 export interface WeatherAnswer extends TaggedAnswer {
   endpoint: WeatherEndpoint;
-  /** Milliseconds for which it may stand in where the database is away; 0: not at all. */
+  /** How long it may replace a failed read, in milliseconds; 0: not at all. */
   goodForMs: number;
 }
 
@@ -35,7 +35,7 @@ export interface WeatherService {
   answer(endpoint: WeatherEndpoint, request: WeatherRequest): Promise<WeatherAnswer>;
   /** The answer to exactly this request, if it is still cached. */
   hot(request: WeatherRequest): WeatherAnswer | undefined;
-  /** A record as it is, and whether it is stale, for what makes pages of several. Throws as `answer` does. */
+  /** A record and its freshness, for pages that combine several. Throws as `answer` does. */
   record<Name extends FamilyName>(family: Name, query: QueryOf<Name>): Promise<CurrentRecord<Name>>;
   /** The outlines of zones, by their UGC codes. */
   zoneOutlines: ZoneOutlines;
@@ -43,16 +43,16 @@ export interface WeatherService {
   newestObservations: NewestObservations;
 }
 
-/** What was read of a family, as of now. */
+/** The current record of a family. */
 interface CurrentRecord<Name extends FamilyName> {
   data: RecordOf<Name> | null;
   stale: boolean;
-  /** When it was measured, issued or fetched; null if that is not known. */
+  /** When it was measured, issued or fetched; null if unknown. */
   asOf: Date | null;
   resolved: ResolvedPlace | null;
-  /** Parts that are unknown, and not empty. */
+  /** Parts that are unknown, as opposed to empty. */
   unknown: readonly UnknownPart[];
-  /** Parts that come from another issue than the record. */
+  /** Parts from another issue than the record. */
   otherIssues: readonly { field: string; issuedAt: string }[];
 }
 
@@ -64,18 +64,18 @@ interface ServiceParts {
   observer: WeatherObserver;
 }
 
-/** Seconds. */
+/** In seconds. */
 const maxAgeWithoutData = 15;
 
 /**
- * Answers reads: identical ones share what is under way, and what was rendered is kept for `cacheMs`, in each
- * coding that was asked for. Where the database is away the last good answer stands in, as long as its data
- * is not stale.
+ * Answers weather reads. Identical concurrent reads share one query. Rendered answers are cached for
+ * `cacheMs`, in each requested coding. If the database is unreachable, the last good answer is sent while its
+ * data is not stale.
  */
 export function createWeatherService(parts: ServiceParts): WeatherService {
   const { clock, settings, observer } = parts;
   const { cacheMs } = settings;
-  // The same answer by its parsed query, and by the request as written: the latter needs no parsing.
+  // Two caches: by parsed query, and by the request as written, which needs no parsing.
   const byMeaning = newKeptAnswers<WeatherAnswer>(clock, cacheMs);
   const byRequest = new ByteCache<WeatherAnswer>(maxKept);
   const encode = newAnswerEncoder<WeatherAnswer>();
@@ -99,7 +99,7 @@ export function createWeatherService(parts: ServiceParts): WeatherService {
     async record(family, query) {
       const { reading, stale } = await readNow(family, query, parts);
       const { data, asOf = null, resolved = null, unknown = [], otherIssues = [] } = reading;
-      // The reader answers for a family with its own record.
+      // The reader returns the record type of the requested family.
       return { data: data as RecordOf<typeof family> | null, stale, asOf, resolved, unknown, otherIssues };
     },
     zoneOutlines: (ugcs) => parts.reader.zoneOutlines(ugcs),
@@ -111,7 +111,7 @@ function requestKey({ url, accept = '', acceptEncoding = '' }: WeatherRequest): 
   return `${url} ${accept}\n${acceptEncoding}`;
 }
 
-/** RFC 7234, 5.5.2: what caches say that could not ask again. */
+/** RFC 7234, 5.5.2: the warning of a cache that could not revalidate. */
 function standIn(answer: WeatherAnswer): WeatherAnswer {
   const headers = { ...answer.headers, Warning: '111 waybill "Revalidation Failed"' };
   return { ...answer, headers };
@@ -127,13 +127,13 @@ interface Asked {
 
 interface ReadNow {
   reading: Reading<object>;
-  /** Milliseconds since the epoch; null: it does not grow stale. */
+  /** Milliseconds since the epoch; null: never stale. */
   staleAt: number | null;
   stale: boolean;
   now: Date;
 }
 
-/** Reads a family, and tells the observer what became of it. */
+/** Reads a family and reports the result to the observer. */
 async function readNow(
   family: FamilyName,
   query: object,
@@ -160,7 +160,7 @@ async function answerOf(
   const maxAge = data === null ? maxAgeWithoutData : endpoint.maxAgeSeconds;
   const headers = {
     'Cache-Control': `public, max-age=${maxAge}`,
-    // What a browser cannot show it saves, by this name.
+    // The file name under which a browser saves the answer.
     ...(format === 'csv' ? { 'Content-Disposition': `inline; filename="${fileName(endpoint)}.csv"` } : {}),
     ...(reading.next === undefined ? {} : { Link: linkToNext(query, format, reading.next) }),
   };
@@ -168,7 +168,7 @@ async function answerOf(
     vary: 'Accept, Accept-Encoding',
     headers: stale ? { ...headers, Warning: '110 waybill "Response is Stale"' } : headers,
   });
-  // A template may change without a newer date than the data has.
+  // A template can change without a newer date of the data.
   const dated = format === 'text' || stale ? null : reading.lastModified;
   const goodForMs = stale || staleAt === null ? 0 : staleAt - now.getTime();
   return { endpoint, goodForMs, ...answer, lastModified: dates.of(key, answer.etag, dated, now) };
@@ -210,7 +210,7 @@ async function render(
   }
 }
 
-/** Only an endpoint whose family has the format offers it. */
+/** Cannot happen: an endpoint offers only formats of its family. */
 function withoutFormat(format: Format): TypeError {
   return new TypeError(`${format} of a family that does not have it`);
 }
@@ -219,27 +219,27 @@ function unitsOf(query: object): UnitSystem {
   return 'units' in query && query.units === 'us' ? 'us' : 'si';
 }
 
-/** What the weather routes need. */
+/** Dependencies of the weather routes. */
 export interface WeatherPorts {
-  /** Null if no database is configured. */
+  /** null if no database is configured. */
   weather: WeatherService | null;
 }
 
-/** Learns what becomes of reads, for the log and the metrics. */
+/** Receives the results of reads, for the log and the metrics. */
 interface WeatherObserver {
   answered(
     family: FamilyName,
     answer: { stale: boolean; asOf: Date | null; rejected: readonly Rejection[] },
   ): void;
-  /** A last good answer was given, since the database did not answer. */
+  /** The last good answer was sent because the database did not respond. */
   stoodIn(family: FamilyName, error: unknown): void;
 }
 
 const maxNamed = 10_000;
 
 /**
- * Counts each bad field of each record once, and names it once in the log, however often it is read; past
- * 10,000 of them it begins anew.
+ * Counts and logs each bad field of each record once, regardless of how often it is read. Forgets all of them
+ * when it reaches 10,000.
  */
 export function newWeatherObserver(log: Log, metrics: WeatherMetrics | null): WeatherObserver {
   const named = new Set<string>();

@@ -55,12 +55,12 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
     },
 }));
 
-/** The form in which a read is refused, by its URL and its Accept. Pure. */
+/** The form of a refusal, by the request's URL and Accept. Pure. */
 export function problemFormOf(url: string, accept: string | undefined): ProblemForm {
   return negotiateProblem(formatOf(url), accept);
 }
 
-/** What a query says of the format, though it may be refused. */
+/** The query's format, even if it is not offered. */
 function formatOf(url: string): string | null {
   const begin = url.indexOf('?');
   return begin === -1 ? null : new URLSearchParams(url.slice(begin)).get('format');
@@ -78,7 +78,7 @@ function success({ summary, family, formats }: WeatherEndpoint): ResponseObject 
   };
 }
 
-/** What the document says of one format. */
+/** The OpenAPI content of one format. */
 function content(format: Format, family: FamilyName): Record<string, MediaType> {
   switch (format) {
     case 'json':

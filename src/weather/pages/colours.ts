@@ -1,6 +1,6 @@
-/** The colours that the National Weather Service and the Storm Prediction Center draw their products in. */
+/** The colors that the National Weather Service and the Storm Prediction Center use for their products. */
 
-/** Of alerts, in the order of their precedence: what comes first lies on top. weather.gov/help-map */
+/** Colors of alerts, in order of precedence: earlier ones lie on top. weather.gov/help-map */
 const alertColours: Readonly<Record<string, string>> = {
   'Tsunami Warning': '#fd6347',
   'Tornado Warning': '#ff0000',
@@ -119,7 +119,7 @@ export function alertColour(event: string): string {
   return Object.hasOwn(alertColours, event) ? (alertColours[event] ?? otherAlert) : otherAlert;
 }
 
-/** What has a lower rank takes precedence. */
+/** The precedence of an alert. A lower rank takes precedence. */
 export function alertRank(event: string): number {
   return ranks.get(event) ?? ranks.size;
 }
@@ -134,13 +134,13 @@ const categories: Readonly<Record<string, string>> = {
 };
 const colour = /^#[0-9a-f]{6}$/i;
 
-/** The colour that the outlook itself gives an area, if it is one, else that of its category. */
+/** The color that the outlook gives an area, if valid, otherwise the color of its category. */
 export function outlookColour({ label, fill }: { label: string; fill: string | null }): string {
   if (fill !== null && colour.test(fill)) return fill;
   return Object.hasOwn(categories, label) ? (categories[label] ?? otherAlert) : '#b0b7c0';
 }
 
-/** Degrees Celsius below which a colour holds; all are light enough for dark figures. */
+/** Degrees Celsius below which a color applies. All are light enough for dark figures. */
 const steps: readonly [below: number, colour: string][] = [
   [-25, '#d9c2f0'],
   [-15, '#c3b8f2'],

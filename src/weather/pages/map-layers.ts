@@ -10,42 +10,42 @@ import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './m
 import { outlinePath, type Point, projected } from './projection.ts';
 import { dataOf, type Section, sectionOf } from './section.ts';
 
-/** All that the page of the map tells. */
+/** The content of the map page. */
 export interface MapContent {
   query: MapQuery;
   now: Date;
   state: StateOutline | null;
   frame: MapFrame;
-  /** All of the country or of the state. */
+  /** All stations of the country or the state. */
   stations: readonly PlaceData[];
   shown: readonly MapStation[];
-  /** Null where no name was looked for. */
+  /** null without a name search. */
   found: readonly PlaceData[] | null;
   alerts: Section<AlertsData>;
-  /** When the outlook was issued, and what it is called; null where alerts are shown. */
+  /** The outlook's times and day; null if the map shows alerts. */
   outlook: Section<{ day: number; issuedAt: string; validFrom: string; validUntil: string }> | null;
   areas: readonly MapArea[];
-  /** Identifiers of alerts of which an outline is known; empty where an outlook is shown. */
+  /** Ids of alerts with a known outline; empty if the map shows an outlook. */
   drawnAlerts: readonly string[];
 }
 
-/** A station of the map, and the newest that it has reported. */
+/** A station of the map, with its newest observation. */
 export interface MapStation {
   place: PlaceData;
   at: Point;
-  /** Null: it could not be read. In degrees Celsius where it has a temperature. */
+  /** In degrees Celsius if it has a temperature; null if it could not be read. */
   observation: ObservationData | null;
 }
 
-/** What stations stand in at most one of: so many to the width of the map. */
+/** Grid cells across the width of the map. Each shows at most one station. */
 const columns = 26;
-/** Minutes; what is older tells nothing of the present. */
+/** In minutes. An older observation does not describe current weather. */
 const maxAge = 180;
 const minuteMs = 60_000;
 
 /**
- * Stations that have reported lately, spread over the frame, so that their figures stand apart: of each cell
- * of a grid the one that is best known. Pure.
+ * Selects the preferred station of each grid cell, among stations with recent observations. The grid spreads
+ * them over the frame so that their figures do not overlap. Pure.
  */
 export function spread(stations: readonly PlaceData[], frame: MapFrame): { place: PlaceData; at: Point }[] {
   const cell = frame.width / columns;
@@ -62,8 +62,8 @@ export function spread(stations: readonly PlaceData[], frame: MapFrame): { place
 }
 
 /**
- * Stations that are at least `share` of the width of the map apart, so that their figures do not cover each
- * other: the best known first. Pure.
+ * Selects stations at least `share` of the map's width apart, so that their figures do not overlap. Preferred
+ * stations come first. Pure.
  */
 export function apart(shown: readonly MapStation[], { width }: MapFrame, share: number): MapStation[] {
   const kept: MapStation[] = [];
@@ -73,12 +73,12 @@ export function apart(shown: readonly MapStation[], { width }: MapFrame, share: 
   return kept;
 }
 
-/** Airports, which have four letters, report most; then what is newer. */
+/** Ranks stations: airports, with four letters, report the most fields. Then newer observations. */
 function weight({ id, newestAge }: PlaceData): number {
   return (/^[KP][A-Z]{3}$/.test(id) ? 1000 : 0) - (newestAge ?? maxAge);
 }
 
-/** With the newest observation of each, in degrees Celsius. */
+/** Adds the newest observation of each station, in degrees Celsius. */
 export async function observed(
   weather: Pick<WeatherService, 'newestObservations'>,
   stations: readonly { place: PlaceData; at: Point }[],
@@ -89,17 +89,17 @@ export async function observed(
   return stations.map((each) => ({ ...each, observation: newest.get(each.place.id) ?? null }));
 }
 
-/** What is drawn in one colour, and its line in the legend. */
+/** The area of one color, with its line in the legend. */
 interface MapArea {
   label: string;
   colour: string;
-  /** Data of an SVG path; empty where nothing of it is on the map. */
+  /** SVG path data; empty if no part of it is on the map. */
   shape: string;
-  /** How many alerts; null for what is not counted. */
+  /** The number of alerts; null for an outlook. */
   count: number | null;
 }
 
-/** Alerts by their event, those that take precedence last, so that they lie on top. */
+/** Alerts by event. Events that take precedence come last, so that they lie on top. */
 export async function alertAreas(
   alerts: readonly AlertData[],
   zoneShapes: ZoneShapes,
@@ -118,7 +118,7 @@ export async function alertAreas(
     const shapes =
       geometry === null ? affectedZones.map((key) => zones.get(key) ?? '') : [outlinePath(geometry, least)];
     for (const shape of shapes) area.shapes.add(shape);
-    // An outline of its own may be outside of this map.
+    // Its own outline may be outside of this map.
     if (geometry !== null || (shapes.length > 0 && shapes.every((shape) => shape !== ''))) drawn.push(id);
   }
   const areas = [...byEvent]
@@ -132,7 +132,7 @@ export async function alertAreas(
   return { areas, drawn };
 }
 
-/** The categories of an outlook, from the least. */
+/** The categories of an outlook, lowest first. */
 export function outlookAreas({ areas }: ConvectiveOutlookData, least: number): MapArea[] {
   return areas
     .filter(
@@ -153,8 +153,8 @@ const maxLookedAt = 50;
 const maxNamed = 5;
 
 /**
- * Names of alerts that may hold at a place, since an outline of theirs is missing; those of its state and
- * those that name no zone come first. Empty if every alert is placed.
+ * Names of alerts that may apply at a place, because an outline of theirs is missing or unreadable. Alerts of
+ * the place's state and alerts without zones come first. Empty if every alert has its outlines.
  */
 export async function unplacedAlerts(
   weather: WeatherService,

@@ -4,18 +4,18 @@ import { type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
 import { searchParameter, stateParameter, unitsParameter } from '../places/place-parameters.ts';
 import type { UnitSystem } from '../units.ts';
 
-/** What the map is asked for. */
+/** The query of the map page. */
 export interface MapQuery {
   /** Two letters; null: the whole country. */
   state: string | null;
-  /** Words of a station's name; null: none is looked for. */
+  /** Words of a station's name; null: no search. */
   q: string | null;
   /** The day of an outlook; null: alerts. */
   day: number | null;
   units: UnitSystem;
 }
 
-/** A form also sends what was left empty. */
+/** Treats an empty value as absent, because a form sends empty fields too. */
 function orEmpty<T>(parameter: Parameter<T>): Parameter<T> {
   const { absent, parse } = parameter;
   return { ...parameter, parse: (text) => (text.trim() === '' ? absent : parse(text)) };
@@ -31,7 +31,7 @@ const own = {
 const map = queryParameters(own, { code: 'invalid_parameter' });
 const station = queryParameters({ units: own.units }, { code: 'invalid_parameter' });
 
-/** The units of a page: those of its URL, else those chosen before, else those of most readers. */
+/** The units of a page: from its URL, else from the cookie, else `us`. */
 export interface ChosenUnits {
   units: UnitSystem;
   /** Whether the URL names them, so that they are remembered. */
@@ -53,14 +53,14 @@ function chosen(units: UnitSystem | null, remembered: UnitSystem | null): Chosen
   return { units: units ?? remembered ?? 'us', isChosen: units !== null };
 }
 
-/** The query of a link that changes the units: it names them, so that they are remembered. Pure. */
+/** The query of a link that changes the units. It names them, so that they are remembered. Pure. */
 export function unitsText(query: Partial<MapQuery> & { units: UnitSystem }): string {
   const parameters = new URLSearchParams(queryText(query));
   parameters.set('units', query.units);
   return `?${parameters.toString()}`;
 }
 
-/** The map's query, changed, as it goes into a link: `?state=NY`; empty for the plain map. Pure. */
+/** The changed query of the map for a link: `?state=NY`; empty for the default map. Pure. */
 export function queryText(query: Partial<MapQuery>): string {
   const { state = null, q = null, day = null, units = 'us' } = query;
   const parameters = new URLSearchParams();
@@ -81,7 +81,7 @@ export function rememberedUnits({ headers }: Pick<IncomingMessage, 'headers'>): 
   return value === 'si' || value === 'us' ? value : null;
 }
 
-/** The header of a page on which the units were chosen. Without a choice there is none. */
+/** The cookie header of a page whose URL names the units. Empty without a choice. */
 export function unitsHeaders(
   { units, isChosen }: { units: UnitSystem; isChosen: boolean },
   basePath: string,

@@ -13,14 +13,14 @@ export interface StateOutline {
   name: string;
   /** Left, top, right, bottom, in pixels of the map. */
   box: readonly [number, number, number, number];
-  /** Data of an SVG path: for the whole country, and for the state alone. */
+  /** SVG path data for the map of the country (`coarse`) and of the state (`fine`). */
   coarse: string;
   fine: string;
 }
 
 let known: readonly StateOutline[] | undefined;
 
-/** The states that the map has, by their names. */
+/** The states of the map, sorted by name. */
 export function states(): readonly StateOutline[] {
   known ??= JSON.parse(
     readFileSync(packagedFile('templates/weather-pages/states.json'), 'utf8'),
@@ -28,7 +28,7 @@ export function states(): readonly StateOutline[] {
   return known;
 }
 
-/** What of the map is shown. */
+/** The visible part of the map. */
 export interface MapFrame {
   left: number;
   top: number;
@@ -38,7 +38,7 @@ export interface MapFrame {
 
 export const wholeCountry: MapFrame = { left: 0, top: 0, ...mapSize };
 
-/** The least frame of the proportions of the whole map around a state, with some room. Pure. */
+/** The smallest frame around a state, with a margin and the proportions of the whole map. Pure. */
 export function frameOf({ box: [left, top, right, bottom] }: Pick<StateOutline, 'box'>): MapFrame {
   const room = 1.15;
   const ratio = mapSize.width / mapSize.height;
@@ -67,18 +67,18 @@ export function overlaps(frame: MapFrame, [left, top, right, bottom]: StateOutli
   );
 }
 
-/** A file of the package by its path from the root, whether the program runs as it was built or bundled. */
+/** A packaged file by its path from the root, for both the build and the sources. */
 function packagedFile(file: string): string {
   return fileURLToPath(new URL(`../../../${file}`, import.meta.url));
 }
 
-/** The shapes of zones on the map, by their keys, with points `least` pixels apart. */
+/** The shapes of zones on the map, by their keys, with points at least `least` pixels apart. */
 export type ZoneShapes = (keys: readonly ZoneKey[], least: number) => Promise<ReadonlyMap<ZoneKey, string>>;
 
-/** They are revised twice a year. */
+/** In milliseconds. Outlines are revised twice a year. */
 const keptMs = 60 * 60_000;
 const most = { entries: 20_000, bytes: 16 * 1024 * 1024 };
-/** Outlines are large: what is read is drawn, and forgotten, before the next are read. */
+/** Outlines are large, so they are read and converted in batches of this size. */
 const atOnce = 50;
 
 export function openZoneShapes(weather: Pick<WeatherService, 'zoneOutlines'>, clock: Clock): ZoneShapes {

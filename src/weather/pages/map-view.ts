@@ -21,7 +21,7 @@ import {
   unknown,
 } from './words.ts';
 
-/** What the template of the map is given. Pure. */
+/** The page of the map. Pure. */
 export function mapView(content: MapContent, base: string): Page {
   const { query, now, state, frame, areas, found, stations } = content;
   const here = `${base}weather/`;
@@ -82,9 +82,9 @@ export function mapView(content: MapContent, base: string): Page {
   };
 }
 
-/** How much narrower than its full width a phone shows the map. */
+/** The full width of the map divided by its width on a phone. */
 const phoneScale = 3;
-/** The width of a figure, as a share of that of the map. */
+/** The width of a figure, as a share of the map's width. */
 const phoneShare = 0.11;
 const wideShare = 0.026;
 
@@ -107,7 +107,7 @@ interface Notice {
   text: string;
 }
 
-/** What is not as it should be, and that there is nothing to be told of where that is certain. */
+/** Notices of problems, and the notice that nothing is in effect if that is certain. */
 function noticesOf(content: MapContent): Notice[] {
   const { alerts, outlook, now, query, shown, stations } = content;
   const notices: Notice[] = [];
@@ -168,7 +168,7 @@ function noticesOf(content: MapContent): Notice[] {
   return notices;
 }
 
-/** Hazards of an outlook that the map does not draw and the pages of stations name. */
+/** Hazards that only the station pages show. */
 const otherHazards = ['tornado', 'wind', 'hail'];
 
 function unknownNotices(unknown: readonly UnknownPart[]): Notice[] {
@@ -234,11 +234,11 @@ const maxTold = 100;
 /** The most urgent first. */
 function alertsOf(alerts: readonly AlertData[], { state }: MapQuery): object[] {
   const sorted = [...alerts].sort((a, b) => alertRank(a.event) - alertRank(b.event));
-  // The whole country would be pages of it.
+  // The list of the whole country would be too long.
   return sorted.slice(0, state === null ? 25 : maxTold).map((alert) => alertLine(alert));
 }
 
-/** An alert on a page. Its end is in the time zone of the page, or else in that of its own area. */
+/** An alert on a page. Its end is in `timeZone`; default: the time zone of its area. */
 export function alertLine(
   alert: AlertData,
   timeZone: string | null = textHelpers.zoneOf(alert.zones, alert.geometry),
@@ -261,7 +261,7 @@ function asInstruction(paragraph: Paragraph): Paragraph & { isInstruction: boole
   return { ...paragraph, isInstruction: true };
 }
 
-/** The time zone of most of a state; of the country, that of the Storm Prediction Center. */
+/** The time zone of most of a state. For the country, the Storm Prediction Center's time zone. */
 function zoneOfState(state: string | null): string {
   return state === null ? 'America/Chicago' : textHelpers.zoneOf([`${state}Z001`]);
 }

@@ -2,21 +2,21 @@ import type { HourlyForecastData } from '../records/forecasts.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { quantity } from './words.ts';
 
-/** A picture of the next hours: temperature, dew point, chance of precipitation and wind. */
+/** A chart of the next hours: temperature, dew point, chance of precipitation and wind. */
 export interface Meteogram {
   width: number;
   height: number;
   /** Top and bottom of the panels of temperature and of precipitation. */
   panels: { temperature: Panel; precipitation: Panel };
-  /** Data of SVG paths; a gap where an hour has no value. */
+  /** SVG path data, with a gap for each hour without a value. */
   temperature: string;
   dewpoint: string;
-  /** Lines across, with what they stand for. */
+  /** Horizontal grid lines with their labels. */
   levels: { y: number; text: string }[];
   bars: { x: number; y: number; width: number; height: number }[];
   hours: { x: number; text: string; wind: string; isMidnight: boolean; day: string | null }[];
   nights: { x: number; width: number }[];
-  /** In words, for those who do not see it. */
+  /** Text alternative for the chart. */
   summary: string;
 }
 
@@ -32,10 +32,10 @@ const left = 44;
 const right = size.width - 12;
 const panels = { temperature: { top: 34, bottom: 168 }, precipitation: { top: 190, bottom: 244 } };
 const everyHours = 3;
-/** Half of the room of a wind in words. */
+/** Half of the width of a wind label. */
 const maxText = 20;
 
-/** Null where there are fewer than two hours with a temperature. Pure. */
+/** Returns null if fewer than two hours have a temperature. Pure. */
 export function meteogram({ periods, timeZone, units }: HourlyForecastData): Meteogram | null {
   const values = periods.flatMap(({ temperature, dewpoint }) =>
     [temperature, dewpoint].filter((one) => one !== null),
@@ -100,7 +100,7 @@ function windText({ windDirection, windSpeedMax }: Period): string {
   return windSpeedMax === 0 ? 'calm' : `${windDirection ?? ''} ${Math.round(windSpeedMax)}`.trim();
 }
 
-/** Steps of 2, 5, 10 and so on, of which some four fit. */
+/** Chooses steps of 2, 5, 10 and so on, for at most about five levels. */
 function scaleOf(
   values: readonly number[],
   unit: string,

@@ -2,7 +2,7 @@ import { geoAlbersUsa } from 'd3-geo';
 import { polygonsOf, type Ring } from '../shape.ts';
 import type { Geometry } from '../values.ts';
 
-/** A point of the map, in pixels of a picture that is 975 wide and 610 high. */
+/** A point of the map, in pixels of an image of 975 by 610. */
 export type Point = readonly [x: number, y: number];
 
 export const mapSize = { width: 975, height: 610 };
@@ -10,15 +10,15 @@ export const mapSize = { width: 975, height: 610 };
 // As in the outlines of the states (`scripts/state-outlines.ts`).
 const albers = geoAlbersUsa().scale(1300).translate([487.5, 305]);
 
-/** Where a place lies on the map; null: outside of it, as the islands of the Pacific but Hawaii. Pure. */
+/** Projects a place onto the map. null outside of it, for example on Pacific islands except Hawaii. Pure. */
 export function projected(longitude: number, latitude: number): Point | null {
   return albers([longitude, latitude]);
 }
 
 /**
- * The outline of a polygon or multipolygon as the data of an SVG path, without points that are nearer than
- * `least` pixels to the one before; empty where nothing of it is on the map. Long edges follow the sphere; a
- * part beyond the edge of the map is cut off. Pure.
+ * Returns the outline of a polygon or multipolygon as SVG path data. It is empty if no part is on the map.
+ * Omits points closer than `least` pixels to the previous point. Long edges follow the sphere. Parts beyond
+ * the edge of the map are cut off. Pure.
  *
  * @param geometry GeoJSON that passed `geometryCheck`
  */
@@ -47,7 +47,7 @@ function ringsPath(rings: readonly Ring[], least: number): string {
 
 const longestStepDeg = 0.5;
 
-/** The corners of a ring, and points between those that are far apart. */
+/** The corners of a ring, with intermediate points on long edges. */
 function* withSteps(ring: Ring): Generator<readonly [longitude: number, latitude: number]> {
   let before: Ring[number] | undefined;
   for (const corner of ring) {

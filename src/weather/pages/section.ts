@@ -4,12 +4,12 @@ import type { FamilyName } from '../families.ts';
 import type { QueryOf, RecordOf } from '../reader.ts';
 import type { UnknownPart } from '../values.ts';
 
-/** One part of a page: a record, nothing, or why it cannot be told; the other parts stay. */
+/** One part of a page: its record, or the reason why it cannot be read. Other parts are unaffected. */
 export type Section<T> =
   | { kind: 'read'; data: T | null; stale: boolean; asOf: Date | null; unknown: readonly UnknownPart[] }
   | { kind: 'refused'; why: string };
 
-/** Reads a family for a part of a page. Never throws for what a database does. */
+/** Reads a family for a part of a page. Never throws a database error. */
 export async function sectionOf<Name extends FamilyName>(
   weather: WeatherService,
   family: Name,
@@ -22,7 +22,7 @@ export async function sectionOf<Name extends FamilyName>(
   }
 }
 
-/** For whoever reads the page: nothing of the database itself. */
+/** The reason for readers of the page, without details of the database. Throws any other error. */
 function whyOf(thrown: unknown): string {
   switch (asWaybillError(thrown).code) {
     case 'database_unavailable':

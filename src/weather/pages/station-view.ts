@@ -38,17 +38,17 @@ export interface StationContent {
   conditions: Section<CurrentConditionsData>;
   newest: Section<ObservationData | ObservationsData>;
   alerts: Section<AlertsData>;
-  /** Some of the alerts that may hold here. */
+  /** Some of the alerts that may apply here. */
   unplaced: readonly UnplacedAlert[];
   hourly: Section<HourlyForecastData>;
   narrative: Section<NarrativeForecastData>;
   outlooks: readonly Section<ConvectiveOutlookData>[];
-  /** Null: no forecast says of which office. */
+  /** null: no forecast names an office. */
   discussion: Section<ForecastDiscussionData> | null;
   stories: Section<WeatherStoriesData> | null;
 }
 
-/** What the template of a station is given. Pure. */
+/** The page of a station. Pure. */
 export function stationView(content: StationContent, base: string): Page {
   const { place, now, units, alerts, hourly, narrative, discussion } = content;
   const here = `${base}weather/`;
@@ -122,7 +122,7 @@ function noticeOf(section: Section<object>, what: string, now: Date): Notice | n
   return { status: 'warning', text: `This ${what} is stale: it is ${ageOf(section.asOf, now)} old.` };
 }
 
-/** The present if there is one, else the newest that the station has reported, which is said to be that. */
+/** The current conditions, or else the station's newest observation, which is labeled as such. */
 function presentOf({ conditions, newest, hourly, place, now }: StationContent) {
   const current = dataOf(conditions);
   const found = dataOf(newest);
@@ -183,7 +183,7 @@ function alertsOf(
   return { notices, list, tests };
 }
 
-/** Alerts that may hold here: never hidden by those that are known to. */
+/** The notice of alerts that may apply here. Alerts that certainly apply never hide it. */
 function unplacedNotice(section: Section<AlertsData>, named: readonly UnplacedAlert[]): Notice | null {
   const unplaced = dataOf(section)?.unplaced ?? 0;
   const others = unplaced - named.length;
@@ -243,7 +243,7 @@ function categoryText(category: OutlookRiskData | undefined): string {
   }
 }
 
-/** By the hour of the forecast; day if there is none. */
+/** Day or night in the forecast at this time; day without a forecast. */
 function isDaytimeAt(forecast: HourlyForecastData | null, at: string): boolean {
   const near = forecast?.periods.find(({ endsAt }) => endsAt > at);
   return near?.isDaytime ?? true;

@@ -24,14 +24,14 @@ import { mapView } from './map-view.ts';
 import { dataOf, sectionOf } from './section.ts';
 import { stationView } from './station-view.ts';
 
-/** A page is made of many reads: whoever comes within that time gets the same. */
+/** A page needs many reads, so requests within this time share one page. In milliseconds. */
 const keptMs = 15_000;
 
 type PagePorts = HttpPorts & WeatherPorts;
-/** How the site that the pages belong to is found. */
+/** Returns the site that the pages belong to. */
 type SiteOf = (ports: PagePorts) => Site;
 
-/** The map and the stations, below `weather/`; present if a database is configured. */
+/** The map and the station pages, below `weather/`; present if a database is configured. */
 export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
   const isPresent = ({ weather }: PagePorts): boolean => weather !== null;
   return [
@@ -83,7 +83,7 @@ interface PageParts {
   weather: WeatherService;
   clock: Clock;
   site: Site;
-  /** The page that is kept or under way for these parts of its URL and these units, or else a new one. */
+  /** The cached or pending page for these URL parts and units, or a new one. */
   kept: (parts: readonly unknown[], units: ChosenUnits, make: () => Promise<Page>) => Promise<TaggedAnswer>;
 }
 
@@ -105,12 +105,12 @@ function partsOf(ports: PagePorts, siteOf: SiteOf): PageParts {
   };
 }
 
-/** Every place at once: they are few, and in memory. */
+/** Large enough for all places: they are few, and in memory. */
 const maxPlaces = 100_000;
 const maxFound = 50;
 const maxAlerts = 500;
 
-/** Throws what the reader throws where there is nothing to make a map of: the stations. */
+/** Throws the reader's error for the stations, because a map needs them. */
 async function mapPage(
   parts: { weather: WeatherService; zoneShapes: ZoneShapes; base: string },
   query: MapQuery,
@@ -119,7 +119,7 @@ async function mapPage(
   const { weather, zoneShapes, base } = parts;
   const state = states().find(({ code }) => code === query.state) ?? null;
   const frame = state === null ? wholeCountry : frameOf(state);
-  // On the screen of a desk, about a pixel.
+  // About one pixel on a desktop screen.
   const least = (frame.width / wholeCountry.width) * 1.2;
   const { data: listed } = await weather.record('stations', { state: query.state, limit: maxPlaces });
   const stations = listed?.stations ?? [];
@@ -148,7 +148,7 @@ const maxStationAlerts = 50;
 const hours = 48;
 const outlookDays = [1, 2, 3];
 
-/** Throws `not_found` for a station that is not in the table, and what the reader throws of that question. */
+/** Throws `not_found` for an unknown station, and what the reader throws for that query. */
 async function stationPage(
   { weather, base }: { weather: WeatherService; base: string },
   { id, units, now }: { id: string; units: UnitSystem; now: Date },

@@ -1,12 +1,12 @@
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 
-/** Quantities, moments and ages as people read them. */
+/** Formats quantities, times and ages for people. */
 
 const signs: Readonly<Record<string, string>> = { degC: '°C', degF: '°F', deg: '°' };
 export const unknown = '–';
 
-/** `21.5 °C`; a dash for what is unknown. */
+/** `21.5 °C`; a dash if unknown. */
 export function quantity(value: number | null | undefined, unit: string, digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
@@ -19,7 +19,7 @@ export function temperatureUnit(units: UnitSystem): string {
 
 const cardinals: Readonly<Record<string, string>> = { N: 'north', E: 'east', S: 'south', W: 'west' };
 
-/** A point of the compass in words: `NNW` is `north-northwest`; null if it is not a point. */
+/** A compass point in words: `NNW` is `north-northwest`; null if it is not a point. */
 export function directionOf(point: string): string | null {
   if (!/^[NESW]{1,3}$/.test(point)) return null;
   const names = (point.match(/./g) ?? []).map((letter) => cardinals[letter] ?? '');
@@ -107,17 +107,17 @@ export function cloudsOf(
   return capital(text);
 }
 
-/** The text of an alert, which comes in lines of 69 characters, as paragraphs for a page. */
+/** Splits the text of an alert, which has lines of 69 characters, into paragraphs for a page. */
 
 export interface Paragraph {
   /** `What` of `* WHAT...Heavy snow.`; null without one. */
   label: string | null;
   text: string;
-  /** Whether its lines and gaps have to stay, as those of a table. */
+  /** Whether line breaks and spaces must be kept, as in a table. */
   isTable: boolean;
 }
 
-/** The paragraphs of a text: blank lines and list items divide it, single line ends do not. Pure. */
+/** The paragraphs of a text. Blank lines and list items separate them, single line ends do not. Pure. */
 export function paragraphsOf(text: string | null): Paragraph[] {
   return (text ?? '')
     .trim()
@@ -162,7 +162,7 @@ const iconWords: readonly [RegExp, Icon][] = [
   [/wind|breez|blust/i, 'wind'],
 ];
 
-/** Null if no word is known: an icon never says more than its text. Pure. */
+/** Returns null if no word is known. An icon never adds information to its text. Pure. */
 export function iconOf(sky: string | null, isDaytime: boolean): Icon | null {
   const icon = sky === null ? undefined : iconWords.find(([pattern]) => pattern.test(sky))?.[1];
   if (icon === undefined) return null;

@@ -12,7 +12,7 @@ import { action, page, seenBy, type Visit } from '../visit.ts';
 
 const maxEvents = 50;
 
-/** What concerns the daemon as a whole: its configuration, what is paused, and events that were given up. */
+/** Shows the daemon as a whole: its configuration, paused pipelines and undelivered events. */
 export const adminPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.admin()}`,
@@ -58,12 +58,12 @@ interface QueueRow {
   href: string;
   state: Mark;
   waiting: number;
-  /** For how long the first in line has waited; null if none waits. */
+  /** How long the first run in the queue has waited; null if none waits. */
   since: string | null;
   running: { id: string; href: string } | null;
 }
 
-/** What waits and runs of each pipeline, on all hosts together. */
+/** The waiting and running runs of each pipeline, across all hosts. */
 async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<QueueRow[]> {
   const { queue, clock } = parts;
   const states = await pipelineStates(seenBy(visitor, access), parts);
@@ -81,7 +81,7 @@ async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<Que
   });
 }
 
-/** Where a board of the queues was before there was a console. */
+/** Redirects from the queue board that preceded the console. */
 export const formerBoard: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/admin/queues',

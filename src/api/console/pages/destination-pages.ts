@@ -14,7 +14,6 @@ import { type ConsolePage, goTo, show } from '../show.ts';
 import { catalogView, openable, type ReleaseRow, releaseRows } from '../views/destination-view.ts';
 import { action, type Deed, type Form, may, page, permit, type Visit } from '../visit.ts';
 
-/** The bundle path in a query. */
 const pathParameter = bundlePath({
   description: 'The bundle path; `.` for the root.',
   example: '.',
@@ -29,7 +28,7 @@ const catalogQuery = queryParameters({
   done: freeText(40, { description: 'What was done.' }),
 });
 
-/** What is published at a destination, read from it now. */
+/** Shows the published files of a destination, read from it at the time of the request. */
 export const destinationPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}',
@@ -66,8 +65,8 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
 }
 
 /**
- * Leads to what readers find at a bundle path: the page of its scene map, else its index. Where nobody knows
- * their address, to the catalog.
+ * Redirects to the published page at a bundle path: its scene map if it has one, otherwise its index.
+ * Redirects to the catalog if no URL is known.
  */
 export const openPage: PageRoute<ConsoleParts> = {
   method: 'get',
@@ -85,7 +84,7 @@ export const openPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Reads every published byte again. It changes nothing, so that the answer is the page itself. */
+/** Reads every published byte again. It changes nothing, so the response is the page itself. */
 export const verifyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
@@ -124,7 +123,7 @@ const listQuery = queryParameters({
   undo: freeText(200, { description: 'The release that was current before.' }),
 });
 
-/** The releases of a destination, which of them readers have, and what differs between two. */
+/** Shows the releases of a destination, the current one, and the differences between two. */
 export const releasesPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
@@ -161,7 +160,7 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
   });
 }
 
-/** What takes back the last action: the release that was current before it, if it still can be. */
+/** The action that reverses the last one: activates the previous release if that is still possible. */
 function undoOf(
   places: readonly { path: string; rows: readonly ReleaseRow[] }[],
   id: string | null,
@@ -172,7 +171,7 @@ function undoOf(
   return { id, path: place.path, verb: done === 'rolled_back' ? 'promote' : 'rollback' };
 }
 
-/** Gives readers a release: one step, and no byte is moved. */
+/** Makes a release current in one step, without moving a byte. */
 export const activateAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
@@ -207,18 +206,18 @@ export const activateAction: PageRoute<ConsoleParts> = {
 
 const formQuery = queryParameters({ path: pathParameter });
 
-/** The bundle path that a form is about. Throws `invalid_parameter` for one that leads out. */
+/** Returns the bundle path of a form. Throws `invalid_parameter` if it is invalid. */
 function pathOf(form: Form): string | null {
   const sent = new URLSearchParams({ path: form.get('path') ?? '.' });
   return formQuery.read(`?${sent.toString()}`).path;
 }
 
-/** The query to show a page with: that of a form which was refused belongs to the form. */
+/** The query for rendering the page. After a refusal the URL belongs to the form, so the query is empty. */
 function queryOf({ req, refusal }: Visit<PlaceParams>): string {
   return refusal === undefined ? req.url : '?';
 }
 
-/** From the pipeline by the destination to a page of it that is called so; null: to its own page. */
+/** Breadcrumbs to the page `label` of a destination; null: to the destination's main page. */
 function crumbsTo(pipelineId: string, id: string, label: string | null): ConsolePage['crumbs'] & object {
   const pipeline = { label: pipelineId, path: paths.pipeline(pipelineId) };
   if (label === null) return [pipeline, { label: id }];
@@ -244,7 +243,7 @@ type Asked = LookRequest extends infer R
     : never
   : never;
 
-/** Reads at the destination of the path, for somebody who may. Throws as `Coordinator.look`. */
+/** Reads from the destination of the path, for an authorized visitor. Throws as `Coordinator.look`. */
 async function look(visit: Visit<PlaceParams>, asked: Asked): Promise<LookAnswer> {
   const { req, res, parts } = visit;
   const { pipelineId, destinationId } = req.params;

@@ -15,8 +15,8 @@ const query = queryParameters({
 });
 
 /**
- * Tells an open page that runs have changed; the page then asks for itself again. The stream is that of
- * `GET /v1/events`, for a session instead of a token, and ends with it.
+ * Notifies an open page that runs have changed; the page then reloads itself. The stream matches `GET
+ * /v1/events`, but belongs to a session instead of a token. It ends with the session.
  */
 export const eventsPage: PageRoute<ConsoleParts> = {
   method: 'get',
@@ -32,7 +32,7 @@ export const eventsPage: PageRoute<ConsoleParts> = {
       );
       const followed: Followed = {
         wants: ({ pipeline_id: id, run_id: runId }) => wanted.has(id) && (run === null || run === runId),
-        // The page has just been made of what there is.
+        // The page was rendered moments ago, so it needs no snapshot.
         snapshot: async () => ({ runs: [], next: null }),
         isLast: () => false,
         isOver: false,

@@ -56,7 +56,7 @@ export const logoutAction: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** Throws `too_many_logins` before comparing the token; else `unauthorized` or `token_expired`. */
+/** Throws `too_many_logins` before comparing the token, otherwise `unauthorized` or `token_expired`. */
 async function tokenOf(req: Request, value: string, parts: ConsoleParts): Promise<Token> {
   const { loginLimit, configured, clock, log } = parts;
   const client = clientOf(req);

@@ -15,10 +15,10 @@ import { gridRuns, pipelineView } from '../views/pipeline-view.ts';
 import { trendsOf } from '../views/trends.ts';
 import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
 
-/** As many as the picture of a pipeline has bars for. */
+/** The number of bars in a pipeline's chart. */
 const recentRuns = 30;
 
-/** Every pipeline of the visitor, and how it stands. */
+/** Shows the state of every pipeline of the visitor. */
 export const overviewPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.overview()}`,
@@ -53,7 +53,7 @@ export const overviewPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** How much is under way: for the admin on the whole daemon, for others of the pipelines that they see. */
+/** Running and queued runs: of the whole daemon for the admin, otherwise of the visible pipelines. */
 async function depthFor(
   { visitor, parts }: Visit<unknown>,
   states: readonly PipelineState[],
@@ -66,7 +66,7 @@ async function depthFor(
   };
 }
 
-/** One pipeline: its destinations, its runs beside each other, and what can be done with it. */
+/** Shows one pipeline: its destinations, its runs in a grid, and the available actions. */
 export const pipelinePage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}',
@@ -102,10 +102,10 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
   });
 }
 
-/** Runs that the plots are made of: more cost the daemon more than they tell. */
+/** The maximum number of runs in the plots. More would cost more than they would show. */
 const maxRuns = 2_000;
 
-/** How the retained runs of a pipeline went, over time. */
+/** Shows trends over the retained runs of a pipeline. */
 export const trendsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/pipelines/{pipeline_id}/trends',
@@ -172,7 +172,7 @@ function permitSteering({ req, res, visitor, access }: Visit<PipelineParams>): s
   return permit(res, visitor, 'read', req.params.pipelineId, access).pipeline_id;
 }
 
-/** Throws `invalid_request`. */
+/** Returns the reason for a pause; null if empty. Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {
   const reason = form.get('reason')?.trim() ?? '';
   const { maxChars, pattern } = pauseReason;
@@ -185,7 +185,7 @@ export interface PipelineParams {
   pipelineId: string;
 }
 
-/** Starts a run of what the source holds, and resolves with its id. Throws as `permit` and `startRun`. */
+/** Starts a run of the pipeline's source and resolves with its id. Throws as `permit` and `startRun`. */
 export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { pipeline_id: pipelineId } = permit(res, visitor, 'start', req.params.pipelineId, access);
@@ -201,7 +201,7 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
   return record.run_id;
 }
 
-/** That the form asks for; null for what is current. Throws `channel_not_found`. */
+/** Returns the form's channel; null for the current release. Throws `channel_not_found`. */
 export function channelOf({ req, access }: Visit<PipelineParams>, form: Form): string | null {
   const { pipelineId: id } = req.params;
   const asked = form.get('channel') ?? '';

@@ -12,14 +12,14 @@ import { channelOf, type PipelineParams, startFrom } from './pipeline-pages.ts';
 
 const path = '/console/pipelines/{pipeline_id}/plan';
 
-/** Before it is asked for: a plan reads source and destinations, which a link does not. */
+/** Shows the form only: computing a plan reads the source and destinations, which a link must not trigger. */
 export const planPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path,
   handle: (parts) => page<PipelineParams>(parts, (visit) => showPlan(visit, null)),
 };
 
-/** Decides what a run would do now. Changes nothing, so that the answer is the page itself. */
+/** Computes what a run would do now. It changes nothing, so the response is the page itself. */
 export const planAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
@@ -34,7 +34,7 @@ export const planAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** Starts a run if it would still do what the page shows; otherwise shows what it would do now. */
+/** Starts a run if its plan still matches the page. Otherwise shows the current plan. */
 export const runPlanAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `${path}/run`,
@@ -60,7 +60,7 @@ async function plan(visit: Visit<PipelineParams>, channel: string | null): Promi
   return untilLeft(res, parts.stopping, (signal) => parts.plan(job, signal));
 }
 
-/** Throws `pipeline_takes_uploads`, and as `permit`. */
+/** Returns the pipeline's id. Throws `pipeline_takes_uploads`, and as `permit`. */
 function permitPlan({ req, res, visitor, access }: Visit<PipelineParams>): string {
   const { pipeline_id: id } = permit(res, visitor, 'plan', req.params.pipelineId, access);
   if (access.sourcePipelines.has(id)) return id;

@@ -13,7 +13,7 @@ import { runLines } from '../views/pipeline-view.ts';
 import { runView } from '../views/run-view.ts';
 import { action, type Deed, may, page, permit, seenBy, type Visit } from '../visit.ts';
 
-/** One run: what it went through, what it did where and why, and what can be done about it. */
+/** Shows one run: its stages, its actions at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: '/console/runs/{run_id}',
@@ -108,7 +108,7 @@ export const rerunAction: PageRoute<ConsoleParts> = {
     ),
 };
 
-/** The pipeline of the run of the path. Throws `run_not_found` and as `permit`. */
+/** Returns the pipeline of the path's run. Throws `run_not_found` and as `permit`. */
 async function permitRun(visit: Visit<RunParams>, deed: Deed): Promise<string> {
   const { req, res, visitor, access, parts } = visit;
   const { runId } = req.params;
@@ -120,7 +120,7 @@ async function permitRun(visit: Visit<RunParams>, deed: Deed): Promise<string> {
 
 const search = queryParameters(searchParameters);
 
-/** Search over the retained runs of the visitor's pipelines. */
+/** Searches the retained runs of the visitor's pipelines. */
 export const runsPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.runs()}`,
@@ -153,7 +153,7 @@ export const runsPage: PageRoute<ConsoleParts> = {
     }),
 };
 
-/** A form sends every field, and an empty one asks for nothing. */
+/** Drops empty values: a form sends every field, even an empty one. */
 function withoutEmpty(url: string): string {
   const { pathname, searchParams } = new URL(url, 'http://localhost');
   const given = [...searchParams].filter(([name, value]) => value !== '' && name !== 'done');

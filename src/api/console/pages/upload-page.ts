@@ -40,8 +40,8 @@ export const uploadPage: PageRoute<ConsoleParts> = {
 };
 
 /**
- * Takes the archive as `POST /v1/pipelines/{pipeline_id}/upload/form` does, for a session instead of a token.
- * A script that asks for JSON gets what that route answers; a form without script gets pages.
+ * Accepts an archive like `POST /v1/pipelines/{pipeline_id}/upload/form`, for a session instead of a token. A
+ * script that requests JSON gets the response of that route. A form without JavaScript gets pages.
  */
 export const uploadAction: PageRoute<ConsoleParts> = {
   method: 'post',
@@ -78,7 +78,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
       } catch (thrown) {
         const error = asWaybillError(thrown);
         const problem = problemOf(error, requestContext(req).id);
-        // What is not whole, or not of this session, has no page that it could be told on.
+        // A server fault or a foreign form has no page that could show its error.
         if (!isPage || problem.status === 500 || error.code === 'form_expired') throw thrown;
         showUpload(visit, { problem, status: problem.status });
         requestContext(req).fields['code'] = error.code;
@@ -86,7 +86,7 @@ export const uploadAction: PageRoute<ConsoleParts> = {
     }) as RequestHandler<PipelineParams> as Handler,
 };
 
-/** Throws what the upload of this visitor is refused with, by the configuration of now. */
+/** Checks the visitor against the current configuration. Throws the refusal of the upload. */
 function authorizeVisitor({ req, res, visitor, parts }: Visit<PipelineParams>): {
   token: Token;
   pipeline: UploadPipeline;

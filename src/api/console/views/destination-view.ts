@@ -3,7 +3,7 @@ import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/look-request.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
-/** One page of what is published at a bundle path, with the directories that lead to its outputs. */
+/** One page of the outputs at a bundle path, with links to their directories. */
 export interface CatalogPageView {
   paths: string[];
   pathsOmitted: number;
@@ -49,14 +49,14 @@ export function catalogView(
   };
 }
 
-/** Those that a browser may be led to: what a catalog says may be anything. Pure. */
+/** Pages with an http or https URL. A catalog is untrusted and may contain any URL. Pure. */
 export function openable(pages: readonly OutputLine[]): (OutputLine & { url: string })[] {
   return pages.flatMap((one) =>
     one.url !== null && /^https?:/.test(one.url) ? [{ ...one, url: one.url }] : [],
   );
 }
 
-/** The ways down from the prefix that the outputs of this page show, and the way up. */
+/** Links to the directories below the prefix that this page shows, and to the parent. */
 function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix: string; label: string }[] {
   const below = outputs.flatMap(({ path }) => {
     const end = path.indexOf('/', prefix.length);
@@ -75,13 +75,13 @@ export interface ReleaseRow {
   outputs: string;
   bundle: string;
   active: Moment | null;
-  /** The release that was current before it, to compare with. */
+  /** The release that was current before it, for comparison. */
   before: string | null;
-  /** What makes it current; null if it is, or cannot become so. */
+  /** The action that makes it current; null if it is current or cannot become so. */
   verb: 'promote' | 'rollback' | null;
 }
 
-/** The releases of a bundle path in the order in which they became current, the last one first. Pure. */
+/** The releases of a bundle path, most recently activated first. Pure. */
 export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): ReleaseRow[] {
   const ordered = [...releases].sort((a, b) => {
     const [first, second] = [a.activatedAt ?? '', b.activatedAt ?? ''];

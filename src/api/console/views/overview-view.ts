@@ -15,10 +15,10 @@ import {
 
 export interface PipelineCard {
   id: string;
-  /** What starts a run without a schedule. */
+  /** The trigger of a run without a schedule. */
   startedBy: string;
   state: Mark;
-  /** Why no run of it begins, and that what is shown may be old; null if neither is so. */
+  /** Why no run starts, with a note that the data may be old; null if runs can start. */
   standstill: string | null;
   pauseReason: string | null;
   lastSuccess: (Moment & { age: string; runId: string }) | null;
@@ -30,7 +30,9 @@ export interface PipelineCard {
   trend: RunBars;
 }
 
-/** Pipelines with their last runs, the newest first; pipelines that need attention come first. Pure. */
+/**
+ * Cards of pipelines, from their newest runs, newest first. Pipelines that need attention come first. Pure.
+ */
 export function overviewView(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,
@@ -65,7 +67,7 @@ function urgency({ error, standstill, trend }: PipelineCard): number {
   return trend.failed > 0 ? 1 : 0;
 }
 
-/** What a pipeline is doing, or what its last run came to. Pure. */
+/** The current activity of a pipeline, or else the result of its last run. Pure. */
 export function stateMark({
   away,
   paused,
@@ -84,13 +86,13 @@ function standstillOf({ away, paused }: PipelineState): string | null {
   return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
 }
 
-/** What is most to be known of a pipeline, in as much room whatever it is: pages do not jump. */
+/** The most important fact about a pipeline. Always the same size, so that the page layout is stable. */
 export interface Standing extends Pick<Mark, 'tone'> {
   heading: string;
-  /** The run that it is about; null if it is about none. */
+  /** The run in question; null if there is none. */
   runId: string | null;
   text: string;
-  /** A run that failed, where something else is in front. */
+  /** The last run, if it failed and another fact comes first. */
   failedRunId: string | null;
 }
 
@@ -121,35 +123,35 @@ export function standingOf(state: PipelineState, now: Date): Standing {
   return { ...about, tone, heading: `The last run ${outcome}`, text: error?.message ?? since };
 }
 
-/** What a run failed with: of its own, or of the first destination that did. Pure. */
+/** The error of a failed run, or of its first failed destination. Pure. */
 export function failureOf(run: RunRecord | null): { runId: string; code: string; message: string } | null {
   if (run?.status !== 'failed') return null;
   const error = run.error ?? run.destinations.find((one) => one.error !== null)?.error ?? null;
   return error === null ? null : { runId: run.run_id, code: error.code, message: error.message };
 }
 
-/** A bar for each run, the oldest first: its height is how long it took. In units of the view box. */
+/** One bar per run, oldest first. The height shows the duration. In units of the view box. */
 export interface RunBars {
   width: number;
   height: number;
   bars: { x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
-  /** Of the runs shown. */
+  /** Failed runs among those shown. */
   failed: number;
   total: number;
-  /** What the picture says, for whoever does not see it. */
+  /** Text alternative for the chart. */
   about: string;
 }
 
 const most = 30;
 const [width, height, gap, least] = [240, 40, 2, 4];
 
-/** Of the newest runs, of these that come newest first. Pure. */
+/** The bars of the newest runs. `runs` is newest first. Pure. */
 export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const shown = runs.slice(0, most).reverse();
   const durations = shown.map((run) => durationOf(run, now) ?? 0);
   const tall = scaleLinear([0, Math.max(1, ...durations)], [least, height]);
   const step = width / most;
-  // The newest is always at the right edge.
+  // The newest run is always at the right edge.
   const from = width - shown.length * step;
   const bars = shown.map((run, index) => {
     const size = round(tall(durations[index] ?? 0));

@@ -37,15 +37,15 @@ interface DestinationCard {
   how: string;
   url: string | null;
   hasReleases: boolean;
-  /** What the newest run did that reached it. */
+  /** The result of the newest run that reached the destination. */
   last: (Mark & { runId: string; at: Moment; release: string | null }) | null;
 }
 
-/** Runs of the grid: as many as a wide window has room for. */
+/** Maximum number of runs in the grid; fills a wide window. */
 export const gridRuns = 40;
 const listedRuns = 20;
 
-/** A pipeline with its newest runs, the newest first. Pure. */
+/** The view of a pipeline with its newest runs, newest first. Pure. */
 export function pipelineView(state: PipelineState, runs: readonly RunRecord[], now: Date): PipelineView {
   const [card] = overviewView([{ state, runs }], now) as [PipelineCard];
   const ids = state.destinations.map(({ destination_id: id }) => id);
@@ -84,7 +84,7 @@ function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last']
   return null;
 }
 
-/** Runs beside each other, the newest first: a column for each, and a row for each destination. */
+/** A grid with a column for each run, newest first, and a row for each destination. */
 interface RunGrid {
   columns: { runId: string; status: Mark; title: string }[];
   rows: { destinationId: string; cells: (Mark & { runId: string; title: string })[] }[];
@@ -93,7 +93,7 @@ interface RunGrid {
 const nothing: Mark = { label: 'nothing', tone: 'neutral', symbol: '·' };
 const moving: Mark = { label: 'waiting', tone: 'waiting', symbol: '…' };
 
-/** Destinations that a run knew and the configuration does not come last. Pure. */
+/** Destinations that are no longer configured come last. Pure. */
 function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], now: Date): RunGrid {
   const known = runs.flatMap(({ destinations }) => destinations.map((one) => one.destination_id));
   const ids = [...new Set([...destinationIds, ...known])];
@@ -113,7 +113,7 @@ function runGrid(runs: readonly RunRecord[], destinationIds: readonly string[], 
   };
 }
 
-/** The worst of what a run did there, since it may have published several bundles. */
+/** The worst result of a run at a destination, because a run may publish several bundles. */
 function markOf(run: RunRecord, destinationId: string): Mark {
   const marks = run.destinations.filter((one) => one.destination_id === destinationId).map(actionMark);
   const worst =
@@ -126,7 +126,6 @@ function took(run: RunRecord, now: Date): string {
   return ms === null ? '' : `, ${durationText(ms)}`;
 }
 
-/** One run in a list. */
 interface RunLine {
   id: string;
   pipelineId: string;
@@ -138,7 +137,7 @@ interface RunLine {
   error: { code: string; message: string } | null;
 }
 
-/** Runs of a page, as they come. Pure. */
+/** The rows of a run list, in the given order. Pure. */
 export function runLines(runs: readonly RunRecord[], now: Date): RunLine[] {
   return runs.map((run) => {
     const duration = durationOf(run, now);

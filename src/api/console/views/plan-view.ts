@@ -4,7 +4,7 @@ import type { RunResult } from '../../../core/publish/results/result.ts';
 import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
 import { type ErrorView, errorView } from './run-view.ts';
 
-/** What a dry run has decided. */
+/** The result of a dry run. */
 export interface PlanView {
   rows: {
     destinationId: string;
@@ -20,7 +20,7 @@ export interface PlanView {
   }[];
   errors: ErrorView[];
   warnings: string[];
-  /** Tells this plan from another. */
+  /** Identifies the plan. */
   digest: string;
 }
 
@@ -62,7 +62,7 @@ export function planView(planned: RunResult): PlanView {
   };
 }
 
-/** The same for two plans that do the same with the same bytes. */
+/** Equal for two plans with the same actions on the same bytes. */
 function digestOfPlan({ pipelines }: RunResult): string {
   const decided = pipelines.flatMap(({ destinations, error }) => [
     error?.code ?? null,

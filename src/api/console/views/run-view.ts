@@ -23,7 +23,7 @@ import {
 
 interface RunView {
   id: string;
-  /** From where to where, e.g. `docs → website`. */
+  /** Source and destinations, for example `docs → website`. */
   title: string;
   status: Mark;
   isOver: boolean;
@@ -38,7 +38,7 @@ interface RunView {
   waited: string | null;
   timeline: RunTimeline;
   progress: { stage: string; done: number; total: number; text: string } | null;
-  /** Null unless the run waits for its next try. */
+  /** null unless the run waits for its next try. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
   error: ErrorView | null;
   destinations: DestinationRow[];
@@ -76,8 +76,8 @@ const triggers = {
 };
 
 /**
- * A run, with a row for each destination of the configuration from the beginning, so that nothing moves when
- * one of them is done. Pure.
+ * The view of a run. It has a row for each configured destination from the start, so that the layout is
+ * stable. Pure.
  */
 export function runView(run: RunRecord, destinationIds: readonly string[], now: Date): RunView {
   const duration = durationOf(run, now);
@@ -135,7 +135,7 @@ function progressOf({ progress }: RunRecord): RunView['progress'] {
   const { stage, outputs_done, outputs_total, bytes_done, bytes_total } = progress;
   return {
     stage: stages[stage],
-    // What is written has no bytes where every output is empty.
+    // If every output is empty, progress counts outputs instead of bytes.
     done: bytes_total === 0 ? outputs_done : Math.min(bytes_done, bytes_total),
     total: Math.max(1, bytes_total === 0 ? outputs_total : bytes_total),
     text: `${outputs_done} of ${plural(outputs_total, 'output')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
@@ -184,14 +184,14 @@ function countsOf(one: RunDestination): string {
     .join(', ');
 }
 
-/** The life of a run: what it has gone through, how long each part took, and what is still to come. */
+/** The stages of a run, with the duration of each. */
 interface RunTimeline {
   steps: {
     label: string;
     tone: Tone;
-    /** Null: not yet. */
+    /** null for a later stage. */
     at: { iso: string; text: string } | null;
-    /** How long it stayed there; null where it is, or is not yet. */
+    /** The duration of the stage; null for the current and later stages. */
     lasted: string | null;
     state: 'done' | 'current' | 'ahead';
   }[];

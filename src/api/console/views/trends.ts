@@ -10,12 +10,12 @@ export interface Plot {
   about: string;
   width: number;
   height: number;
-  /** Where the plot begins, right of the labels of its levels. */
+  /** The left edge of the plot area, right of the level labels. */
   left: number;
-  /** SVG paths of a quantity that has a value between two runs, too; empty without data, and for counts. */
+  /** SVG paths of a quantity that is continuous between runs. Empty without data, and for counts. */
   area: string;
   line: string;
-  /** Counts, of which there is nothing between two runs. */
+  /** Counts, which have no value between two runs. */
   bars: { x: number; y: number; width: number; height: number; title: string }[];
   /** The last label may end at its tick, so that the edge does not cut it. */
   ticks: { x: number; label: string; anchor: 'middle' | 'end' }[];
@@ -30,10 +30,10 @@ interface Point {
 const [width, height] = [720, 180];
 const margin = { top: 8, right: 12, bottom: 28, left: 100 };
 const barWidth = 4;
-/** So many points are told apart at this width; more are put together. */
+/** The maximum number of distinguishable points at this width. More points are merged. */
 const maxPoints = 120;
 
-/** Durations, failures, bytes, waiting times and the growth of what is published. Pure. */
+/** Plots of durations, failures, bytes, waiting times and total published size. Pure. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
@@ -68,7 +68,7 @@ const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
 
-/** What the runs have put at each bundle path, added up: the size of all that they publish, after each. */
+/** The total size of the published files after each run, summed over all bundle paths. */
 function growth(runs: readonly RunRecord[]): Point[] {
   const sizes = new Map<string, number>();
   let total = 0;
@@ -85,7 +85,7 @@ function growth(runs: readonly RunRecord[]): Point[] {
 }
 
 interface PlotOptions {
-  /** The value of several points that have the room of one. */
+  /** Merges the values of several points into one. */
   together: (values: readonly number[]) => number;
   text: (value: number) => string;
   /** The values are counts. */
@@ -131,7 +131,7 @@ function plotOf(id: string, title: string, points: readonly Point[], options: Pl
   };
 }
 
-/** So many times have room below a plot, also on a phone. */
+/** The maximum number of time labels below a plot, also on a phone. */
 const maxTicks = 4;
 
 function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
@@ -146,7 +146,7 @@ function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-/** As exact as the span of the plot makes sense of, in UTC. */
+/** A label in UTC, with a precision that matches the span of the plot. */
 function tickText(at: Date, spanMs: number): string {
   const iso = at.toISOString();
   if (spanMs < 2 * 60_000) return iso.slice(11, 19);

@@ -3,14 +3,14 @@ import cors from 'cors';
 
 /** `server.http.cors`, resolved. */
 export interface CrossOriginSettings {
-  /** Origins as browsers send them: `https://app.example.org`; `*` stands for any. */
+  /** Origins in the form that browsers send: `https://app.example.org`. `*` matches any. */
   origins: readonly string[];
 }
 
-/** Puts the headers on an answer that a page of another origin needs, or answers its preflight. */
+/** Adds the CORS headers to a response, or answers the preflight request. */
 export type CrossOrigin = (req: IncomingMessage, res: ServerResponse, next: () => void) => void;
 
-// What the API reads beyond the headers that every page may send.
+// Request headers that the API reads, beyond those that CORS always allows.
 const allowedHeaders = [
   'Authorization',
   'Content-Type',
@@ -27,7 +27,7 @@ const allowedHeaders = [
   'Upload-Offset',
   'Waybill-Partial',
 ];
-// What the API answers with beyond the headers that every page may read.
+// Response headers that the API sends, beyond those that CORS always exposes.
 const exposedHeaders = [
   'Accept-Patch',
   'Accept-Post',
@@ -50,12 +50,12 @@ const exposedHeaders = [
   'WWW-Authenticate',
   'X-Request-Id',
 ];
-/** Seconds for which a browser need not ask again what it may send. */
+/** Seconds for which a browser may cache the preflight response. */
 const maxAge = 600;
 
 /**
- * CORS for the whole API; null: none. `Access-Control-Allow-Credentials` is never sent: callers are known by
- * the token that they put into `Authorization`, never by what a browser adds on its own.
+ * CORS for the whole API; null: none. Never sends `Access-Control-Allow-Credentials`: callers authenticate
+ * with the token in `Authorization`, never with credentials that a browser adds.
  */
 export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin | null {
   if (settings === null) return null;
@@ -73,12 +73,12 @@ export function crossOrigin(settings: CrossOriginSettings | null): CrossOrigin |
   };
 }
 
-/** Any other OPTIONS is a method like PATCH, which few routes take. */
+/** An OPTIONS request without these headers goes to the router like any other method. */
 function isPreflight({ headers }: IncomingMessage): boolean {
   return headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
 }
 
-/** The headers that CORS put on an answer, but for `Vary`; names and values in turn. */
+/** The CORS headers of a response, without `Vary`: alternating names and values. */
 export function crossOriginHeaders(res: ServerResponse): string[] {
   return res
     .getHeaderNames()

@@ -1,8 +1,8 @@
 import type { ErrorCode } from '../../../core/lib/error-codes.ts';
 
 /**
- * The status of every code. A code with status 500 is no business of the client's and is answered as
- * `internal_error`, unless `disclosed500` has it.
+ * The HTTP status of every error code. A code with status 500 is concealed: clients get `internal_error`,
+ * unless `disclosed500` contains it.
  */
 export const statusOf: Record<ErrorCode, number> = {
   usage: 500,
@@ -125,8 +125,8 @@ export const statusOf: Record<ErrorCode, number> = {
 };
 
 /**
- * Faults of ours that are disclosed by their own code: their messages say which part of the service is broken
- * and no more.
+ * Server faults that keep their own code. Their messages name the broken part of the service and nothing
+ * else.
  */
 const disclosed500: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['schema_mismatch', 'template_error']);
 
@@ -135,7 +135,7 @@ export function isConcealed(code: ErrorCode): boolean {
   return statusOf[code] === 500 && !disclosed500.has(code);
 }
 
-/** `Retry-After` in seconds, for errors that pass by themselves and do not say when. */
+/** `Retry-After` in seconds, for temporary errors that do not set it themselves. */
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,

@@ -6,7 +6,7 @@ export type Format = 'json' | 'geojson' | 'xml' | 'text' | 'csv';
 
 export interface Representation {
   format: Format;
-  /** The Content-Type of the answer. */
+  /** The Content-Type of the response. */
   mediaType: string;
 }
 
@@ -16,7 +16,7 @@ const known: readonly (Representation & { matches?: string })[] = [
   { format: 'xml', mediaType: 'application/xml; charset=utf-8' },
   { format: 'xml', mediaType: 'text/xml; charset=utf-8' },
   { format: 'text', mediaType: 'text/plain; charset=utf-8' },
-  // RFC 7946 knows no parameter of its type.
+  // RFC 7946 defines no parameter for its type.
   {
     format: 'geojson',
     mediaType: 'application/geo+json',
@@ -25,13 +25,13 @@ const known: readonly (Representation & { matches?: string })[] = [
   { format: 'csv', mediaType: 'text/csv; charset=utf-8; header=present' },
 ];
 const json: Representation = { format: 'json', mediaType: 'application/json; charset=utf-8' };
-/** The formats that every read has. */
+/** The formats that every read offers. */
 export const commonFormats: readonly Format[] = ['json', 'xml', 'text'];
 
 /**
- * The form of an answer that there is in these formats: what `format` names, or else what RFC 9110 makes of
- * Accept. A browser, known by `text/html` beside neither JSON nor plain text, gets JSON, for it ranks XML
- * above anything. Throws `unsupported_format`. Pure.
+ * Chooses the representation: `format` if given, otherwise by `Accept` as RFC 9110 defines. Browsers get
+ * JSON, because they rank XML above everything else. An `Accept` with `text/html` but no JSON or plain text
+ * is a browser. Throws `unsupported_format`. Pure.
  */
 export function negotiate(
   format: string | null,
@@ -63,8 +63,8 @@ const problemForms: readonly { form: ProblemForm; mediaType: string }[] = [
 ];
 
 /**
- * Whether an Accept takes HTML rather than JSON, as that of a browser does that opens an address. With no
- * Accept, or one that takes anything, it does not. Pure.
+ * Whether an `Accept` prefers HTML to JSON, as a browser's does. False for no `Accept`, and for one that
+ * accepts anything. Pure.
  */
 export function prefersPage(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/html/i.test(accept)) return false;
@@ -75,9 +75,9 @@ export function prefersPage(accept: string | undefined): boolean {
 const pageType = 'text/html; charset=utf-8';
 
 /**
- * The form of a refusal: that of the answer that was asked for, if problem documents have it, else JSON. So a
- * client of GeoJSON or CSV, which have no form for errors, gets JSON, as from api.weather.gov and PostgREST;
- * and a browser that named no format gets a page. Pure.
+ * The form of a refusal: the requested format if problem documents have it, otherwise JSON. GeoJSON and CSV
+ * have no form for errors, so their clients get JSON, as from api.weather.gov and PostgREST. A browser that
+ * names no format gets a page. Pure.
  */
 export function negotiateProblem(format: string | null, accept: string | undefined): ProblemForm {
   if (format === 'xml' || format === 'text') return format;
@@ -90,7 +90,7 @@ export function negotiateProblem(format: string | null, accept: string | undefin
 }
 
 /**
- * Those of `available` that an Accept-Encoding takes, the best first; where it takes two alike, the first of
+ * The codings of `available` that an Accept-Encoding accepts, best first. Equal ranks keep the order of
  * `available`. Pure.
  */
 export function acceptedCodings<C extends string>(acceptEncoding: string, available: readonly C[]): C[] {
@@ -99,7 +99,7 @@ export function acceptedCodings<C extends string>(acceptEncoding: string, availa
   return negotiator.encodings(available, { preferred: available }) as C[];
 }
 
-/** What the types of the package do not know yet. */
+/** The package's types lack this option. */
 interface PreferringNegotiator {
   encodings(available: readonly string[], options: { preferred: readonly string[] }): string[];
 }

@@ -15,22 +15,22 @@ import { isConcealed, retryAfterSeconds, statusOf } from './error-status.ts';
 import { prefersPage } from './negotiate.ts';
 
 /**
- * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase; `code` identifies
+ * An RFC 9457 problem document. `type` is `about:blank`, so `title` is the status phrase. `code` identifies
  * the error.
  */
 export interface Problem {
   type: 'about:blank';
   title: string;
   status: number;
-  /** What is wrong, and after a semicolon the hint, for whoever shows nothing else. */
+  /** The error, then a semicolon and the hint, for clients that show only this member. */
   detail: string;
-  /** What to do about it; left out where there is nothing to say. */
+  /** How to fix it; omitted if there is no advice. */
   hint?: string;
   /** The request's id, as in the log. */
   instance: string;
   code: ErrorCode;
   retryable: boolean;
-  /** Everything that is wrong with the upload, for errors that can have several causes. */
+  /** All findings about the upload, for errors with several causes. */
   findings?: readonly Finding[];
 }
 
@@ -42,7 +42,7 @@ const problemMediaTypes: Readonly<Record<ProblemForm, string>> = {
   html: 'text/html; charset=utf-8',
 };
 
-/** The forms that hold a problem alone; a page also has what all pages have, and is made by them. */
+/** The forms that contain only the problem. A page also needs the layout of the site. */
 type DocumentForm = Exclude<ProblemForm, 'html'>;
 
 const writers: Readonly<Record<DocumentForm, (problem: Problem) => string>> = {
@@ -56,7 +56,7 @@ function problemBody(problem: Problem, form: DocumentForm): Buffer {
   return Buffer.from(writers[form](problem));
 }
 
-/** As in appendix B of RFC 9457, where an item of a list is an element `i`; what is null is left out. */
+/** Follows appendix B of RFC 9457: list items become `i` elements. null members are omitted. */
 function xmlOf(problem: Problem): string {
   return writeXml({ problem: { '@xmlns': 'urn:ietf:rfc:7807', ...membersOf(problem) } });
 }
@@ -88,14 +88,14 @@ function textOf({ status, title, code, detail, findings = [], retryable, instanc
   return `${lines.map(printable).join('\n')}\n`;
 }
 
-/** Names of parameters are repeated as they came. */
+/** Replaces control characters, because messages repeat parameter names from the request. */
 function printable(line: string): string {
   return line.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '?');
 }
 
 /**
- * The problem document of an error: its message and hint, or only `internal_error` if concealed. A hint that
- * names a place on this machine is for its operator, and does so only where an operator asks. Pure.
+ * The problem document of an error. A concealed error becomes `internal_error` without message and hint.
+ * Hints contain paths of this machine only for errors that operators get. Pure.
  */
 export function problemOf(error: WaybillError, requestId: string): Problem {
   const status = statusOf[error.code];
@@ -116,21 +116,21 @@ export function problemOf(error: WaybillError, requestId: string): Problem {
   };
 }
 
-/** Makes a page of a problem, and the headers that the page needs. */
+/** Renders a problem as a page, with the headers that the page needs. */
 export type ProblemPage = (problem: Problem) => { html: string; headers: Readonly<Record<string, string>> };
 
-/** What refusals are made with. */
+/** Dependencies of sending a refusal. */
 export interface ProblemPorts {
   clock: Clock;
-  /** Without it people get JSON, too. */
+  /** Without it browsers get JSON. */
   problemPage?: ProblemPage;
 }
 
 /**
- * Answers a request with a problem document, in the form that its route has chosen; without one it is a page
- * for whoever takes HTML rather than JSON, and JSON for everybody else. If the client is still
- * sending, the answer goes out at once and the connection closes after a bounded drain of the body: closing
- * it with unread bytes would make the client's system discard the answer.
+ * Answers a request with a problem document, in the form that its route has chosen. The default is a page for
+ * clients that prefer HTML to JSON, otherwise JSON. If the client is still sending, the response goes out
+ * immediately, and the connection closes after a bounded drain. Closing it with unread bytes would make the
+ * client's system discard the response.
  */
 export async function sendProblem(
   req: IncomingMessage,
@@ -140,7 +140,7 @@ export async function sendProblem(
 ): Promise<void> {
   const context = requestContext(req);
   const error = asWaybillError(thrown);
-  // What was answered first counts: its connection may break after that.
+  // The first code counts: the connection may break after the response.
   context.fields['code'] ??= error.code;
   if (hasReason.has(error.code)) context.fields['reason'] = reasonOf(error);
   if (statusOf[error.code] === 500 || error.code === 'staging_unavailable') context.failure = thrown;
@@ -159,7 +159,7 @@ export async function sendProblem(
   else res.end(body);
 }
 
-/** Sets the headers that belong to the body; returns that. */
+/** Sets the headers of the body, and returns the body. */
 function putOn(
   res: ServerResponse,
   problem: Problem,
@@ -176,15 +176,15 @@ function putOn(
   return body;
 }
 
-/** Refusals whose cause is the operator's business and is not told to the client. */
+/** Refusals whose cause is logged for the operator but not sent to the client. */
 const hasReason: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['database_unavailable', 'unsupported_format']);
 
-/** What went wrong and why, for the log: it may name what no client is told. Pure. */
+/** The error and its causes, for the log. May contain details that clients must not see. Pure. */
 export function reasonOf(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${reasonOf(error.cause)}` : error.message;
 }
 
-/** Whose clients have the admin token, and need the names of the files that they are to mend. */
+/** Errors that only admin-token clients get. They need the names of the files to fix. */
 const operatorsCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['reload_refused']);
 
 function hintFor(code: ErrorCode, hint: string): string {

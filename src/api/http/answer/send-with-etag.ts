@@ -6,27 +6,27 @@ import { requestContext } from '../request/request-context.ts';
 import { crossOriginHeaders } from './cross-origin.ts';
 import { acceptedCodings } from './negotiate.ts';
 
-/** A complete answer that clients can revalidate. */
+/** A complete response that clients can revalidate. */
 export interface TaggedAnswer {
   mediaType: string;
-  /** Node sends a short text in one piece with the head, which costs less than two pieces. */
+  /** Node.js sends a short string together with the head in one write, which is cheaper than two. */
   body: string | Buffer;
   /** Size of the body. */
   bytes: number;
-  /** Strong, over the bytes of the body. */
+  /** A strong tag over the bytes of the body. */
   etag: string;
   lastModified: Date | null;
-  /** The request headers that decide which answer this is, with commas between; null: none. */
+  /** The request headers that select this response, separated by commas; null: none. */
   vary: string | null;
-  /** Its `Content-Encoding`; null: the body is as it is. */
+  /** The `Content-Encoding`; null: not compressed. */
   coding: string | null;
-  /** `Cache-Control` and other headers; sent with 304 too. */
+  /** `Cache-Control` and other headers. Also sent with 304. */
   headers: Readonly<Record<string, string>>;
 }
 
 const longestText = 16 * 1024;
 
-/** Makes an answer of a body. Unless `headers` says otherwise, no cache may store it. */
+/** Creates a response from a body. By default caches may not store it. */
 export function taggedAnswer(
   mediaType: string,
   text: string,
@@ -47,9 +47,9 @@ function strongTag(body: string | Buffer): string {
 }
 
 /**
- * Sends an answer, or 304 if the client already has it; HEAD gets the same headers without a body. All
- * headers go out in one call and replace those that were set before, but for those of CORS: setting them one
- * by one would be half of what a cached answer costs.
+ * Sends a response, or 304 if the client already has it. HEAD gets the same headers without a body. All
+ * headers are written in one call and replace earlier ones, except those of CORS. Setting them one by one
+ * would take half of the time of a cached response.
  */
 export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: TaggedAnswer): void {
   const before = res.getHeaderNames();
@@ -67,13 +67,13 @@ export function sendWithEtag(req: IncomingMessage, res: ServerResponse, answer: 
 }
 
 interface RawHeaders {
-  /** What CORS adds to `Vary`; the same for all answers of a program. */
+  /** The `Vary` value that CORS adds; the same for all responses of a process. */
   vary: string | null;
-  /** What 304 has; names and values in turn, as `writeHead` takes them. */
+  /** The headers of a 304: alternating names and values, as `writeHead` takes them. */
   validators: string[];
-  /** What 200 has. */
+  /** The headers of a 200. */
   all: string[];
-  /** Of the body, if that is text. Where both make the same bytes `latin1` does in a third of the time. */
+  /** Encoding of a text body. `latin1` takes a third of the time where both produce the same bytes. */
   encoding: 'latin1' | 'utf8';
 }
 
@@ -87,7 +87,7 @@ function rawHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
   return making;
 }
 
-/** The headers that every answer has, also one that no handler of express sees. */
+/** The headers of every response, even one that bypasses the Express handlers. */
 const everyAnswer = ['X-Content-Type-Options', 'nosniff', 'Cross-Origin-Resource-Policy', 'same-origin'];
 
 function makeHeaders(answer: TaggedAnswer, vary: string | null): RawHeaders {
@@ -111,7 +111,7 @@ function isUpToDate(req: IncomingMessage, { etag, lastModified }: TaggedAnswer):
   if (tags !== undefined) return tags.trim() === '*' || opaqueTags(tags).includes(etag);
   const since = req.headers['if-modified-since'];
   if (since === undefined || lastModified === null) return false;
-  // Not "since then": rows that are deleted, or come late, move the date back.
+  // Tests equality, not "newer": rows that are deleted or arrive late move the date back.
   return Math.floor(lastModified.getTime() / 1000) * 1000 === Date.parse(since);
 }
 
@@ -122,19 +122,19 @@ function opaqueTags(list: string): string[] {
 
 type ContentCoding = 'br' | 'gzip';
 
-/** Bytes. Of less, a header that says how it is compressed takes back what was saved. */
+/** Bytes. Below this, the Content-Encoding header costs as much as compression saves. */
 const minBytes = 1024;
 
 /**
- * The coding in which a body of so many bytes is sent to a client; null: as it is. Where the client takes
- * both alike it is brotli, which makes less of JSON in the same time. A client that takes no plain body gets
- * small ones compressed too. Pure.
+ * The coding for a body of this many bytes; null: not compressed. If the client ranks both equally, it is
+ * brotli, which compresses JSON better in the same time. A client that refuses plain bodies gets small ones
+ * compressed too. Pure.
  */
 export function codingFor(acceptEncoding: string | undefined, bytes: number): ContentCoding | null {
   if (acceptEncoding === undefined) return null;
   const accepted = acceptedCodings(acceptEncoding, ['br', 'gzip', 'identity']);
   const [best] = accepted;
-  // What takes nothing at all is sent the plain body, as RFC 9110, 12.5.3, allows.
+  // A client that accepts no coding gets the plain body, as RFC 9110, 12.5.3, allows.
   if (best === undefined || best === 'identity') return null;
   return bytes >= minBytes || !accepted.includes('identity') ? best : null;
 }
@@ -142,7 +142,7 @@ export function codingFor(acceptEncoding: string | undefined, bytes: number): Co
 const gzip = promisify(zlib.gzip);
 const brotli = promisify(zlib.brotliCompress);
 const { BROTLI_PARAM_MODE, BROTLI_MODE_TEXT, BROTLI_PARAM_QUALITY } = zlib.constants;
-// Of a quality that is made while somebody waits: about as fast as gzip, and smaller.
+// A quality for compression on request: about as fast as gzip, and smaller.
 const brotliOptions = { params: { [BROTLI_PARAM_MODE]: BROTLI_MODE_TEXT, [BROTLI_PARAM_QUALITY]: 4 } };
 
 const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>> = {
@@ -150,10 +150,10 @@ const compress: Record<ContentCoding, (body: string | Buffer) => Promise<Buffer>
   gzip: (body) => gzip(body),
 };
 
-/** The same answer in a coding, with the tag of the bytes that are sent. */
+/** Returns the same response in a coding, with an ETag of the encoded bytes. */
 type EncodeAnswer<A extends TaggedAnswer> = (answer: A, coding: ContentCoding | null) => Promise<A>;
 
-/** Encodes each answer once in each coding, for as long as somebody keeps the answer. */
+/** Encodes each response once per coding. Results live as long as the caller keeps the response. */
 export function newAnswerEncoder<A extends TaggedAnswer>(): EncodeAnswer<A> {
   const known = new WeakMap<A, Partial<Record<ContentCoding, Promise<A>>>>();
   return (answer, coding) => {

@@ -2,7 +2,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
-// Enough for a client on a fast line that writes everything before it reads; bounds what a stalled one costs.
+// A fast client can write a whole body before it reads the response. The limits bound the cost of a stalled
+// client.
 const timeoutMs = 5_000;
 const maxBytes = 64 * 1024 * 1024;
 
@@ -14,9 +15,9 @@ export function hasPendingBody(req: IncomingMessage): boolean {
 }
 
 /**
- * Writes the whole answer at once, then discards what the client still sends, and ends the response when the
- * client stops or a time or size limit is reached. Ending the response closes the connection; with unread
- * bytes that would send a reset, which can overtake the answer.
+ * Writes the whole response immediately, then discards what the client still sends. Ends the response when
+ * the client stops or a limit is reached. Ending it closes the connection. With unread bytes that would send
+ * a reset, which can overtake the response.
  */
 export async function endAfterDrain(
   req: IncomingMessage,
@@ -40,7 +41,7 @@ export async function endAfterDrain(
     };
     const timer = clock.timeout(timeoutMs, done);
     req.on('data', discard).on('end', done).on('close', done);
-    // Where the body is no HTTP, the request itself never ends.
+    // If the body is not valid HTTP, the request itself never ends.
     req.socket.once('end', done);
     if (req.destroyed) done();
     else req.resume();
@@ -49,8 +50,8 @@ export async function endAfterDrain(
 }
 
 /**
- * Closes the connection if the client has not sent the rest of its body soon after the answer: Node.js would
- * wait for it as long as a byte comes now and then.
+ * Closes the connection if the rest of the body does not arrive soon after the response. Node.js alone would
+ * wait for as long as a byte comes now and then.
  */
 export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock: Clock): void {
   if (!hasPendingBody(req)) return;
@@ -62,8 +63,9 @@ export function dropUnreadBody(req: IncomingMessage, res: ServerResponse, clock:
 }
 
 /**
- * Carries out what only this client waits for: `work` is told to stop when it leaves, or when the daemon
- * stops. Throws `aborted` or the reason of `stopping` then, and what `work` throws.
+ * Runs work that only this client waits for. The signal passed to `work` aborts when the client disconnects
+ * or the daemon stops. Then throws `aborted` or the reason of `stopping`. Otherwise throws what `work`
+ * throws.
  */
 export async function untilLeft<T>(
   res: ServerResponse,

@@ -6,31 +6,35 @@ import { requestContext, requireAuthorized, watchAuthority } from './request-con
 import { callerOf, createShares, type Shares } from './shares.ts';
 
 /*
- * The one rule for bodies, whatever a route does with them: a body may pause for `idle_timeout`, has to be
- * whole after a total time, and ends when the daemon stops or the token of the request is gone. Nothing
- * else reads a request.
+ * Reads every request body by the same limits. A body may pause for `idle_timeout` and must be complete
+ * within a total time. Reading also ends when the daemon stops or the request's token expires or is revoked.
+ * No other module reads a request.
  */
 
-/** What reading a body takes. */
+/** The dependencies of reading a body. */
 export interface BodyPorts {
   http: { idleTimeoutMs: number; uploadTimeoutMs: number };
   clock: Clock;
-  /** Aborts when bodies that are still being received must end. */
+  /** Aborts when all bodies that are still being received must end. */
   stopping: AbortSignal;
 }
 
 interface RequestBody {
-  /** The bytes; can be read once. Stopping early leaves the connection usable for an answer. */
+  /** The bytes; can be read once. After an early stop the connection can still send a response. */
   chunks: AsyncIterable<Uint8Array>;
-  /** Aborts when the body has taken too long, when the daemon stops, and when the token is gone. */
+  /** Aborts when the body takes too long, the daemon stops, or the request is no longer allowed. */
   signal: AbortSignal;
 }
 
 /**
- * Hands `read` the body. Throws what `read` throws, unless the body ended early: then `upload_timeout` after
- * `idle_timeout` without a byte from the client (time that the reader takes does not count) or if it was not
- * whole after `maxMs`, `aborted` if the client left, the reason of `stopping`, and the refusal if the
- * request is no longer allowed. That is checked again after `read`.
+ * Passes the body to `read`, then checks again that the request is still allowed. Throws what `read` throws,
+ * unless the body ended early. An early end throws one of these:
+ *
+ * - `upload_timeout`: no byte arrived for `idle_timeout`, or the body took longer than `maxMs`. Time that the
+ *   reader needs does not count as idle.
+ * - `aborted`: the client disconnected.
+ * - the reason of `stopping`.
+ * - the refusal, if the request is no longer allowed.
  */
 export async function withBody<T>(
   req: IncomingMessage,
@@ -50,7 +54,7 @@ export async function withBody<T>(
     requireAuthorized(req);
     return result;
   } catch (error) {
-    // What ends early because the client stalled is not malformed.
+    // A body that ends early because the client stalled is not reported as malformed.
     throw body.failure() ?? (signal.aborted ? signal.reason : error);
   } finally {
     timer.cancel();
@@ -59,7 +63,9 @@ export async function withBody<T>(
   }
 }
 
-/** A plain `for await` over the request would destroy the connection on an error, and the answer with it. */
+/**
+ * A plain `for await` over the request would destroy the connection on an error, and the response with it.
+ */
 function openBody(
   req: IncomingMessage,
   { idleTimeoutMs, signal, clock }: { idleTimeoutMs: number; signal: AbortSignal; clock: Clock },
@@ -118,38 +124,37 @@ function tooSlow(maxMs: number): WaybillError {
   });
 }
 
-/** What reading a body into memory takes. */
+/** The dependencies of reading a body into memory. */
 export interface MemoryBodyPorts extends BodyPorts {
   bodyMemory: BodyMemory;
 }
 
 /**
- * Counts the bytes of all bodies that are in memory at this moment. Bodies with a token and bodies without
- * one have pools of their own, and no token and no client can fill a pool. Forms and small JSON documents are
- * never refused: `max_connections` bounds their memory.
+ * Counts the bytes of all bodies that are in memory now. Bodies with a token and bodies without one have
+ * separate pools. No single token or client can fill a pool. Forms and small JSON documents are never
+ * refused: `max_connections` bounds their memory.
  */
 interface BodyMemory {
   /**
-   * Counts `bytes` for a request until its response has closed. `maxBytes` is the longest body that the
-   * route reads. Throws `server_busy` if the caller, or all callers of its kind together, would hold more
-   * than they may.
+   * Counts `bytes` for a request until its response closes. `maxBytes` is the longest body that the route
+   * reads. Throws `server_busy` if the caller, or all callers of its pool together, would exceed a bound.
    */
   hold(req: IncomingMessage, res: ServerResponse, bytes: number, maxBytes: number): void;
-  /** How many bytes are held. */
+  /** The number of bytes held. */
   held(): number;
 }
 
-/** Bodies of at most this many bytes are small: a login, a reload, a reason for a pause. */
+/** Longest body, in bytes, that counts as small: a login, a reload, a reason for a pause. */
 export const smallBodyBytes = 16 * 1024;
 
 const mebibyte = 1024 * 1024;
 const minAnonymousBytes = 16 * mebibyte;
-/** The longest body has room in an empty pool: a manifest, and a form of two documents. */
+/** An empty pool always has room for the longest body: a manifest, or a form with two documents. */
 const longestBodyBytes = { withToken: 16 * mebibyte, anonymous: 9 * mebibyte };
 const withTokenMs = 60_000;
 const anonymousMs = 30_000;
 
-/** @param limit Bytes of bodies with a token. Bodies without one have a quarter of it, at least 16 MiB. */
+/** @param limit Bytes of bodies with a token. Bodies without a token get a quarter of it, at least 16 MiB. */
 export function createBodyMemory(limit: number): BodyMemory {
   const pool = (total: number, longest: number): Shares =>
     createShares({ total, perOwner: Math.max(total / 2, longest) });
@@ -175,9 +180,9 @@ export function createBodyMemory(limit: number): BodyMemory {
 }
 
 /**
- * Hands `read` the chunks of a body that will be in memory as a whole; each is counted before it is handed
- * out. Asks a client that waits for it to go on. Throws what `withBody` and `BodyMemory.hold` throw. A body
- * has a minute, one without a token 30 s, or `upload_timeout` where that is shorter.
+ * Passes `read` the chunks of a body that will be held in memory as a whole. Each chunk is counted first.
+ * Sends 100 Continue if the client expects it. Throws what `withBody` and `BodyMemory.hold` throw. The body
+ * must arrive within 60 s, or 30 s without a token, or `upload_timeout` if that is shorter.
  */
 export function withBodyInMemory<T>(
   req: IncomingMessage,
@@ -197,7 +202,7 @@ export function withBodyInMemory<T>(
   return withBody(req, ports, ({ chunks }) => read(counted(chunks)), time);
 }
 
-/** The whole body. One longer than `maxBytes` throws `tooLong()`, before it is read if its head says so. */
+/** Returns the whole body. Throws `tooLong()` above `maxBytes`, before reading if Content-Length shows it. */
 export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,

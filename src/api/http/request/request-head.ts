@@ -3,10 +3,14 @@ import { isIP } from 'node:net';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 /**
- * What HTTP itself asks of the head of a request, whatever its route: one Host (RFC 9112, 3.2), no transfer
- * coding but `chunked` (6.1), no expectation but `100-continue` (RFC 9110, 10.1.1). Node.js would answer some
- * of it without a body and let the rest pass. Also refuses a host that is not in `allowedHosts`, if there is
- * such a list. null if the head is all right. Pure.
+ * Checks the request head against the HTTP rules that hold for every route:
+ *
+ * - exactly one Host (RFC 9112, 3.2)
+ * - no transfer coding but `chunked` (RFC 9112, 6.1)
+ * - no expectation but `100-continue` (RFC 9110, 10.1.1)
+ *
+ * Node.js answers some violations without a body and accepts the others. Also refuses a host that is not in
+ * `allowedHosts`, unless that is null. Returns null if the head is valid. Pure.
  */
 export function refusedHead(
   req: Pick<IncomingMessage, HeadParts>,
@@ -32,7 +36,7 @@ export function refusedHead(
 
 type HeadParts = 'rawHeaders' | 'headers' | 'httpVersion';
 
-/** A request that is no HTTP. */
+/** The error for a request that is not valid HTTP. */
 export function malformed(what: string): WaybillError {
   return new WaybillError('malformed_request', what, { hint: 'send one request as RFC 9112 says' });
 }
@@ -47,7 +51,7 @@ export function unsupportedCoding(): WaybillError {
   );
 }
 
-/** Not from `headers`, where the second is dropped. */
+/** Counts raw headers, because `headers` drops the second Host. */
 function countHosts(rawHeaders: readonly string[]): number {
   let hosts = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
@@ -56,8 +60,8 @@ function countHosts(rawHeaders: readonly string[]): number {
 }
 
 /**
- * Whether a `Host` header names a host of the list. Addresses and names of the loopback interface always
- * pass: a page that rebinds a name of its own to the address of the daemon can send neither. Pure.
+ * Whether a `Host` header names a host of the list. IP addresses and loopback names always pass. A DNS
+ * rebinding page cannot send either, because its requests carry its own domain name. Pure.
  */
 export function isAllowedHost(header: string, allowed: readonly string[]): boolean {
   const [, bracketed, plain] = /^(?:\[([^\]]+)\]|([^:[\]]+))(?::\d{0,5})?$/.exec(header.trim()) ?? [];

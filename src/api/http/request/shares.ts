@@ -4,16 +4,16 @@ import ipaddr from 'ipaddr.js';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { requestContext } from './request-context.ts';
 
-/** A bounded amount of which each owner may take a part, so that one of them cannot take all of it. */
+/** A bounded amount that several owners share, with a bound for each owner. */
 export interface Shares {
   /**
-   * Takes `amount` for `owner` if both bounds allow it. Returns the bound that refuses it, `owner` or
-   * `total`; null if it was taken.
+   * Takes `amount` for `owner` if both bounds allow it, and returns null. Otherwise returns the bound that
+   * was exceeded: `owner` or `total`.
    */
   take(owner: string, amount: number): 'owner' | 'total' | null;
-  /** Returns what `owner` has taken before. */
+  /** Gives back an amount that `owner` has taken. */
   give(owner: string, amount: number): void;
-  /** The amount that all owners have now. */
+  /** The amount that all owners hold now. */
   taken(): number;
 }
 
@@ -44,9 +44,9 @@ export function createShares({ total, perOwner }: ShareBounds): Shares {
   };
 }
 
-/** The owner of what a request takes of a bounded amount: its token, or the network of its client. */
+/** Identifies the owner of a share: the request's token, or else the client's network. */
 interface Caller {
-  /** False if the request has shown no token that is known. */
+  /** False if the request has no known token. */
   hasToken: boolean;
   /** Unique among tokens and networks. */
   owner: string;
@@ -60,8 +60,7 @@ export function callerOf(req: IncomingMessage): Caller {
 }
 
 /**
- * Takes one share for the caller until its response has closed. Throws `quota_exceeded` if the caller has as
- * many as it may have.
+ * Takes one share for the caller until its response closes. Throws `quota_exceeded` if a bound is reached.
  */
 export function takeShare(req: IncomingMessage, res: ServerResponse, shares: Shares, what: string): void {
   const { owner } = callerOf(req);
@@ -76,8 +75,8 @@ function quotaExceeded(what: string): WaybillError {
 }
 
 /**
- * The address of a client, or its /64 network: a client with one IPv6 address usually has all 2^64 of its
- * network. `unknown` for null.
+ * Returns the address of an IPv4 client, or the /64 network of an IPv6 client. A client with one IPv6 address
+ * usually controls its whole /64. Returns `unknown` for null.
  */
 export function networkOf(client: string | null): string {
   if (client === null || !isIPv6(client)) return client ?? 'unknown';
