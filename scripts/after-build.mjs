@@ -1,5 +1,6 @@
-// Sets the executable bit, copies files that the built program reads, and removes types without a source.
+// Sets the executable bit, copies files that the built program reads, and removes outputs without a source.
 import { chmodSync, copyFileSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import path from 'node:path';
 
 for (const program of ['dist/cli/main.js', 'dist/cli/weather.js'])
   if (existsSync(program)) chmodSync(program, 0o755);
@@ -11,6 +12,17 @@ for (const file of ['scene-map.schema.json', 'generated/quick-validator.js', 'ge
 cpSync('src/workers/bullmq/scripts', 'dist/workers/bullmq/scripts', { recursive: true });
 copyFileSync('src/weather/feed/tables/weather-contract.sql', 'dist/weather/feed/tables/weather-contract.sql');
 
-// An earlier build may have left types of files that have moved since. They would be packed.
-for (const file of readdirSync('dist', { recursive: true, encoding: 'utf8' }))
-  if (file.endsWith('.d.ts') && !existsSync(`src/${file.replace(/\.d\.ts$/, '.ts')}`)) rmSync(`dist/${file}`);
+// An earlier build may have left files of sources that have moved since. They would be packed.
+for (const entry of readdirSync('dist', { recursive: true, withFileTypes: true })) {
+  const built = path.join(entry.parentPath, entry.name);
+  const source = path.join('src', path.relative('dist', built));
+  if (built.startsWith(path.join('dist', 'bundle'))) continue;
+  const isStale = entry.isDirectory()
+    ? !existsSync(source)
+    : built.endsWith('.d.ts') && !existsSync(typed(source));
+  if (isStale) rmSync(built, { recursive: true, force: true });
+}
+
+function typed(source) {
+  return source.replace(/\.d\.ts$/, '.ts');
+}
