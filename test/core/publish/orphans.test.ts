@@ -12,6 +12,7 @@ import { describeLocation, type StorageLocation } from '../../../src/core/storag
 import { readAll } from '../../../src/core/storage/body.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { type FaultLog, withFaults } from '../../faults/with-faults.ts';
 import {
   contextWith,
@@ -86,7 +87,7 @@ class Stand {
         const place = describeLocation(location);
         this.opened.push([place, options]);
         const storage = this.places[place] as Storage;
-        return { ...storage, close: async () => void this.closed.push(place) };
+        return delegate(storage, { close: async () => void this.closed.push(place) });
       },
       notify: (occurrence: Occurrence) => void this.events.push(occurrence),
       ...(signal !== undefined && { signal }),

@@ -7,6 +7,7 @@ import type { PipelineResult, Progress } from '../../../src/core/publish/results
 import type { OpenOptions } from '../../../src/core/storage/backend.ts';
 import { describeLocation, type StorageLocation } from '../../../src/core/storage/backends.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
+import { delegate } from '../../../src/core/storage/wrappers/delegate.ts';
 import { contextWith, destinationOf, put, testClock } from '../../faults/world.ts';
 import { memoryStorage } from '../../support/memory-storage.ts';
 
@@ -60,7 +61,7 @@ export class Stand {
       this.opened.push([place, options]);
       this.opening(place);
       const storage = place === '/source' ? this.source : this.web;
-      return { ...storage, close: async () => void this.closed.push(place) };
+      return delegate(storage, { close: async () => void this.closed.push(place) });
     };
     const context = {
       ...contextWith(testClock()),
