@@ -39,12 +39,12 @@ import { type RunStore, runStore, scopeKey } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
-/** The key that proves that Redis stores something disappears after this time. */
+/** Life of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
 const openWithinMs = 10_000;
 
-/** The parts of a queue that Redis has to answer for. */
+/** The parts of a queue that need Redis to open. */
 interface Opened {
   link: RedisLink;
   store: RunStore;
@@ -132,7 +132,7 @@ export class BullmqQueue implements JobQueue {
     return this.#pipelines.queues;
   }
 
-  /** Names that were noted here for a pipeline, for as long as Redis has its data. */
+  /** Names stored here for a pipeline; they last as long as the data in Redis. */
   get marks(): PipelineMarks {
     return this.#store.marks;
   }
@@ -165,7 +165,7 @@ export class BullmqQueue implements JobQueue {
     await this.#link.ask(() => this.#link.redis.set(`${redis.prefix}:probe`, now, 'PX', probeLifeMs));
   }
 
-  /** Whether the run is being broken off on this host, so that another one runs it again. */
+  /** Whether this host is stopping the run so that another host runs it again. */
   isInterrupted(runId: string): boolean {
     return this.#dispatcher?.isInterrupted(runId) ?? false;
   }
@@ -243,7 +243,7 @@ export class BullmqQueue implements JobQueue {
     }
     if (outcome === 'forgotten') {
       await this.#pipelines.withdraw(record.pipeline_id, runId);
-      // Other runs may have waited behind it.
+      // Other runs may have been waiting behind it.
       this.#wake(record.pipeline_id);
       await this.#discard(done.job);
     }
