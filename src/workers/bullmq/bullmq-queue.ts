@@ -79,12 +79,11 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
  * checks once a second for runs that a dead host left there. An acceptance is therefore one step, and neither
  * a lost ticket nor a duplicate does harm.
  *
- * Once a second each host also starts eligible pipelines, stops cancelled runs in case the message was lost,
- * removes bundles that are kept too long, deletes expired runs, and removes abandoned archives from shared
- * staging (`housekeeping.ts`).
+ * Once a second each host also starts eligible pipelines, and stops cancelled runs in case the message was
+ * lost. It removes expired bundles and runs, and abandoned archives in shared staging (`housekeeping.ts`).
  *
- * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be
- * silent. If Redis was unreachable for every host, live workers have locked their jobs again by that time.
+ * A host looks for jobs of dead workers only after its connection was up for `workerTimeoutMs`. If Redis was
+ * unreachable for every host, live workers have locked their jobs again by that time.
  */
 export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;

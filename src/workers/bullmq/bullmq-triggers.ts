@@ -50,9 +50,9 @@ export function triggerStore(
 }
 
 /**
- * Triggers do not use BullMQ's job schedulers. Those compute the next tick when a worker takes the last one,
- * so they always catch up exactly one tick after an outage. Their jobs are also not in the store that has the
- * records. Here the tick and its run are one step in Redis.
+ * Triggers do not use BullMQ's job schedulers. They compute the next tick when a worker takes the last one.
+ * After an outage they therefore always catch up exactly one tick. Their jobs are also not in the store that
+ * has the records. Here the tick and its run are one step in Redis.
  */
 export function bullmqTriggers(options: {
   clock: Clock;

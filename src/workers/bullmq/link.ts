@@ -66,8 +66,8 @@ const refusalLogEveryMs = 60_000;
 const refusalExplainsMs = 5_000;
 
 /**
- * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed,
- * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis would evict data or is a
+ * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
+ * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data or is a
  * Cluster.
  *
  * A call fails immediately while the connection is down. It is not repeated if the connection breaks before

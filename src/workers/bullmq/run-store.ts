@@ -62,8 +62,8 @@ export interface RunStore
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of the run. null if the run is finished or unknown, `paused` if its pipeline is
-   * paused, `Early` if its next try is not due yet.
+   * Makes `owner` the owner of the run. null: the run is finished or unknown. `paused`: its pipeline is
+   * paused. `Early`: its next try is not due yet.
    */
   take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | null>;
   /**

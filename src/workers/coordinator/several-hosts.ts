@@ -166,7 +166,8 @@ async function openBullmq(
 }
 
 /**
- * Fails if no Redis answers. Names unreachable ones if others answer, because the others' pipelines continue.
+ * Fails if no Redis answers. If only some answer, it reports the unreachable ones, and the pipelines of the
+ * reachable ones continue.
  */
 function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthCheck {
   return {

@@ -5,8 +5,8 @@ import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './di
 
 /*
  * The thread that makes calls to a disk. Only this thread blocks if the disk does not answer. It gets several
- * calls at a time. It answers when all are complete, or earlier if they take long, so that a slow disk does
- * not look like an unreachable one.
+ * calls at a time. It answers when all are complete, or earlier if they take long. Early answers distinguish
+ * a slow disk from an unreachable one.
  */
 parentPort?.on('message', (requests: readonly DiskRequest[]) => {
   let outcomes: Outcome[] = [];

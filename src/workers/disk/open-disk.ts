@@ -38,12 +38,12 @@ const diskThread = new URL(
 );
 
 /**
- * A disk whose calls run on a thread, so that an unresponsive disk (frozen, or on an unreachable network)
+ * A disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network) therefore
  * blocks only callers that need it. Several calls are in progress at a time; later ones form the next batch.
  *
- * If a call takes longer than `patienceMs`, all waiting calls are refused with `staging_unavailable`, and so
- * are new ones until the disk answers again. Calls in progress may still take effect. Removals always take
- * effect: while the disk does not answer, they resolve immediately. A broken thread is replaced.
+ * If a call takes longer than `patienceMs`, all waiting calls are refused with `staging_unavailable`. New
+ * ones are refused until the disk answers again. Calls in progress may still take effect. Removals always
+ * take effect: while the disk does not answer, they resolve immediately. A broken thread is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
   const thread = new DiskThread(options);

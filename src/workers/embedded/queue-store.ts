@@ -57,8 +57,8 @@ const sessionPrefix = 'ended-session/';
 const patienceMs = 10_000;
 
 /**
- * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it, if its file
- * is damaged or from a newer waybill, or if it cannot be written.
+ * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it or it cannot
+ * be written. Also throws it if the file is damaged or from a newer waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;

@@ -15,7 +15,7 @@ export interface KeptRun {
   readonly key: { scope: string; contentDigest: Digest } | null;
   /** Its position in the pipeline's queue at acceptance. */
   readonly position: number;
-  /** How many processes died while running it. */
+  /** How many processes have begun the current try without recording its end. */
   begun: number;
   /**
    * When it first began, RFC 3339; the earliest possible time if the exact one was lost. null if it has not

@@ -72,7 +72,7 @@ export interface RunBookOptions {
 }
 
 /**
- * The records of all runs, and the only code that changes them. A run goes through `accept`, `start`,
+ * The records of all runs, and the only code that changes them. The order of calls is `accept`, `start`,
  * `progress`, then `finish`, `fail`, `cancel` or `giveBack`. It is forgotten when its retention ends. Every
  * change except progress goes to the journal.
  */

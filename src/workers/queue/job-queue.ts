@@ -13,9 +13,9 @@ import type { Triggers } from './trigger.ts';
  * process, with or without a journal; one Redis; several Redis.
  *
  * The life of an upload: `reserve` takes a slot before the first byte of the body is read. The API stages and
- * validates the upload, then calls `accept` or `release`. From `accept` on a run record exists, which goes
- * through accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and
- * no other job of the pipeline is running. Jobs of one pipeline start in the order of acceptance.
+ * validates the upload, then calls `accept` or `release`. From `accept` on a run record exists. Its states
+ * are accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and no
+ * other job of the pipeline is running. Jobs of one pipeline start in the order of acceptance.
  *
  * A run that fails with a temporary cause is queued again and waits for its next try (`run-retry.ts`). It
  * ends as `superseded` if a newer run of the same place is accepted first.
@@ -259,10 +259,10 @@ export interface Admission {
    * With `rerunFailed`, the key of a failed run moves to the new run. If several such requests arrive
    * concurrently, one gets a new run and the others its record.
    *
-   * Throws `idempotency_conflict` if the key was used with other content, `shutting_down` after the queue was
-   * closed, and `internal_error` if the slot has ended. An admission without a slot needs one if its first
-   * run was forgotten or has failed in the meantime. It then throws `queue_full`, `pipeline_full` or
-   * `idempotency_in_progress`.
+   * Throws `idempotency_conflict` if the key was used with other content. Throws `shutting_down` after the
+   * queue was closed, and `internal_error` if the slot has ended. An admission without a slot needs one if
+   * its first run was forgotten or has failed in the meantime. It then throws `queue_full`, `pipeline_full`
+   * or `idempotency_in_progress`.
    */
   accept(job: PublishJob, contentDigest: Digest): Promise<AcceptedRun>;
   /** Releases the slot and its key. Does nothing if the slot has ended. */

@@ -5,9 +5,9 @@ import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
 /*
- * The bundle of an ended run stays staged, at most as long as its record, so that the run can be repeated
- * with the same bytes. These pure functions apply the limits for every queue. The oldest bundles are removed
- * first.
+ * The bundle of an ended run stays staged, so that the run can be repeated with the same bytes. It is kept at
+ * most as long as the record. These pure functions apply the limits for every queue. The oldest bundles are
+ * removed first.
  */
 
 export interface KeepLimits {

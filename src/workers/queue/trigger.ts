@@ -12,9 +12,9 @@ export interface Triggers {
   /** The last decided trigger; null if none is known. Throws `queue_unavailable`. */
   last<K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K> | null>;
   /**
-   * Decides this job's trigger in one step with the acceptance of its run. Of all calls about a tick, on all
-   * hosts and across crashes, one starts a run. The run takes no upload slot, because at most one of a
-   * pipeline waits. With `passes` the trigger counts as decided, but no run starts. A decided tick after
+   * Decides this job's trigger in one step with the acceptance of its run. Only one of all calls about a
+   * tick, on all hosts and across crashes, starts a run. The run takes no upload slot, because at most one of
+   * a pipeline waits. With `passes` the trigger counts as decided, but no run starts. A decided tick after
    * `latest` (RFC 3339, UTC) is ignored, because a host with a fast clock decided it.
    *
    * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`. The trigger may or may not be

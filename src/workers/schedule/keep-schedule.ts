@@ -33,8 +33,8 @@ const maxCounted = 1_000;
  *
  * A tick is on time within a minute after it is due. A later tick is missed, for example after an outage, and
  * so are all ticks since the last decided one. With `catch_up: once` the last of them starts one run;
- * otherwise none does. A new schedule begins with its next tick. So does a schedule whose last tick was
- * decided by a host with a fast clock.
+ * otherwise none does. A new schedule begins with its next tick. A schedule whose last tick was decided by a
+ * host with a fast clock does, too.
  */
 export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;

@@ -25,8 +25,8 @@ const retryEveryMs = 600_000;
 /**
  * Starts a run whenever the source has changed and then stayed unchanged for `settleMs`. Resolves when
  * `signal` aborts. Changes are detected by comparing states of the source. The same state never starts two
- * runs in a row, even on several hosts with a shared directory, or after a restart with a durable queue. A
- * change that happened before the watch starts a run at the beginning.
+ * runs in a row. This holds on several hosts with a shared directory, and after restarts with a durable
+ * queue. A change that happened before the watch starts a run at the beginning.
  */
 export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   const { pipelineId, directory, clock, signal, triggers, open = watchedTree } = pipeline;

@@ -48,8 +48,8 @@ export interface WorkerPool extends Omit<ThreadPool<never, never>, 'process'> {
 
 export interface ThreadPool<Job extends ThreadJob, Result> {
   /**
-   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, with the code of the signal's
-   * reason if it was stopped, or with the code of the job's own error.
+   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, and with the code of the
+   * signal's reason if it was stopped. Otherwise rejects with the code of the job's own error.
    */
   process: (
     job: Job,
