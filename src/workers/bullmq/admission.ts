@@ -33,7 +33,7 @@ export interface AdmissionsOptions {
     share(job: PublishJob, name: string): Promise<PublishJob>;
     remove(name: string): Promise<void>;
   };
-  /** Called when the run is in the store. */
+  /** Called once the run is in the store. */
   onAccepted: (pipelineId: string) => Promise<void>;
 }
 
@@ -42,30 +42,28 @@ export interface Admissions {
   reserve(request: AdmissionRequest): Promise<Admission>;
   /** As `JobQueue.rerun`. */
   rerun(runId: string, next: NewRun): Promise<AcceptedRun>;
-  /** Whether it takes more. */
+  /** Whether new uploads are accepted. */
   isOpen(): boolean;
   drain(): void;
   /** Resolves when no upload is being received. */
   idle(): Promise<void>;
-  /** Accepts no more, and releases every slot. */
+  /** Stops accepting, and releases every slot. */
   close(): Promise<void>;
 }
 
 /** A slot of this process. */
 interface HeldSlot {
   slot: Slot;
-  /** Notes the name that the upload has in shared staging, which is renewed with the slot from then on. */
+  /** Sets the upload's name in shared staging, which is renewed with the slot from now on. */
   stagedAs: (name: string) => void;
-  /**
-   * To be called before the slot is given up. Redis refuses a renewal that is still on its way (`renew.lua`).
-   */
+  /** Called before the slot is released. Redis refuses a renewal that arrives later (`renew.lua`). */
   stopRenewing: () => void;
 }
 
 /**
- * A slot and its key carry the id of the request that holds them and expire unless that request's process
- * renews them: an API that dies blocks nobody for longer than `workerTimeoutMs`. So does the name in shared
- * staging, but it lives longer, since the bytes of the upload are lost with it.
+ * A slot and its key carry the id of the request that holds them. They expire unless its process renews them,
+ * so a dead API blocks them for at most `workerTimeoutMs`. The name in shared staging expires later, because
+ * the bytes of the upload are lost with it.
  */
 export function admissions(options: AdmissionsOptions): Admissions {
   const { store, log } = options;
@@ -107,7 +105,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
         try {
           const known = await replayOf(held, contentDigest);
           if (known !== null) return known;
-          // The first run with this key was forgotten, or has failed, while this upload was received.
+          // The first run with this key was forgotten or failed during this upload.
           hasSlot ||= await takeSlot(slot);
           return await accept(held, job, contentDigest);
         } catch (error) {
@@ -125,7 +123,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     };
   }
 
-  /** False if the key was used: then there is nothing to queue, and no slot was taken. */
+  /** False if the key was used: nothing will be queued, and no slot was taken. */
   async function takeSlot(slot: Slot): Promise<boolean> {
     const outcome = await store.reserve(slot, limitsOf(slot.pipelineId));
     if (outcome === 'full' || outcome === 'pipeline_full') throw await noSlot(outcome, slot.pipelineId);
@@ -171,7 +169,7 @@ export function admissions(options: AdmissionsOptions): Admissions {
     }
   }
 
-  /** Asked before the bundle is shared, because a replay needs none of it. Null if there is no first run. */
+  /** Called before the bundle is shared, because a replay does not need it. null if no run has the key. */
   async function replayOf(held: HeldSlot, digest: Digest): Promise<AcceptedRun | null> {
     if (phase === 'closed') throw shuttingDown();
     const known = await store.replay(held.slot, digest);
@@ -192,8 +190,8 @@ export function admissions(options: AdmissionsOptions): Admissions {
     const record = acceptedRun(job, options.clock.now());
     const waiting = queuedRun(record, options.clock.now());
     held.stopRenewing();
-    // If this throws, it is unknown whether the run was accepted. The bundle stays then: either the run needs
-    // it, or it is swept as unwanted.
+    // If this throws, the run may or may not have been accepted. The bundle is kept: either the run needs it,
+    // or it is swept as unwanted.
     const answer = await store.accept(slot, shared, waiting, digest, name);
     switch (answer.outcome) {
       case 'ok':

@@ -19,15 +19,15 @@ export interface AttemptOptions {
   onProgress: (progress: JobProgress) => void;
 }
 
-/** A run during which this many workers ended is not given to another one. */
+/** A run is failed after this many workers died while running it. */
 const maxTakes = 5;
-/** A killed worker leaves its lease at the destination, which is stale after two minutes. */
+/** A killed worker leaves its lease at the destination. The lease is stale after two minutes. */
 const staleLeaseMs = 180_000;
 const busyPauseMs = 5_000;
 
 /**
- * Runs a job that was taken. If another worker began it before and died, this waits at most three minutes for
- * the lease that the worker may have left. Never rejects.
+ * Runs a job that was taken. If another worker began the run and died, its lease may remain. This waits at
+ * most three minutes for that lease. Never rejects.
  */
 export async function attempt(taken: Taken, options: AttemptOptions): Promise<Outcome> {
   const { takes, begunAt } = taken;
@@ -50,7 +50,7 @@ export async function attempt(taken: Taken, options: AttemptOptions): Promise<Ou
 
 /**
  * Whether another worker holds the lease of at least one destination. Failures of other destinations must not
- * keep that one from being published.
+ * prevent a retry for that one.
  */
 function isBusy({ run }: JobResult): boolean {
   return run.pipelines
@@ -70,8 +70,8 @@ function tooManyTakes(): WaybillError {
 const pauseMs = 200;
 
 /**
- * Keeps the record of a run in progress up to date. Saves it at most five times a second, one save at a time;
- * a save that fails is superseded by the next one.
+ * Keeps the record of a run in progress up to date. Saves at most five times a second, one save at a time.
+ * The next save replaces a failed one.
  */
 export class ProgressSaver {
   record: RunRecord;
@@ -92,7 +92,7 @@ export class ProgressSaver {
     this.#saveLater();
   }
 
-  /** Saves no more. Resolves when no save is under way. */
+  /** Stops saving. Resolves once no save is in progress. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#timer?.cancel();

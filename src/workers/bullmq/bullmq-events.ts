@@ -13,25 +13,25 @@ import { defineScripts, type RunScript } from './scripts.ts';
 interface BullmqEventsOptions {
   clock: Clock;
   log: Log;
-  /** Of Redis. Contains the password: never shown. */
+  /** URL of Redis. Contains the password; never log it. */
   url: string;
   urlEnv: string;
   prefix: string;
-  /** A host that was silent for so many milliseconds counts as dead: others deliver its events. */
+  /** A host that is silent for this many milliseconds counts as dead: other hosts deliver its events. */
   hostLifeMs: number;
   onDropped: (notifierId: string, count: number) => void;
 }
 
-/** How long the end waits for Redis, in milliseconds. */
+/** How long closing waits for Redis, in milliseconds. */
 const patienceMs = 5_000;
 
 /**
- * The events of all hosts, in Redis. They have a connection of their own, which outlives that of the queue:
- * what is left is delivered, or given up, when the queue is closed already. Throws as `linkRedis` does.
+ * The events of all hosts, in Redis. The events have their own connection, because the last ones are
+ * delivered or given up after the queue is closed. Throws as `linkRedis` does.
  */
 export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventKeeping> {
   const { clock, log, prefix } = options;
-  // The connection of the queue tells of outages, and of what is wrong with this Redis.
+  // The queue's connection logs outages and problems of this Redis.
   const link = await linkRedis({ ...options, log: silentLog });
   const script = defineScripts(link.redis, prefix);
   const run: RunScript = (...call) => link.ask(() => script(...call));
@@ -43,7 +43,7 @@ export async function bullmqEvents(options: BullmqEventsOptions): Promise<EventK
     undelivered: undelivered.events,
     outbox: outbox.outbox,
     told: () => outbox.settled(),
-    // One after another: the order in which it happened.
+    // One at a time, to keep their order.
     note: (runId, note) =>
       void (noting = noting
         .then(() => noteDelivery(runId, note))
@@ -72,40 +72,40 @@ interface EventOutboxOptions {
   log: Log;
   link: Pick<RedisLink, 'upForMs'>;
   run: RunScript;
-  /** A host that was silent for so many milliseconds counts as dead: others deliver its events. */
+  /** A host that is silent for this many milliseconds counts as dead: other hosts deliver its events. */
   hostLifeMs: number;
 }
 
 interface EventOutbox {
   outbox: Outbox;
-  /** Resolves once Redis has all that was told until now. Never rejects; while Redis is away it waits. */
+  /** Resolves once Redis has all events so far. Never rejects. Waits while Redis is unreachable. */
   settled(): Promise<void>;
-  /** What this host has not delivered is for others from now on. Waits for Redis until `signal` aborts. */
+  /** Leaves this host's undelivered events to the other hosts. Waits for Redis until `signal` aborts. */
   close(signal: AbortSignal): Promise<void>;
 }
 
 const longestTickMs = 1_000;
 const retryEveryMs = 500;
-/** Events of dead hosts that are taken at once. */
+/** Maximum number of events taken from dead hosts per call. */
 const maxTaken = 200;
 
 /**
- * The events of all hosts that are not delivered yet, in Redis. An event of a run is kept there before it is
- * sent, and before the end of its run is recorded: so neither is lost with the process that had it, and
- * another one that does the run again does not tell it twice. Each host delivers what it has told; once it is
- * silent, or has ended, whichever host looks first delivers what is left.
+ * The undelivered events of all hosts, in Redis. An event of a run is stored before it is sent, and before
+ * the end of its run is recorded. Therefore neither is lost if the process dies, and a process that repeats
+ * the run does not report the event twice. Each host delivers its own events. Once a host is silent or has
+ * ended, the first other host to look delivers the rest.
  */
 function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions): EventOutbox {
   const host = randomUUID();
   const closing = new AbortController();
-  /** What this process sees to, by notifier and event. */
+  /** The deliveries that this process handles, by notifier and event. */
   const known = new Set<string>();
   let telling: Promise<void> = Promise.resolve();
   let ending: Promise<void> = Promise.resolve();
   let ticking: Promise<void> = Promise.resolve();
   let hasMissed = false;
 
-  /** Repeats the call until Redis answers; undefined if this process ends before. */
+  /** Repeats the call until Redis answers; undefined if this process ends first. */
   const insist = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
     for (;;) {
       try {
@@ -145,7 +145,7 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
     });
     for (const notifierId of notifierIds) known.add(fieldOf(notifierId, event.id));
     const args = { host, lifeMs: hostLifeMs, runId, event: event.id, call };
-    // What cannot be kept, for a defect, is delivered at least.
+    // If a defect prevents storing the event, it is still delivered.
     const answer = await insist(() => run('tellEvent', args, texts)).catch((error: unknown) => {
       logDefect(error);
       return 1;
@@ -158,7 +158,7 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
   };
 
   const look = async (take: (left: LeftEvent) => void): Promise<void> => {
-    // After Redis was away for everybody, others show that they live before anybody takes what is theirs.
+    // After an outage of Redis for all hosts, live hosts need time to report before their events are taken.
     const limit = link.upForMs() < hostLifeMs ? 0 : maxTaken;
     const own = Number(hasMissed);
     hasMissed = true;
@@ -168,7 +168,7 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
       const [field = '', text = ''] = found.slice(index, index + 2);
       if (known.has(field)) continue;
       known.add(field);
-      // Only `tell` writes these values.
+      // Only `tell.lua` writes these values.
       take({ ...(JSON.parse(text) as KeptEvent), ended: endOf(field) });
     }
   };
@@ -187,7 +187,7 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
     outbox: {
       outlives: true,
       open: (take) => void (ticking = tick(take)),
-      // One after another: the order in which they happened.
+      // One at a time, to keep their order.
       keep: (...told) => void (telling = telling.then(() => tell(...told))),
     },
     settled: async () => {

@@ -17,26 +17,26 @@ interface RunFeedOptions {
   clock: Clock;
   link: RedisLink;
   reads: Pick<RunReads, 'changes'>;
-  /** On which Redis publishes each change as `<revision> <record>`. */
+  /** Redis channel with each change as `<revision> <record>`. */
   channel: string;
 }
 
-/** What those who watch the runs of all hosts are told on this one. */
+/** Reports the changes of all hosts' runs to the watchers in this process. */
 export interface RunFeed {
   /** As `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch;
   close(): Promise<void>;
 }
 
-/** Runs whose newest changes are kept here; who is further behind is answered by Redis. */
+/** Runs whose newest changes are kept in memory. Redis answers readers that are further behind. */
 const maxKept = 1_000;
-/** A subscription may be dead without showing it. */
+/** How often the feed checks for missed changes: a dead subscription may look alive. */
 const checkMs = 5_000;
 
 /**
- * Keeps the newest changes of this queue here while anybody watches, so that a change costs one message a
- * host, however many watch. Revisions have no gaps: a message that does not follow the one before it, or none
- * for a while, makes the feed read from Redis what it lacks. After a connection was lost it does so, too.
+ * Keeps the newest changes of this queue in memory while it has watchers. A change therefore costs one
+ * message per host, whatever the number of watchers. Revisions have no gaps. The feed reads missing changes
+ * from Redis after a gap, after a time without messages, and after a reconnect.
  */
 export function runFeed(options: RunFeedOptions): RunFeed {
   return new RedisRunFeed(options);
@@ -45,9 +45,9 @@ export function runFeed(options: RunFeedOptions): RunFeed {
 class RedisRunFeed implements RunFeed {
   readonly #options: RunFeedOptions;
   readonly #watchers = new Set<() => void>();
-  /** Null until it was read for the first time since somebody watches. */
+  /** null until the first read since the first watcher came. */
   #changes: RunChanges | null = null;
-  /** The newest revision that a message spoke of. */
+  /** The newest revision seen in a message. */
   #heard = 0;
   #reading: Promise<void> | undefined;
   #subscriber: Redis | undefined;
@@ -85,7 +85,7 @@ class RedisRunFeed implements RunFeed {
     return changes.after(place.revision, query) ?? (await this.#read(place.revision, query));
   }
 
-  /** A page of changes that are not kept here any more. */
+  /** Reads a page of changes that are no longer in memory. */
   async #read(revision: number, { most, wants }: ChangeQuery): Promise<ChangePage | null> {
     const found = await this.#options.reads.changes(revision, most);
     if (found.horizon > revision) return null;
@@ -102,7 +102,7 @@ class RedisRunFeed implements RunFeed {
     };
   }
 
-  /** What is kept here, and as new as Redis has it. */
+  /** The changes in memory, after catching up with Redis. */
   async #upToDate(): Promise<RunChanges> {
     await this.#catchUp();
     if (this.#changes === null) throw new TypeError('nobody watches');
@@ -124,10 +124,10 @@ class RedisRunFeed implements RunFeed {
 
   #subscribe(subscriber: Redis, channel: string): void {
     if (this.#watchers.size === 0) return;
-    // What was published until then is read; this fails only if the connection does.
+    // Reads the changes published before the subscription. Fails only if the connection does.
     void subscriber
       .subscribe(channel)
-      // One that is under way may be older.
+      // A read in progress may be older than the subscription.
       .then(() => this.#reading)
       .then(() => this.#catchUp())
       .catch(() => undefined);
@@ -152,11 +152,11 @@ class RedisRunFeed implements RunFeed {
     } else void this.#catchUp().catch(() => undefined);
   }
 
-  /** Reads what this host has not heard of; calls at the same time share one reading. */
+  /** Reads the changes that this host lacks. Concurrent calls share one read. */
   #catchUp(): Promise<void> {
     return (this.#reading ??= this.#readNewest().finally(() => {
       this.#reading = undefined;
-      // A message that came too late for the last answer.
+      // A message came too late for the last answer.
       if (this.#changes !== null && this.#heard > this.#changes.revision)
         void this.#catchUp().catch(() => undefined);
     }));
@@ -166,7 +166,7 @@ class RedisRunFeed implements RunFeed {
     const [known, heard] = [this.#changes, this.#heard];
     const found = await this.#options.reads.changes(known?.revision ?? null, maxKept);
     if (this.#isClosed || this.#watchers.size === 0) return;
-    // Redis came back without its last changes.
+    // Redis restarted without its last changes.
     if (this.#heard === heard) this.#heard = Math.min(heard, found.revision);
     const isLater = known?.epoch === found.epoch && known.revision <= found.revision;
     if (known !== null && known === this.#changes && isLater && found.changes.length < maxKept) {
@@ -192,17 +192,18 @@ class RedisRunFeed implements RunFeed {
 export interface FinishPoll {
   /** As `JobQueue.untilFinished`. */
   wait(runId: string, signal: AbortSignal): Promise<void>;
-  /** Ends every wait; resolves when nothing is being asked. */
+  /** Ends every wait. Resolves once no query is in progress. */
   close(): Promise<void>;
 }
 
 const pollMs = 200;
 
 /**
- * Asks Redis five times a second while somebody waits, in one call for all runs that are waited for: messages
- * of finished runs could be lost, and a subscription would not show it. While Redis is away the waits go on.
+ * Polls Redis five times a second while any caller waits, with one call for all awaited runs. Messages of
+ * finished runs could be lost without any sign on the subscription. While Redis is unreachable the waits
+ * continue.
  *
- * @param finishedOf Those of the runs that are finished or unknown.
+ * @param finishedOf Returns the given runs that are finished or unknown.
  */
 export function finishPoll(
   clock: Clock,
@@ -223,7 +224,7 @@ export function finishPoll(
   function begin(): void {
     polling ??= poll().finally(() => {
       polling = undefined;
-      // Somebody may have come after the poll looked for the last time.
+      // A caller may have come after the last poll.
       if (waiters.runIds.length > 0) begin();
     });
   }

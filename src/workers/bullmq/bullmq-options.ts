@@ -10,60 +10,62 @@ import { type RunSlots, runSlots } from './membership.ts';
 export interface BullmqQueueOptions {
   clock: Clock;
   log: Log;
-  /** `among`: the names of all Redis, if the pipelines are divided among several. */
+  /** `among`: the names of all Redis servers, if the pipelines are divided among several. */
   redis: { url: string; urlEnv: string; prefix: string; among?: readonly string[] };
   pipelineIds: readonly string[];
-  /** Limit of uploads that are being received or wait for their turn, on all hosts together. */
+  /** The maximum of uploads in progress and waiting runs, over all hosts. */
   queueSize: number;
-  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
+  /** The same limit for one pipeline; null: only `queueSize` limits it. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
-  /** Jobs at once on this host. */
+  /** Concurrent jobs on this host. */
   maxConcurrency: number;
-  /** Those of this process, if it has other queues, too; else as many as `maxConcurrency` says. */
+  /** Slots shared with other queues of this process. Default: `maxConcurrency` slots. */
   slots?: RunSlots;
-  /** Whether runs of the pipeline may begin here now, asked before each; by default they may. */
+  /**
+   * Whether runs of the pipeline may begin on this host now. Called before each run. Default: always true.
+   */
   mayBegin?: (pipelineId: string) => Promise<boolean>;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /**
-   * A process that was silent for this many milliseconds counts as dead: its runs are given to others, and
-   * the uploads that it was receiving are forgotten.
+   * A process that is silent for this many milliseconds counts as dead: other hosts take its runs, and its
+   * uploads in progress are forgotten.
    */
   workerTimeoutMs: number;
   shared: SharedBundles;
-  /** Authenticates jobs; by default nothing does. */
+  /** Authenticates jobs. Default: no authentication. */
   seal?: JobSeal;
   /**
-   * Called when a finished run is forgotten, on whichever host comes first; a second time if that host died
-   * before it was done.
+   * Called when a finished run is forgotten, on the host that comes first. Called again on another host if
+   * that host dies before the call completes.
    */
   onExpire: (job: PublishJob) => Promise<void>;
   /**
-   * Called when the job needs what is staged no more, while its record stays; by default nothing is done. If
-   * it fails, or this host ends before, any host removes it from shared staging.
+   * Called when a job no longer needs its staged files but its record is kept. Default: no-op. If the call
+   * fails or this host dies before it, any host removes the files from shared staging.
    */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged; by default as long as their records. */
+  /** How long bundles of ended runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
-  /** How failed runs are tried again; by default not at all. */
+  /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**
-   * Called before the outcome of a try is recorded, and after the end of a run that waited for its next one:
-   * `next` is its record from then on.
+   * Called before the outcome of a try is recorded, and after the end of a run that waited for its next try.
+   * `next` is the run's new record.
    */
   onOutcome?: (job: PublishJob, next: RunRecord) => void;
   /**
-   * Resolves once the events of what was done until now are kept beyond this process, which the end of a run
-   * waits for; by default they are not. Never rejects.
+   * Resolves once all events so far are stored outside this process. A run ends only after that. Default:
+   * resolves immediately. Never rejects.
    */
   told?: () => Promise<void>;
 }
 
 /** Transports staged bundles from the host that received them to the ones that publish them. */
 export interface SharedBundles {
-  /** Stores the staged bundle as `name` where every host reaches it, and resolves with the job to queue. */
+  /** Stores the staged bundle as `name` where every host reaches it. Resolves with the job to queue. */
   share(job: PublishJob, name: string): Promise<PublishJob>;
-  /** Removes what was shared under the name; succeeds if there is nothing. */
+  /** Removes the archive with this name. Succeeds if it does not exist. */
   remove(name: string): Promise<void>;
 }
 

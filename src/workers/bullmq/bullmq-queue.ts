@@ -39,12 +39,12 @@ import { type RunStore, runStore, scopeKey } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
-/** The key that proves that Redis stores something disappears after this time. */
+/** Life of the key that `prove` writes, in milliseconds. */
 const probeLifeMs = 60_000;
 
 const openWithinMs = 10_000;
 
-/** The parts of a queue that Redis has to answer for. */
+/** The parts of a queue that need Redis to open. */
 interface Opened {
   link: RedisLink;
   store: RunStore;
@@ -79,12 +79,11 @@ export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQu
  * checks once a second for runs that a dead host left there. An acceptance is therefore one step, and neither
  * a lost ticket nor a duplicate does harm.
  *
- * Once a second each host also starts eligible pipelines, stops cancelled runs in case the message was lost,
- * removes bundles that are kept too long, deletes expired runs, and removes abandoned archives from shared
- * staging (`housekeeping.ts`).
+ * Once a second each host also starts eligible pipelines, and stops cancelled runs in case the message was
+ * lost. It removes expired bundles and runs, and abandoned archives in shared staging (`housekeeping.ts`).
  *
- * A host looks for jobs of dead workers only after its connection was up for as long as a worker may be
- * silent. If Redis was unreachable for every host, live workers have locked their jobs again by that time.
+ * A host looks for jobs of dead workers only after its connection was up for `workerTimeoutMs`. If Redis was
+ * unreachable for every host, live workers have locked their jobs again by that time.
  */
 export class BullmqQueue implements JobQueue {
   readonly triggers: Triggers;
@@ -132,7 +131,7 @@ export class BullmqQueue implements JobQueue {
     return this.#pipelines.queues;
   }
 
-  /** Names that were noted here for a pipeline, for as long as Redis has its data. */
+  /** Names stored here for a pipeline; they last as long as the data in Redis. */
   get marks(): PipelineMarks {
     return this.#store.marks;
   }
@@ -165,7 +164,7 @@ export class BullmqQueue implements JobQueue {
     await this.#link.ask(() => this.#link.redis.set(`${redis.prefix}:probe`, now, 'PX', probeLifeMs));
   }
 
-  /** Whether the run is being broken off on this host, so that another one runs it again. */
+  /** Whether this host is stopping the run so that another host runs it again. */
   isInterrupted(runId: string): boolean {
     return this.#dispatcher?.isInterrupted(runId) ?? false;
   }
@@ -243,7 +242,7 @@ export class BullmqQueue implements JobQueue {
     }
     if (outcome === 'forgotten') {
       await this.#pipelines.withdraw(record.pipeline_id, runId);
-      // Other runs may have waited behind it.
+      // Other runs may have been waiting behind it.
       this.#wake(record.pipeline_id);
       await this.#discard(done.job);
     }

@@ -5,19 +5,19 @@ import { linkRedis, type RedisLink } from './link.ts';
 
 export interface BullmqEndedSessionsOptions {
   clock: Clock;
-  /** Of each Redis: the variable that holds the URL, and the URL, which contains the password. */
+  /** Per Redis: the variable that holds the URL, and the URL, which contains the password. */
   servers: readonly { url: string; urlEnv: string }[];
   prefix: string;
 }
 
-/** How long a request waits for a Redis that was not connected before. */
+/** How long a request waits for the first connection to a Redis, in milliseconds. */
 const withinMs = 3_000;
-/** How long no request waits for a Redis that could not be reached. */
+/** After a failed connection, how long requests do not wait for that Redis, in milliseconds. */
 const retryAfterMs = 15_000;
 
 /**
- * The ended sessions of all hosts. Each Redis keeps all of them, so that any one of them is enough to know of
- * a logout. Connects when it is first asked: most daemons have nobody in the console for days.
+ * The ended sessions of all hosts. Each Redis stores all of them, so any one of them is enough to detect a
+ * logout. Connects on the first request, because the console of most daemons is rarely used.
  */
 export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessionsOptions): EndedSessions {
   const links = new Map<string, Promise<RedisLink>>();
@@ -32,7 +32,7 @@ export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessi
     return link;
   };
   const key = (id: string): string => `${prefix}:ended-session:${id}`;
-  /** The answers of every Redis that answers. Throws if none does. */
+  /** The answers of the reachable Redis servers. Throws if none answers. */
   const askAll = async <T>(work: (link: RedisLink) => Promise<T>): Promise<T[]> => {
     const settled = await Promise.allSettled(
       servers.map(async (server) => {

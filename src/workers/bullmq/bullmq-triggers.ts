@@ -12,7 +12,7 @@ import type { RunScript } from './scripts.ts';
 export interface TriggerStore {
   /** As `Triggers.last`. */
   lastTrigger(pipelineId: string, kind: TriggerKind): Promise<Trigger | null>;
-  /** As `Triggers.decide`, with the record that the run begins with. */
+  /** As `Triggers.decide`, with the run's first record. */
   trigger(
     job: TriggeredJob,
     record: RunRecord,
@@ -20,7 +20,7 @@ export interface TriggerStore {
   ): Promise<Decision>;
 }
 
-/** @param key The name in Redis of what the scripts call by the same name. */
+/** @param key Returns the Redis key of a name in the scripts. */
 export function triggerStore(
   { ask, redis }: RedisLink,
   run: RunScript,
@@ -50,15 +50,15 @@ export function triggerStore(
 }
 
 /**
- * Not by BullMQ's job schedulers: they compute the next tick from the last one whenever a worker takes it up,
- * so that a tick during which Redis or all workers were away is made up for always, once, and their job does
- * not exist in the store that the records are in. Here tick and run are one step in Redis.
+ * Triggers do not use BullMQ's job schedulers. They compute the next tick when a worker takes the last one.
+ * After an outage they therefore always catch up exactly one tick. Their jobs are also not in the store that
+ * has the records. Here the tick and its run are one step in Redis.
  */
 export function bullmqTriggers(options: {
   clock: Clock;
   store: TriggerStore;
   isOpen: () => boolean;
-  /** Called when the run is in the store. */
+  /** Called once the run is in the store. */
   onAccepted: (pipelineId: string) => Promise<void>;
 }): Triggers {
   const { clock, store, isOpen, onAccepted } = options;

@@ -29,13 +29,13 @@ interface BullmqUndeliveredOptions {
   onDropped: (notifierId: string, count: number) => void;
 }
 
-/** A host that dies while it sends events again keeps others from it for so long, in milliseconds. */
+/** How long a host that dies during a redelivery blocks the other hosts, in milliseconds. */
 const claimLifeMs = 15_000;
 const retryEveryMs = 500;
 
 /**
- * The undelivered events of all hosts, in Redis. While Redis is away, what is given up waits in memory;
- * `close` waits for it until `signal` aborts.
+ * The undelivered events of all hosts, in Redis. While Redis is unreachable, new ones wait in memory. `close`
+ * waits for them until `signal` aborts.
  */
 export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: BullmqUndeliveredOptions): {
   events: UndeliveredEvents;
@@ -70,7 +70,7 @@ export function bullmqUndelivered({ clock, log, link, run, prefix, onDropped }: 
 
   return {
     events: {
-      // One after another: the order in which they were given up.
+      // One at a time, to keep their order.
       keep: (notifierId, undelivered) => (writing = writing.then(() => write(notifierId, undelivered))),
       list: async (notifierId) => {
         const found = await link.ask(() => link.redis.hvals(`${prefix}:undelivered:${notifierId}`));
@@ -103,7 +103,7 @@ async function claim(notifier: string, run: RunScript, clock: Clock): ReturnType
   const extend = async (lifeMs: number): Promise<boolean> =>
     (await run('claimUndelivered', { notifier, owner, lifeMs })) === 1;
   if (!(await extend(claimLifeMs))) throw redeliveryRunning(notifier);
-  // Where Redis is away for longer than that, two hosts may send the same event, with the same id.
+  // If Redis is unreachable for longer than that, two hosts may send the same event, with the same id.
   const heartbeat = clock.every(claimLifeMs / 3, () => void extend(claimLifeMs).catch(() => undefined));
   return {
     release: async () => {
@@ -123,10 +123,10 @@ function keptOf(text: string): Kept {
 }
 
 /**
- * As `JobQueue.noteDelivery`, in Redis. They stand beside the record, which the worker of the run writes as
- * a whole, and come into it whenever it is saved.
+ * As `JobQueue.noteDelivery`, in Redis. The deliveries are stored next to the record, because the worker
+ * overwrites the whole record. Each save of the record merges them in.
  *
- * @param at A key in Redis.
+ * @param at Returns the Redis key of a name.
  */
 export function deliveryNotes(
   { ask, redis }: Pick<RedisLink, 'ask' | 'redis'>,
@@ -143,7 +143,7 @@ export function deliveryNotes(
   };
 }
 
-// Members of a record, as they stand in its JSON: `withDeliveries` in `shared.lua` puts them there.
+// JSON members of a record, without the braces: `withDeliveries` in `shared.lua` inserts them.
 function textOf({ failed_deliveries, failed_deliveries_omitted }: FailedDeliveries): string {
   return JSON.stringify({ failed_deliveries, failed_deliveries_omitted }).slice(1, -1);
 }

@@ -19,7 +19,7 @@ export interface DispatcherOptions {
   log: Log;
   /** Shared with other queues of this process. */
   slots: RunSlots;
-  /** Whether runs of the pipeline may begin here now; asked before each. */
+  /** Whether runs of the pipeline may begin on this host now. Called before each run. */
   mayBegin: (pipelineId: string) => Promise<boolean>;
   workerTimeoutMs: number;
   /** Notifies every host that the pipeline may have a job. */
@@ -36,16 +36,16 @@ interface Running {
 /**
  * Takes jobs while this process has a free slot, and runs them.
  *
- * `candidates` are the pipelines that may have a job. A host adds one by a message when it adds a job of the
- * pipeline, or ends one while another waits. Once a second every pipeline with a waiting run is added, in
- * case a message was lost. Taking a job is one call, which returns a locked job or nothing: none waits, or
- * another host runs one of this pipeline. Paused pipelines are skipped; the store checks again when it hands
- * the run out.
+ * `candidates` are the pipelines that may have a job. A host announces a pipeline when it adds a job, or when
+ * it ends one and another is waiting. Once a second every pipeline with a waiting run is added, in case a
+ * message was lost. One call takes a job: it returns a locked job, or nothing if none is waiting or another
+ * host runs one of this pipeline. Paused pipelines are skipped. The store checks again when it hands out the
+ * run.
  *
- * A heartbeat keeps the lock on a job. While Redis is unreachable the run goes on: its lock may expire, but
- * no other host can take the job either, and it is locked again before any host looks for stalled jobs
- * (`bullmq-queue.ts`). If only this host was cut off and another worker has the job, the run here is stopped
- * and its outcome dropped. Until then the lease at the destination keeps the two apart.
+ * A heartbeat keeps the lock on a job. While Redis is unreachable the run continues. Its lock may expire, but
+ * no other host can take the job either. The job is locked again before any host looks for stalled jobs
+ * (`bullmq-queue.ts`). If only this host was cut off and another worker has the job, this host stops its run
+ * and drops the outcome. Until then the lease at the destination keeps the two workers apart.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
@@ -68,30 +68,30 @@ export class Dispatcher {
     if (!this.#isStopped) this.#consider(pipelineId);
   }
 
-  /** The runs that are under way here. */
+  /** Ids of the runs in progress on this host. */
   get runIds(): string[] {
     return [...this.#running.values()].map(({ runId }) => runId);
   }
 
-  /** Stops a run that was cancelled, if it is under way here. */
+  /** Stops a cancelled run if it is in progress on this host. */
   cancel(runId: string): void {
     this.#find(runId)?.abort.abort(cancelled());
   }
 
-  /** Whether the run is being broken off here, so that another worker runs it again. */
+  /** Whether this host is stopping the run so that another worker runs it again. */
   isInterrupted(runId: string): boolean {
     const signal = this.#find(runId)?.abort.signal;
     return signal?.aborted === true && !hasCode(signal.reason, 'cancelled');
   }
 
-  /** Takes no more jobs; resolves when none runs. */
+  /** Takes no more jobs. Resolves once no job is running. */
   async settled(): Promise<void> {
     this.#isStopped = true;
     await this.#pumping;
     await Promise.all([...this.#running.values()].map(({ done }) => done));
   }
 
-  /** Stops the runs and gives them back to the queue, for other hosts. Resolves with their ids. */
+  /** Stops the runs and returns them to the queue for other hosts. Resolves with their ids. */
   async abort(): Promise<string[]> {
     const { worker } = this.#options;
     const text = 'this worker stopped before the run was done; another takes it up';
@@ -113,7 +113,7 @@ export class Dispatcher {
       .catch((error: unknown) => log.debug({ err: error }, 'no job could be asked for'))
       .finally(() => {
         this.#pumping = undefined;
-        // A candidate may have been added after the pump looked for the last time.
+        // A candidate may have been added after the pump's last check.
         if (!this.#isStopped && !this.#isFull && this.#nextCandidate() !== undefined)
           void clock.sleep(100).then(() => this.#considerNext());
       });
@@ -189,12 +189,12 @@ export class Dispatcher {
   }
 
   /**
-   * Starts the next run of the same pipeline. If none is waiting, other workers are not woken: adding a run
-   * wakes them. Runs after the job has ended, so that it sees a run that was added meanwhile.
+   * Starts the pipeline's next run. If none is waiting, other workers are not woken: adding a run wakes them.
+   * Called after the job has ended, so that it sees runs added in the meantime.
    */
   async #lookForNext(pipelineId: string): Promise<void> {
     const { pipelines, wake } = this.#options;
-    // If Redis does not answer, every host looks.
+    // If Redis does not answer, wake every host.
     if (!(await pipelines.isWaiting(pipelineId).catch(() => true))) return;
     wake(pipelineId);
     this.#consider(pipelineId);

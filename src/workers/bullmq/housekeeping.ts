@@ -28,7 +28,7 @@ const tickMs = 1_000;
 /** The maximum of expired runs, and of abandoned archives, that one host removes in one tick. */
 const sweepLimit = 100;
 
-/** What every host does once a second. */
+/** Periodic work of every host, once a second. */
 export class Housekeeping {
   readonly #options: HousekeepingOptions;
   readonly #closing = new AbortController();

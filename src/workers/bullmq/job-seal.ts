@@ -45,8 +45,8 @@ export function jobSeal(keys: readonly string[] = []): JobSeal {
 }
 
 /**
- * The job of a run that has ended, with or without a valid MAC: only its archive is removed, by a name that
- * shared staging checks. Null if the text is not JSON of an object.
+ * The job of an ended run, with or without a valid MAC. Its only use is to remove its archive, by a name that
+ * shared staging checks. null if the text is not a JSON object.
  */
 export function endedJob(text: string): PublishJob | null {
   try {

@@ -3,30 +3,30 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** The connection of this process to Redis, which is restored whenever it is lost. */
+/** This process's connection to Redis, restored after each loss. */
 export interface RedisLink {
   redis: Redis;
   /**
-   * Makes a call to Redis. Throws `queue_unavailable` if Redis cannot be reached, or cannot answer or store
-   * anything at the moment; anything else that a call throws is a defect. No error contains the URL or the
-   * arguments of a command.
+   * Makes a call to Redis. Throws `queue_unavailable` if Redis is unreachable, or cannot answer or store
+   * anything at the moment. Any other error is a defect. Errors never contain the URL or the arguments of a
+   * command.
    */
   ask: <T>(work: () => Promise<T>) => Promise<T>;
   /** How long the connection has been up without a break, in milliseconds; 0 while it is down. */
   upForMs(): number;
-  /** Another connection with the same settings, not yet connected; closed with this one. */
+  /** Returns another, unconnected client with the same settings. It is closed with this one. */
   another(): Redis;
   close(): void;
 }
 
 export interface LinkOptions {
-  /** Contains the password: never shown. */
+  /** Contains the password; never log it. */
   url: string;
   /** The name of the variable that holds the URL, for messages. */
   urlEnv: string;
   log: Log;
   clock: Clock;
-  /** How long Redis may be away at first, in milliseconds; ten seconds unless given. */
+  /** How long to wait for the first connection, in milliseconds. Default: 10,000. */
   withinMs?: number;
 }
 
@@ -34,7 +34,7 @@ const firstConnectionMs = 10_000;
 const commandTimeoutMs = 3_000;
 const longestPauseMs = 1_000;
 
-/** Replies that are about the state of Redis and not about our call. */
+/** Replies that concern the state of Redis, not the call. */
 const passing =
   /^(LOADING|READONLY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|BUSY|NOREPLICAS|NOAUTH|WRONGPASS|NOPERM|UNBLOCKED)\b/;
 
@@ -43,7 +43,7 @@ interface Refusal {
   hint: string;
 }
 
-/** By the first word of a reply: why Redis stores nothing, and what an operator does about it. */
+/** By the first word of a reply: why Redis stores nothing, and the remedy for an operator. */
 const refusals: Record<string, Refusal> = {
   OOM: {
     why: 'Redis is out of memory and stores nothing',
@@ -62,16 +62,16 @@ const refusals: Record<string, Refusal> = {
   WRONGPASS: { why: 'Redis does not accept the password', hint: 'correct the password in the URL' },
 };
 const refusalLogEveryMs = 60_000;
-/** For this long a refusal explains why there is no connection. */
+/** How long a refusal counts as the reason for a missing connection. */
 const refusalExplainsMs = 5_000;
 
 /**
- * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed,
- * `queue_unavailable` if nothing answers in time, and `config_invalid` if Redis would evict data or is a
+ * Connects, and checks that this Redis keeps its data. Throws `secrets_invalid` if the URL is malformed and
+ * `queue_unavailable` if nothing answers in time. Throws `config_invalid` if Redis would evict data or is a
  * Cluster.
  *
- * A call fails at once while the connection is down, and is not repeated if the connection breaks before the
- * answer: the caller knows what is safe to repeat.
+ * A call fails immediately while the connection is down. It is not repeated if the connection breaks before
+ * the answer, because only the caller knows whether repeating is safe.
  */
 export async function linkRedis({
   url,
@@ -92,7 +92,7 @@ export async function linkRedis({
       connectTimeout: commandTimeoutMs,
       commandTimeout: commandTimeoutMs,
       retryStrategy: (times) => Math.min(50 * 2 ** Math.min(times, 10), longestPauseMs),
-      // After a failover this server no longer takes writes.
+      // After a failover this server rejects writes.
       reconnectOnError: (error) => error.message.startsWith('READONLY'),
     });
   const redis = open();
@@ -139,10 +139,10 @@ export async function linkRedis({
       try {
         return await work();
       } catch (error) {
-        // No answer, and no end of the connection either: the line is cut. Reconnecting counts as Redis being
-        // back, with all that follows from it.
+        // No answer and no end of the connection: the line is cut. Reconnecting runs everything that follows
+        // a reconnect.
         if (error instanceof Error && error.message === 'Command timed out') redis.disconnect(true);
-        // After READONLY the connection is made again, in case another server is the primary now.
+        // After READONLY, reconnect in case another server is the primary now.
         const refusal = refusalOf(error);
         if (refusal !== null) {
           lastRefusal = { refusal, at: clock.monotonic() };
@@ -171,8 +171,8 @@ export async function linkRedis({
 }
 
 /**
- * What BullMQ and ioredis throw, as an error that is safe to log: theirs contain the command with its
- * arguments, and `AUTH` is a command.
+ * Makes an error of BullMQ or ioredis safe to log. The originals contain the command with its arguments, and
+ * `AUTH` is a command.
  */
 export function plain(error: unknown): Error {
   const { name, message } = error instanceof Error ? error : new Error(String(error));
@@ -228,7 +228,7 @@ async function connected(
       resolve(true);
     });
   });
-  // Its promise rejects at the first refusal, but the connection goes on trying.
+  // The promise rejects at the first refusal, but the client keeps trying.
   redis.connect().catch(() => undefined);
   if (await ready) return;
   throw new WaybillError('queue_unavailable', `Redis (${urlEnv}) cannot be reached: ${lastFailure()}`, {
@@ -237,11 +237,11 @@ async function connected(
 }
 
 /**
- * The scripts of the queue use keys of several hash slots, which a Redis Cluster refuses: this throws.
+ * Throws on a Redis Cluster, because the scripts of the queue use keys of several hash slots.
  *
- * With an eviction policy and a memory limit Redis would silently drop accepted uploads, keys and locks: this
- * throws. Without a limit nothing is evicted until somebody sets one: this warns. It also warns if Redis does
- * not persist its data, since a restart would then lose what was accepted.
+ * Throws if Redis has an eviction policy and a memory limit: it would silently drop accepted uploads, keys
+ * and locks. Warns if it has a policy without a limit, because a limit set later would start the eviction.
+ * Warns if Redis does not persist its data, because a restart would lose accepted runs.
  */
 async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
   const facts = new Map(

@@ -4,24 +4,28 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { RedisLink } from './link.ts';
 import type { RunScript } from './scripts.ts';
 
-/** That this process uses a Redis, noted there, so that none with other names joins it. */
+/** Registration of this process in a Redis. It keeps processes with other Redis names from joining. */
 export interface Membership {
-  /** To be called more often than `lifeMs`. Throws `queue_unavailable`. */
+  /**
+   * Extends the registration. The caller calls this more often than every `lifeMs`. Throws
+   * `queue_unavailable`.
+   */
   renew(): Promise<void>;
-  /** Never rejects: one that cannot be told ends by itself. */
+  /** Never rejects: an unremoved registration expires. */
   leave(): Promise<void>;
 }
 
-/** A process that was silent for so long counts as dead, in milliseconds. */
+/** A process that is silent for this long counts as dead, in milliseconds. */
 const lifeMs = 10_000;
 const pauseMs = 500;
 
 /**
- * Joins the processes of a Redis. Two that divide the pipelines among different Redis would accept runs of
- * one pipeline at two places, and run them at once: waits until those with other names count as dead, and
- * throws `config_invalid` if they live. Of two that come at once, both may be refused.
+ * Registers this process in a Redis. Two processes that divide the pipelines among different Redis servers
+ * would accept and run one pipeline in two places. Therefore this waits until processes with other names
+ * count as dead, and throws `config_invalid` if they live. If two such processes start at the same time, both
+ * may be refused.
  *
- * @param names Of all the Redis of this process; none if it is the only one.
+ * @param names Names of all Redis servers of this process; empty if it uses only one.
  */
 export async function joinProcesses(
   store: ProcessStore,
@@ -62,15 +66,18 @@ function differing(own: readonly string[], others: readonly string[]): WaybillEr
   );
 }
 
-/** A process, and the names of all Redis that it divides the pipelines among, sorted, with spaces between. */
+/**
+ * A process, and the sorted names of the Redis servers that it divides the pipelines among, separated by
+ * spaces.
+ */
 interface Process {
   process: string;
   names: string;
 }
 
-/** The processes that use this Redis. Each call throws `queue_unavailable` if it is away. */
+/** The processes that use this Redis. Each call throws `queue_unavailable` while Redis is unreachable. */
 export interface ProcessStore {
-  /** Notes that it lives, for `lifeMs`; resolves with the names that others have, as far as they differ. */
+  /** Registers the process for `lifeMs`. Resolves with the differing names of other live processes. */
   joinProcesses(one: Process & { lifeMs: number }): Promise<string[]>;
   leaveProcesses(one: Process): Promise<void>;
 }
@@ -88,12 +95,12 @@ export function processStore(
   };
 }
 
-/** What bounds the runs of one process, whichever of its queues they come from. */
+/** Limits the concurrent runs of one process, over all of its queues. */
 export interface RunSlots {
-  /** False if all are taken: whoever asked is told once one is free. */
+  /** False if no slot is free; `onFree` callbacks run once one is. */
   take(): boolean;
   release(): void;
-  /** `onFree` is called whenever a slot is free again; each in its turn comes first. */
+  /** Calls `onFree` whenever a slot is released. The callbacks take turns at being first. */
   onFree(onFree: () => void): void;
 }
 

@@ -7,7 +7,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { plain, type RedisLink } from './link.ts';
 import type { JobLock, RunStore } from './run-store.ts';
 
-/** What BullMQ knows of a run: enough to find it in Redis. The run itself is in the store. */
+/** A run's job in BullMQ: only its id. The store has the run itself. */
 export interface Ticket {
   run_id: string;
 }
@@ -17,34 +17,37 @@ export interface Ticket {
  */
 export interface PipelineQueues {
   queues: ReadonlyMap<string, Queue>;
-  /** Opens the queues of those that have none yet. Throws `queue_unavailable`. */
+  /** Opens the queues of pipelines that have none yet. Throws `queue_unavailable`. */
   add(pipelineIds: readonly string[]): Promise<void>;
   /**
    * Moves accepted runs from the outbox into the pipeline's queue, in the order of acceptance. Idempotent,
-   * also if several hosts do it at once.
+   * and safe if several hosts call it concurrently.
    */
   handOver(pipelineId: string): Promise<void>;
-  /** The pipelines in which a job waits or is postponed, in one question for all. */
+  /** The pipelines with a waiting or postponed job, in one query. */
   waiting(): Promise<string[]>;
-  /** Whether a job waits in the pipeline, whether or not another is active. */
+  /** Whether a job of the pipeline is waiting, active jobs aside. */
   isWaiting(pipelineId: string): Promise<boolean>;
-  /** Locks the pipeline's next job and resolves with it; undefined if none waits or one is active. */
+  /** Locks the pipeline's next job and resolves with it; undefined if no job is waiting or one is active. */
   next(pipelineId: string, token: string): Promise<Job<Ticket> | undefined>;
-  /** Puts jobs whose worker has died back at the head of their queues. */
+  /** Returns the jobs of dead workers to the heads of their queues. */
   rescue(): Promise<void>;
   lockOf(job: Job<Ticket>, token: string): JobLock;
   /** Ends the job in BullMQ. Does nothing if the token no longer holds the job's lock. */
   end(job: Job<Ticket>, token: string, record: RunRecord | null): Promise<void>;
-  /** Removes the ticket of a run that never begins; if it cannot be, it is ended when its turn comes. */
+  /**
+   * Removes the ticket of a run that never begins. A ticket that cannot be removed is ended when a worker
+   * takes it.
+   */
   withdraw(pipelineId: string, runId: string): Promise<void>;
-  /** Puts the job back at the head of its queue. */
+  /** Returns the job to the head of its queue. */
   giveBack(job: Job<Ticket>, token: string): Promise<void>;
   /**
-   * The job is not taken for so many milliseconds. With `blocks` it waits at the head of its queue, and keeps
-   * others from being taken (`RunStore.mayTake`).
+   * Keeps the job from being taken for `pauseMs` milliseconds. With `blocks` it waits at the head of its
+   * queue and blocks the other jobs (`RunStore.mayTake`).
    */
   postpone(job: Job<Ticket>, token: string, wait: { pauseMs: number; blocks: boolean }): Promise<void>;
-  /** A job that was postponed may be taken now. */
+  /** Makes a postponed job available now. */
   promote(pipelineId: string, runId: string): Promise<void>;
   close(): Promise<void>;
 }
@@ -57,13 +60,13 @@ export interface PipelineQueuesOptions {
   prefix: string;
   pipelineIds: readonly string[];
   retentionMs: number;
-  /** A worker that was silent for this many milliseconds counts as dead. */
+  /** A worker that is silent for this many milliseconds counts as dead. */
   workerTimeoutMs: number;
 }
 
 /**
- * All at once, hundreds of queues keep the loop from the answers for longer than a call may take: Redis would
- * seem to be away.
+ * Opening hundreds of queues at the same time would keep the event loop from reading answers. Calls would
+ * time out, and Redis would seem unreachable.
  */
 const openedAtOnce = 8;
 const keptForBoard = 1000;
@@ -72,7 +75,7 @@ const keptEvents = 1000;
 export async function pipelineQueues(options: PipelineQueuesOptions): Promise<PipelineQueues> {
   const { link, store, clock, log, workerTimeoutMs } = options;
   const prefix = `${options.prefix}:queue`;
-  // BullMQ shares the connection and does not close it. Its errors are those of calls, which also reject.
+  // BullMQ shares the connection and does not close it. Its errors come from calls, which also reject.
   const quiet = (error: Error): void => log.debug({ err: plain(error) }, 'bullmq');
   const queues = new Map<string, Queue<Ticket>>();
   const workers = new Map<string, Worker<Ticket>>();
@@ -86,9 +89,9 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
       connection: link.redis,
       prefix,
       lockDuration: workerTimeoutMs,
-      // The least time between two checks by any host; each host asks more often.
+      // The minimum time between two checks by any host; each host checks more often.
       stalledInterval: Math.ceil(workerTimeoutMs / 4),
-      // `attempt.ts` limits how often a run is begun again.
+      // `attempt.ts` limits how often a run is restarted.
       maxStalledCount: 1_000_000,
       autorun: false,
     });
@@ -114,7 +117,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     try {
       await work;
     } catch (error) {
-      // BullMQ's messages if the lock is not ours or the job is not active.
+      // BullMQ's messages if the lock belongs to another worker or the job is not active.
       if (!/lock|not in the (active|.*) state|Missing key/i.test(plain(error).message)) throw error;
     }
   };
@@ -124,8 +127,8 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
     handOver: async (pipelineId) => {
       const queue = queues.get(pipelineId);
       if (queue === undefined) return;
-      // In ascending order, and each host reads before it adds: a run that is no longer in the outbox is in
-      // the queue already.
+      // Ascending order, and each host reads before it adds. A run that left the outbox in the meantime is
+      // already in the queue.
       const runIds = await store.outbox(pipelineId);
       if (runIds.length === 0) return;
       const jobs = runIds.map((runId) => ({
@@ -143,7 +146,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
         for (const id of ids) asked.llen(`${prefix}:${id}:wait`).zcard(`${prefix}:${id}:delayed`);
         return asked.exec();
       });
-      // An error in place of a length: asking for the job itself will tell.
+      // A length may be an error; taking the job then reports it.
       return ids.filter((_, index) =>
         (lengths ?? []).slice(2 * index, 2 * index + 2).some(([, length]) => length !== 0),
       );
@@ -189,7 +192,7 @@ export async function pipelineQueues(options: PipelineQueuesOptions): Promise<Pi
         ended(blocks ? job.moveToWait(token) : job.moveToDelayed(clock.now().getTime() + pauseMs, token)),
       ),
     promote: async (pipelineId, runId) => {
-      // BullMQ refuses a job that is not delayed: it waits already.
+      // BullMQ refuses to promote a job that is not delayed: such a job is already waiting.
       const job = await link.ask(async () => queues.get(pipelineId)?.getJob(runId));
       await job?.promote().catch(quiet);
     },

@@ -5,10 +5,10 @@ import { PageOfRuns, type RunPage } from '../queue/run-filter.ts';
 import { recordOf, type RunRecord } from '../queue/run-record.ts';
 import type { RunScript } from './scripts.ts';
 
-/** What is read of the records that all hosts share. Throws `queue_unavailable` if Redis is away. */
+/** Reads of the records that all hosts share. Throws `queue_unavailable` while Redis is unreachable. */
 export interface RunReads {
   find(runId: string): Promise<RunRecord | undefined>;
-  /** Those of the runs that are finished or unknown. */
+  /** The given runs that are finished or unknown. */
   finishedOf(runIds: readonly string[]): Promise<string[]>;
   /** As `JobQueue.list`. */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
@@ -16,22 +16,24 @@ export interface RunReads {
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
   /** As `JobQueue.waitingSince`. */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
-  /** At most `limit` runs that changed after the revision, oldest change first; none if it is null. */
+  /**
+   * At most `limit` runs that changed after the revision, oldest change first. None if the revision is null.
+   */
   changes(after: number | null, limit: number): Promise<ChangesFound>;
 }
 
 export interface ChangesFound {
-  /** Names this life of the data in Redis. */
+  /** Identifies this generation of the data in Redis. */
   epoch: string;
-  /** Of the newest change of all. */
+  /** Revision of the newest change. */
   revision: number;
-  /** Of the newest change of those runs that were deleted. */
+  /** Newest revision of any deleted run. */
   horizon: number;
   /** `record` is null if the run has expired. */
   changes: { revision: number; record: RunRecord | null }[];
 }
 
-/** Records that are read at once. */
+/** Maximum number of records per read. */
 const maxRead = 100;
 
 export function runReads(run: RunScript): RunReads {
@@ -79,7 +81,7 @@ export function runReads(run: RunScript): RunReads {
         return record === null ? null : (record.queued_at ?? record.accepted_at);
       }),
     changes: async (after, limit) => {
-      // Another one for each call: after a loss of data the same one would name two lives.
+      // A new name for each call: a reused name would identify two generations after a data loss.
       const epoch = randomBytes(6).toString('hex');
       const answer = (await run('changes', { after: after ?? '', limit, epoch })) as (string | number)[];
       const [known, revision, horizon] = answer;
@@ -92,14 +94,14 @@ export function runReads(run: RunScript): RunReads {
   };
 }
 
-/** Of an answer with a number and a record in turn. */
+/** Splits an answer of alternating numbers and records into pairs. */
 function pairsOf(answer: readonly (string | number)[]): { number: number; record: RunRecord | null }[] {
   return answer.flatMap((number, index) =>
     index % 2 === 0 ? [{ number: Number(number), record: optionalRecord(String(answer[index + 1])) }] : [],
   );
 }
 
-/** null if the run has expired, or if another program put something that is not a record in its place. */
+/** null if the run has expired, or if another program has overwritten the record. */
 function optionalRecord(text: string): RunRecord | null {
   if (text === '') return null;
   try {

@@ -12,20 +12,23 @@ import type { RunScript } from './scripts.ts';
  * Which pipelines are paused and which runs are cancelled, for all hosts. Each call is one step in Redis.
  */
 export interface SteeringStore {
-  /** As `JobQueue.pause`; `at` is now. */
+  /** As `JobQueue.pause`; `at` is the current time. */
   pause(pipelineId: string, reason: string | null, at: Date): Promise<Pause>;
   /** False if it was not paused. */
   resume(pipelineId: string): Promise<boolean>;
-  /** Whether a run of the pipeline may be taken: it is not paused, and none waits behind a next try. */
+  /**
+   * Whether a run of the pipeline may be taken: it is not paused, and no run that blocks the others waits for
+   * its next try.
+   */
   mayTake(pipelineId: string): Promise<boolean>;
   /** As `JobQueue.pauses`. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
   /**
-   * Ends a run that waits, with this record, or tells whoever runs it to stop, by a message on `channel` and
-   * in `cancelled`; null if it is unknown.
+   * Ends a waiting run with this record. Requests a running one to stop, by a message on `channel` and in
+   * `cancelled`. null if the run is unknown.
    */
   cancel(record: RunRecord, retentionMs: number): Promise<Cancelled | null>;
-  /** Those of the runs that are to be stopped. */
+  /** The given runs that have to stop. */
   cancelled(runIds: readonly string[]): Promise<string[]>;
 }
 
@@ -66,18 +69,24 @@ export function steeringStore({ ask, redis }: RedisLink, run: RunScript, key: st
 // Only `pause.lua` writes these values.
 const pauseOf = (text: string): Pause => JSON.parse(text) as Pause;
 
-/** Runs that repeat others, and the bundles that are kept for them. Each call is one step in Redis. */
+/** Reruns, and the bundles that are kept for them. Each call is one step in Redis. */
 export interface RerunStore {
-  /** The job that the run was accepted with, without its bundle if that is gone; null if it is unknown. */
+  /**
+   * The job that the run was accepted with; without its bundle if that is removed. null if the run is
+   * unknown.
+   */
   jobOf(runId: string): Promise<PublishJob | null>;
-  /** Queues `job`, which repeats the run of `old`. */
+  /** Queues `job`, which repeats `old`. */
   rerun(
     old: PublishJob,
     job: PublishJob,
     record: RunRecord,
     limits: { queueSize: number; maxWaiting: number | null },
   ): Promise<Rerun>;
-  /** The jobs of at most `limit` runs whose bundles are to be removed, which no run can use from now on. */
+  /**
+   * The jobs of at most `limit` runs whose bundles have to be removed. From now on no run can use these
+   * bundles.
+   */
   overkept(limits: KeepLimits, limit: number): Promise<PublishJob[]>;
   /** As `JobQueue.kept`. */
   kept(): Promise<KeptBundles>;
@@ -88,7 +97,7 @@ type Rerun =
   | { outcome: 'replay'; record: RunRecord; position: number }
   | { outcome: 'unknown' | 'unfinished' | 'gone' | 'full' | 'pipeline_full' };
 
-/** @param at A key in Redis. */
+/** @param at Returns the Redis key of a name. */
 export function rerunStore(
   { ask, redis }: RedisLink,
   run: RunScript,
@@ -133,19 +142,23 @@ export function rerunStore(
 /** Runs that wait for their next try. Each call is one step in Redis. */
 export interface RetryStore {
   /**
-   * Lets the run of `owner` wait, with this record. With `blocks` later runs of its pipeline wait behind it.
-   * `lost`: it has another owner; `cancelled`: it was cancelled meanwhile, and is to be ended.
+   * Makes the run of `owner` wait for its next try, with this record. With `blocks`, later runs of its
+   * pipeline wait behind it. `lost`: the run has another owner. `cancelled`: the run was cancelled, and the
+   * caller ends it.
    */
   retry(
     owner: string,
     record: RunRecord,
     wait: { pauseMs: number; blocks: boolean },
   ): Promise<'ok' | 'lost' | 'cancelled'>;
-  /** Makes the next try due, with this record; `unchanged`: the run waits for none. Null if it is unknown. */
+  /**
+   * Makes the next try due, with this record. `unchanged`: the run does not wait for one. null if it is
+   * unknown.
+   */
   retryNow(
     record: RunRecord,
   ): Promise<{ outcome: 'due' | 'unchanged' | 'finished'; record: RunRecord } | null>;
-  /** Those of one pipeline. */
+  /** The runs of one pipeline that wait for their next try. */
   retrying(pipelineId: string): Promise<{ record: RunRecord; job: PublishJob }[]>;
   /** The jobs of at most `limit` runs of the same pipeline that were accepted later, the newest first. */
   newer(runId: string, limit: number): Promise<PublishJob[]>;
@@ -154,7 +167,7 @@ export interface RetryStore {
 }
 
 export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
-  /** None if the job is not authentic: it replaces no other, and fails when it is taken. */
+  /** Empty if the job is not authentic: it replaces no other, and fails when a worker takes it. */
   const authentic = (text: string): PublishJob[] => {
     try {
       return [seal.open(text)];
@@ -196,13 +209,13 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
 }
 
 /**
- * Which other Redis have nothing left to do of a pipeline that lives on this one: noted once for all hosts
- * and starts, as nothing of it is accepted there any more.
+ * For a pipeline on this Redis, the other Redis servers that have no unfinished run of it. Stored once for
+ * all hosts and restarts, because they accept no further runs of it.
  */
 export interface PipelineMarks {
   /** Throws `queue_unavailable`. */
   of(pipelineId: string): Promise<readonly string[]>;
-  /** Names replace those that were noted before. Throws `queue_unavailable`. */
+  /** Replaces the stored names. Throws `queue_unavailable`. */
   set(pipelineId: string, names: readonly string[]): Promise<void>;
 }
 

@@ -23,25 +23,27 @@ import {
 import { defineScripts, type RunScript } from './scripts.ts';
 
 /**
- * The state that all hosts share. Each call is one step in Redis, and throws `queue_unavailable` if Redis is
- * away.
+ * The state that all hosts share. Each call is one atomic step in Redis. Throws `queue_unavailable` while
+ * Redis is unreachable.
  */
 export interface RunStore
   extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads, ProcessStore {
   /** As `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
-   * Takes an upload slot, and its key. `used`: a run was accepted with this key, and no slot was taken;
-   * `full`: no slot is free; `pipeline_full`: as many of the pipeline are received or wait as `maxWaiting`
-   * says; `busy`: another request is staging an upload with this key.
+   * Takes an upload slot and its key. `used`: a run was accepted with this key, and no slot was taken.
+   * `full`: no slot is free. `pipeline_full`: the pipeline has `maxWaiting` uploads and waiting runs. `busy`:
+   * another request is staging an upload with this key.
    */
   reserve(slot: Slot, limits: { queueSize: number; maxWaiting: number | null }): Promise<Reservation>;
-  /** Shows that the API that receives the upload is alive. */
+  /** Extends the life of the slot, its key and the name `staged`. */
   renew(slot: Slot, staged: string | null): Promise<void>;
   release(slot: Slot): Promise<void>;
   /** Registers a name in shared staging before anything is written under it. */
   stage(staged: string): Promise<void>;
-  /** What became of the first upload with this key; null if none was accepted, or if it gives the key up. */
+  /**
+   * The result of the first upload with this key. null if no run has the key, or if its run gives the key up.
+   */
   replay(slot: Slot, digest: Digest): Promise<Replay | null>;
   /** `swept`: the name in shared staging became unwanted before the run could claim it. */
   accept(
@@ -60,14 +62,14 @@ export interface RunStore
   outboxes(): Promise<string[]>;
   handedOver(pipelineId: string, runIds: readonly string[]): Promise<void>;
   /**
-   * Makes `owner` the owner of the run; null if the run is finished or unknown, `paused` if its pipeline is,
-   * and `Early` before its next try is due.
+   * Makes `owner` the owner of the run. null: the run is finished or unknown. `paused`: its pipeline is
+   * paused. `Early`: its next try is not due yet.
    */
   take(runId: string, owner: string, at: Date): Promise<Taken | Rejected | Early | 'paused' | null>;
   /**
-   * `bytes` is the size of the run's bundle, which is kept; null if it goes.
+   * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner.
    *
-   * `save`, `finish` and `giveBack` do nothing and return false if the run has another owner by now.
+   * `bytes` is the size of the run's kept bundle; null if the bundle is removed.
    */
   save(owner: string, record: RunRecord): Promise<boolean>;
   finish(
@@ -77,16 +79,16 @@ export interface RunStore
   ): Promise<boolean>;
   giveBack(owner: string, record: RunRecord): Promise<boolean>;
   depth(): Promise<QueueDepth>;
-  /** Of one pipeline, or of all together. */
+  /** The pace of one pipeline; null: of all pipelines together. */
   pace(pipelineId: string | null): Promise<Pace>;
   /** At most `limit` finished runs whose retention is over. */
   expired(limit: number): Promise<{ runId: string; job: PublishJob | null }[]>;
   forget(runId: string): Promise<void>;
-  /** Names in shared staging of uploads that were never accepted and whose API is gone. */
+  /** Names in shared staging of uploads that were never accepted and whose API is dead. */
   unwanted(limit: number): Promise<string[]>;
   forgetStaged(staged: string): Promise<void>;
   /**
-   * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again if it expired; false if another
+   * Keeps BullMQ's lock on a job for `ms` milliseconds, or takes it again after it expired. False if another
    * worker has the job.
    */
   hold(lock: JobLock, ms: number): Promise<boolean>;
@@ -99,14 +101,14 @@ export interface Slot {
   pipelineId: string;
   /** The Idempotency-Key with its scope, hashed; '' if the request has none. */
   key: string;
-  /** A run that was accepted with the key and has failed gives it up to this request. */
+  /** A run with this key that has failed gives the key up to this request. */
   rerunFailed: boolean;
 }
 
 export type Replay =
   { outcome: 'conflict' } | { outcome: 'replay'; record: RunRecord; position: number | null };
 
-/** The job of the run is not authentic: the run is to be ended with the error. */
+/** The job of the run is not authentic: the caller ends the run with this error. */
 export interface Rejected {
   record: RunRecord;
   rejection: unknown;
@@ -115,11 +117,11 @@ export interface Rejected {
 export interface Taken {
   record: RunRecord;
   job: PublishJob;
-  /** It was cancelled while nobody ran it: it is to be ended. */
+  /** The run was cancelled while it had no worker: the caller ends it. */
   isCancelled: boolean;
-  /** How many times a worker has taken it, this time included. */
+  /** How many times workers have taken the run, including this time. */
   takes: number;
-  /** When a worker took it before, for the first time: RFC 3339; null if none did. */
+  /** When a worker first took the run, RFC 3339; null if this is the first time. */
   begunAt: string | null;
 }
 
@@ -139,8 +141,8 @@ export interface JobLock {
 }
 
 /**
- * An archive in shared staging outlives the last sign of life of its API by this many times the life of a
- * slot: what is lost with it is bytes that a client has sent.
+ * A dead API's archive stays in shared staging for this many slot lives. It outlives the slot because the
+ * client would have to send its bytes again.
  */
 const stagedLives = 20;
 
@@ -152,8 +154,8 @@ export function scopeKey(pipelineId: string, idempotency: AdmissionRequest['idem
 }
 
 /**
- * @param slotLifeMs An API that was silent for this many milliseconds counts as dead, and its slots and keys
- *   are free.
+ * @param slotLifeMs An API that is silent for this many milliseconds counts as dead: its slots and keys
+ *   become free.
  */
 export function runStore(
   link: RedisLink,

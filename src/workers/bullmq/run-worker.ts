@@ -63,12 +63,12 @@ export class RunWorker {
     this.#options = options;
   }
 
-  /** From now on a run that does not succeed is given back to the queue. */
+  /** From now on a run that does not succeed is returned to the queue. */
   stop(): void {
     this.#isStopping = true;
   }
 
-  /** Waits for work, and then no longer for Redis than `patienceMs`. */
+  /** Waits for the work, which stops retrying Redis after `patienceMs`. */
   async finish(work: Promise<unknown>): Promise<void> {
     const timer = this.#options.clock.timeout(patienceMs, () => this.#abandoned.abort());
     await work;
@@ -76,8 +76,8 @@ export class RunWorker {
   }
 
   /**
-   * Runs a locked job to its end, and retries while Redis is unreachable. Resolves with whether the run was
-   * given back because this process stops.
+   * Runs a locked job to its end, and retries while Redis is unreachable. Resolves with true if the run was
+   * returned to the queue because this process stops.
    */
   async run(locked: Locked, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock } = this.#options;
@@ -85,9 +85,9 @@ export class RunWorker {
     const taken = await this.#insist(() => store.take(job.id ?? '', token, clock.now()));
     // A worker recorded the end of the run and died before it ended the job.
     if (taken === null) await this.#insist(() => pipelines.end(job, token, null));
-    // The pipeline was paused after this host had looked.
+    // The pipeline was paused after this host's check.
     else if (taken === 'paused') await this.#insist(() => pipelines.giveBack(job, token));
-    // A worker died before it had postponed the job.
+    // A worker died before it postponed the job.
     else if ('pauseMs' in taken) await this.#insist(() => pipelines.postpone(job, token, taken));
     else if (await this.#endAgain(locked)) return false;
     else if ('rejection' in taken) await this.#refuse(locked, taken);
@@ -96,8 +96,8 @@ export class RunWorker {
   }
 
   /**
-   * Ends a run again if it has ended here before; false if it has not. Only a Redis that was changed by hand,
-   * or lost its last writes, hands such a run out.
+   * Ends a run again if it has ended on this host before; false otherwise. This happens only if Redis was
+   * edited or lost its last writes.
    */
   async #endAgain({ job, token }: Locked): Promise<boolean> {
     const { log, pipelines } = this.#options;
@@ -139,7 +139,7 @@ export class RunWorker {
     return true;
   }
 
-  /** One try. Resolves with whether the run was given back. */
+  /** Makes one try. Resolves with whether the run was returned to the queue. */
   async #try(locked: Locked, taken: Taken, signal: AbortSignal): Promise<boolean> {
     const { store, pipelines, clock, log, observer } = this.#options;
     const { job } = taken;
@@ -170,7 +170,7 @@ export class RunWorker {
     return false;
   }
 
-  /** Records the end of a try: the run waits for its next one, or has ended. */
+  /** Records the end of a try: the run waits for its next try, or has ended. */
   async #conclude(
     locked: Locked,
     job: PublishJob,
@@ -207,7 +207,7 @@ export class RunWorker {
     return newer === undefined ? next : supersededRun(ended, newer, clock.now());
   }
 
-  /** Lets the run wait for its next try; false if it was cancelled, or has another owner. */
+  /** Makes the run wait for its next try. False if it was cancelled or has another owner. */
   async #postpone({ job, token }: Locked, next: RunRecord): Promise<boolean> {
     const { store, pipelines, clock, retries } = this.#options;
     const blocks = retries(next.pipeline_id).whileRetrying === 'wait';
@@ -217,7 +217,7 @@ export class RunWorker {
     return outcome === 'ok';
   }
 
-  /** Records the end of a run and ends its job; false if another worker has taken the run over. */
+  /** Records the end of a run and ends its job. False if another worker has taken over the run. */
   async #end({ job, token }: Locked, of: PublishJob, last: RunRecord): Promise<boolean> {
     const { pipelines, log, discard } = this.#options;
     const record = { ...last, rerunnable: isRerunnable(of, last) };
@@ -241,14 +241,14 @@ export class RunWorker {
   }
 
   /**
-   * Waits until the events of this try are kept. If this worker dies before the outcome is recorded, the next
-   * one reports the events that are missing; afterwards none would.
+   * Waits until the events of this try are kept. If this worker dies before it records the outcome, the next
+   * worker reports the missing events. After the outcome is recorded, no worker would.
    */
   #keepEvents(): Promise<void> {
     return this.#insist(() => promised(this.#options.told(), this.#abandoned.signal));
   }
 
-  /** Repeats the call until Redis answers or this process gives up. */
+  /** Repeats the call until Redis answers or this process stops trying. */
   async #insist<T>(work: () => Promise<T>): Promise<T> {
     const { clock } = this.#options;
     const { signal } = this.#abandoned;

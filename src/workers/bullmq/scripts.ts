@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { Redis } from 'ioredis';
 
 /**
- * Everything that must happen in one step whatever other hosts do, as Lua, one file a script. The header of
- * the file says what it does and returns; the names here are its arguments from `ARGV[2]` on, in their order.
- * Keys are described in `scripts/shared.lua`.
+ * The Lua scripts: operations that must be atomic across hosts, one file each. The file's header describes
+ * the script and its return value. The names listed here are its arguments from `ARGV[2]` on, in order.
+ * `scripts/shared.lua` describes the keys.
  */
 export const scripts = {
   reserve: {
@@ -83,8 +83,8 @@ type ScriptArguments<Name extends ScriptName> = Record<
 >;
 
 /**
- * Runs a script with its arguments by name; `rest` follows them in the scripts that take a list. Resolves
- * with what the script returns, and rejects with what ioredis throws.
+ * Runs a script with named arguments. `rest` is appended for scripts that take a list. Resolves with the
+ * script's return value; rejects with the errors of ioredis.
  */
 export type RunScript = <Name extends ScriptName>(
   name: Name,
@@ -95,9 +95,9 @@ export type RunScript = <Name extends ScriptName>(
 type Commands = Record<`waybill:${ScriptName}`, (...args: (string | number)[]) => Promise<unknown>>;
 
 /**
- * Defines the scripts as commands of this connection. ioredis sends a script's hash if it can, and its
- * text again once Redis has lost it in a restart. No key is declared to Redis (`numberOfKeys`): the scripts
- * make them from the prefix, so a Redis Cluster cannot run them.
+ * Defines the scripts as commands of this connection. ioredis sends a script's hash, and its text again after
+ * Redis lost it in a restart. No keys are declared to Redis (`numberOfKeys`) because the scripts build them
+ * from the prefix. Therefore a Redis Cluster cannot run them.
  */
 export function defineScripts(redis: Redis, prefix: string): RunScript {
   const shared = scriptText('shared');

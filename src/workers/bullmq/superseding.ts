@@ -5,7 +5,7 @@ import type { RunRecord } from '../queue/run-record.ts';
 import { hasSamePlace, type RetriesOf, supersededRun } from '../queue/run-retry.ts';
 import type { RunStore } from './run-store.ts';
 
-/** As many later runs of a pipeline are looked at. */
+/** The maximum of later runs examined per pipeline. */
 const maxNewer = 1_000;
 
 /** The id of the newest run of the same place that was accepted later; undefined if there is none. */
@@ -30,8 +30,8 @@ export interface SupersedeOptions {
 }
 
 /**
- * Ends the runs of a pipeline that wait for their next try and that newer ones replace. Called after each
- * acceptance. If this host dies before, a run is ended when its next try is due.
+ * Ends the runs of a pipeline that wait for their next try and are replaced by newer ones. Called after each
+ * acceptance. If this host dies first, such a run ends when its next try is due.
  */
 export async function supersede(pipelineId: string, options: SupersedeOptions): Promise<void> {
   const { store, clock, retries, retentionMs, onOutcome, onEnd } = options;

@@ -13,50 +13,47 @@ import type { ReleasesAnswer, ReleasesRequest } from '../threads/releases-reques
 import type { HealthCheck } from './health-checks.ts';
 
 /**
- * Accepted uploads on their way to worker threads: the queue, the threads, and the staged directories that
- * belong to runs. Made by `openCoordinator`.
+ * Passes accepted uploads to worker threads. Combines the queue, the threads and the staged directories of
+ * runs. Made by `openCoordinator`.
  */
 export interface Coordinator {
   readonly queue: JobQueue;
   readonly staging: StagingArea;
-  /** What has to hold for uploads to be taken and published. */
+  /** Conditions for accepting and publishing uploads. */
   readonly checks: readonly HealthCheck[];
   threads(): ThreadStats;
   /**
-   * Decides on a thread what publishing a bundle that is staged on this machine would do, or what the source
-   * of a pipeline holds, without changing anything. Throws as `WorkerPool.process`.
+   * Determines on a thread what publishing a bundle staged on this machine would do, or reads a pipeline's
+   * source. Changes nothing. Throws as `WorkerPool.process`.
    */
   plan(job: PublishJob, signal: AbortSignal): Promise<RunResult>;
   /**
-   * Looks at the releases of a destination on a thread of this process, or switches between them, whatever
-   * the queue. Throws as `ReleasesPool.ask`.
+   * Reads or switches the releases of a destination, on a thread of this process with every kind of queue.
+   * Throws as `ReleasesPool.ask`.
    */
   releases(request: ReleasesRequest, signal: AbortSignal): Promise<ReleasesAnswer>;
-  /**
-   * Reads what is published at a destination on a thread of this process. Throws as `LooksPool.ask`.
-   */
+  /** Reads the published content of a destination on a thread of this process. Throws as `LooksPool.ask`. */
   look(request: LookRequest, signal: AbortSignal): Promise<LookAnswer>;
-  /** Begins to publish. */
+  /** Starts publishing. */
   start(): Promise<void>;
   /**
-   * Runs that begin from now on begin with this configuration: its pipelines, secrets directory and
-   * notifiers; all else stays as it was at the start. A pipeline that it lacks keeps the settings that it had
-   * for the runs that were accepted. Throws `queue_unavailable`, and leaves everything as it was then, if
-   * Redis cannot be told of new pipelines.
+   * Applies this configuration's pipelines, secrets directory and notifiers to runs that begin from now on.
+   * Other settings keep their values from the start. Accepted runs of a removed pipeline keep its last
+   * settings. Throws `queue_unavailable` and changes nothing if new pipelines cannot be registered in Redis.
    */
   adopt(config: Config): Promise<void>;
-  /** Closes the queue as `JobQueue.close` does, ends the threads, and clears staging. */
+  /** Closes the queue as `JobQueue.close`, ends the threads, and clears staging. */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
 
 export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'settings'> {
-  /** As it is at the start. */
+  /** The configuration at the start. */
   config: Config;
-  /** Asked before upload directories are made and removed; by default nobody else needs the event loop. */
+  /** Called before upload directories are created or removed, to share the event loop. Default: no yield. */
   breathe?: Breathe;
-  /** That of upload directories; by default it is waited for by everybody. */
+  /** The disk of upload directories. Default: calls block the process. */
   disk?: Disk;
-  /** Notified of each run that a thread begins and ends. */
+  /** Notified when a thread begins or ends a run. */
   observer?: RunObserver;
   /** As `EventKeeping.told`. */
   told?: (redis?: string) => Promise<void>;

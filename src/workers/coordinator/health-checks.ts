@@ -4,25 +4,24 @@ import type { WaybillError } from '../../core/lib/errors.ts';
 import type { RunReader } from '../queue/job-queue.ts';
 import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
 
-/** One thing without which no upload can be taken. */
+/** A condition for accepting uploads. */
 export interface HealthCheck {
   name: 'queue' | 'staging' | 'room' | 'shared_staging';
-  /** What its not answering at all is reported as. */
+  /** The error code for a check that does not answer. */
   silent: ErrorCode;
-  /** What an operator does if it fails. Anybody may read it: it names settings, not what they are set to. */
+  /** An operator's remedy for a failure. It is public: it names settings, not their values. */
   remedy: string;
-  /** Throws an error that may be shown to anybody. May be called often. */
+  /** Throws an error without confidential details. May be called often. */
   prove(): Promise<void>;
-  /** What is missing though uploads are taken; asked where nothing was thrown. Null if nothing is. */
+  /**
+   * A partial failure that does not prevent uploads; null if there is none. Called after `prove` succeeds.
+   */
   lacking?(): Promise<WaybillError | null>;
 }
 
 const checkEveryMs = 1_000;
 
-/**
- * That uploads can be received into the directory, and that there is room for them. Only tests pass their own
- * `everyMs`.
- */
+/** Checks that the directory can receive uploads and has room for them. Only tests pass `everyMs`. */
 export function stagingChecks(directory: string, clock: Clock, everyMs = checkEveryMs): HealthCheck[] {
   return [
     {
@@ -41,9 +40,9 @@ export function stagingChecks(directory: string, clock: Clock, everyMs = checkEv
 }
 
 /**
- * That the queue answers and keeps what it accepts.
+ * Checks that the queue answers and stores accepted runs.
  *
- * @param keeps Throws if nothing can be kept at the moment.
+ * @param keeps Throws if nothing can be stored at the moment.
  */
 export function queueCheck(
   queue: Pick<RunReader, 'depth'>,

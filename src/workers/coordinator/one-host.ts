@@ -25,18 +25,18 @@ import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { queueCheck, stagingChecks } from './health-checks.ts';
 
-/** Where runs are written that are to outlive the process. */
+/** Storage for runs that outlive the process. */
 export interface Keeping {
   journal: Journal;
-  /** Throws why nothing can be kept at the moment. */
+  /** Throws the reason if nothing can be stored at the moment. */
   check(): void;
 }
 
 const keepsNothing: Keeping = { journal: noJournal, check: () => undefined };
 
 /**
- * The coordinator of a single process. The staging directory must be ready (`prepareStaging`); closing
- * removes every upload directory from it but those of runs that outlive this process.
+ * The coordinator of a single process. The staging directory must be ready (`prepareStaging`). Closing
+ * removes every upload directory from it, except those of runs that outlive this process.
  */
 export function createCoordinator(options: CoordinatorOptions, keeping: Keeping = keepsNothing): Coordinator {
   const { config, clock, log, observer, tracing: { tracer } = noTracing } = options;
@@ -105,8 +105,8 @@ export function createCoordinator(options: CoordinatorOptions, keeping: Keeping 
 }
 
 /**
- * Whether notifiers get it. Not the failure of an interrupted run, which the next process takes up; and not
- * what was reported already, after an earlier try or by an earlier process.
+ * Whether to send the event to notifiers. The failure of an interrupted run is not sent, because the next
+ * process continues the run. Neither are events that an earlier try or process has already reported.
  */
 function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
   const { type, data } = occurrence;
@@ -115,17 +115,16 @@ function isNews(queue: MemoryQueue, occurrence: Occurrence): boolean {
   return queue.tell(data.run_id, eventIdOf(occurrence));
 }
 
-/** The upload directories of these runs. */
+/** The upload directories of these jobs. */
 export function stagedOf(jobs: Iterable<PublishJob>, staging: string): Set<string> {
   const directories = [...jobs].flatMap(({ staged }) => (staged === null ? [] : [staged]));
   return new Set(directories.map((staged) => uploadDirectoryOf(staging, staged)));
 }
 
 /**
- * Makes the staging directory, proves that it can be written, and removes what an earlier process left there,
- * but for the upload directories in `keep`: no record is left of the others, so nothing will ever own them.
- * Resolves with the names of the removed directories. Throws `config_invalid` if the directory cannot be
- * used.
+ * Creates the staging directory, checks that it is writable, and removes upload directories of earlier
+ * processes, except those in `keep`. The removed ones have no record, so no run will use them. Resolves with
+ * their names. Throws `config_invalid` if the directory cannot be used.
  */
 export async function prepareStaging(
   directory: string,

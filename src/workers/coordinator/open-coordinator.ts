@@ -10,9 +10,9 @@ import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { createCoordinator, prepareStaging, stagedOf } from './one-host.ts';
 
 /**
- * The coordinator that the configuration asks for, with staging ready for uploads; `store` is what
- * `openConfiguredStore` opened. BullMQ is loaded only if it is configured. Throws `config_invalid` if staging
- * cannot be used, and with BullMQ what `createBullmqCoordinator` throws.
+ * Opens the configured coordinator, with staging ready for uploads. `store` is the result of
+ * `openConfiguredStore`. Loads BullMQ only if it is configured. Throws `config_invalid` if staging cannot be
+ * used, and with BullMQ the errors of `createBullmqCoordinator`.
  */
 export async function openCoordinator(
   options: CoordinatorOptions & { secrets: Secrets; store?: QueueStore | null },
@@ -37,9 +37,8 @@ export async function openCoordinator(
 }
 
 /**
- * What the daemon keeps in a directory; null unless the queue is `embedded`, without which LMDB is not
- * loaded. To be closed after the coordinator and the notifiers. Throws `package_missing`, and as
- * `openQueueStore` does.
+ * The daemon's queue store; null unless the queue is `embedded`. LMDB is loaded only then. The caller closes
+ * it after the coordinator and the notifiers. Throws `package_missing`, and as `openQueueStore`.
  */
 export async function openConfiguredStore({
   config,
@@ -56,7 +55,7 @@ export async function openConfiguredStore({
   return openQueueStore({ directory: queue.directory, staging: staging.directory, clock, log, onDropped });
 }
 
-/** LMDB comes as machine code, and not for each platform that has Node.js. */
+/** LMDB is native code, and not available for every platform of Node.js. */
 function withoutLmdb(error: unknown): unknown {
   const { message } = error instanceof Error ? error : { message: '' };
   const [, platform, arch] = /No native build was found for platform=(\S+) arch=(\S+)/.exec(message) ?? [];
@@ -68,13 +67,13 @@ function withoutLmdb(error: unknown): unknown {
 }
 
 interface OnDropped {
-  /** Called when the oldest undelivered events of a notifier had to go. */
+  /** Called when the oldest undelivered events of a notifier were dropped. */
   onDropped: (notifierId: string, count: number) => void;
 }
 
 /**
- * Where events are kept until they are delivered, and those that were given up. To be closed after the
- * notifiers. Throws with BullMQ what connecting to Redis throws.
+ * Stores pending and undelivered events. The caller closes it after the notifiers. With BullMQ, throws the
+ * errors of connecting to Redis.
  */
 export async function openEvents({
   config,
@@ -101,7 +100,7 @@ export async function openEvents({
   return shardedEvents({ clock, log, names: redisUrlEnvs, open: openOne });
 }
 
-/** The console sessions that have ended, kept with the queue. To be closed with it. */
+/** The ended console sessions, stored with the queue. The caller closes both together. */
 export async function openEndedSessions({
   config,
   secrets,
@@ -120,9 +119,9 @@ export async function openEndedSessions({
 }
 
 /**
- * Throws `config_invalid` if the queue is that of one process, which no other process can reach.
+ * Throws `config_invalid` if the queue belongs to one process, because other processes cannot reach it.
  *
- * @param what What the user asked for, as the beginning of a sentence.
+ * @param what The user's request, as the beginning of a sentence.
  */
 export function requireBullmq(config: Config, what: string): void {
   if (config.server.queue.driver === 'bullmq') return;

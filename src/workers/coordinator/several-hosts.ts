@@ -20,17 +20,17 @@ import { maxWaitingOf, runSettings } from '../threads/run-settings.ts';
 import type { Coordinator, CoordinatorOptions } from './coordinator.ts';
 import { type HealthCheck, queueCheck, stagingChecks } from './health-checks.ts';
 
-// It may be far away, and every request to it may cost money.
+// Shared staging may be remote, and each request may cost money.
 const checkSharedEveryMs = 10_000;
 
 /**
- * The coordinator of one host of several: the queue is in Redis and bundles travel through shared staging.
- * Throws before anything is begun: `secrets_invalid` if the URL of Redis is missing or malformed,
- * `queue_unavailable` if Redis cannot be reached, and `config_invalid` if Redis, shared staging or the
- * scratch directory cannot be used.
+ * The coordinator of one host of several: the queue is in Redis, and bundles travel through shared staging.
+ * Throws before any work starts. `secrets_invalid`: the URL of Redis is missing or malformed.
+ * `queue_unavailable`: Redis is unreachable. `config_invalid`: Redis, shared staging or the scratch directory
+ * cannot be used.
  *
- * An upload is received into this process's scratch directory and, once valid, stored in shared staging as
- * one archive. A worker extracts it into a scratch directory of its own, which it removes after the run.
+ * An upload is received into this process's scratch directory. Once valid, it is stored in shared staging as
+ * one archive. The worker extracts it into its own scratch directory, which it removes after the run.
  */
 export async function createBullmqCoordinator(
   options: CoordinatorOptions & { secrets: Secrets },
@@ -49,7 +49,7 @@ export async function createBullmqCoordinator(
     if (job.staged !== null && job.archive !== undefined) await shared.remove(job.archive.name);
   };
   let isInterrupted: (runId: string) => boolean = () => false;
-  // A failure of an interrupted run is no news: another worker does it again.
+  // The failure of an interrupted run is not sent: another worker repeats the run.
   const news = new RunNews((occurrence, trace) => {
     const { type, data } = occurrence;
     const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
@@ -125,7 +125,7 @@ export async function createBullmqCoordinator(
     start: () => queue.start(tracedRuns(process, tracer), tracedWaits(observer, tracer)),
     adopt: async (next) => {
       const before = runs.get();
-      // First: a run of a new pipeline may begin as soon as its queue is open.
+      // Comes first, because a run of a new pipeline may begin as soon as its queue is open.
       runs.adopt(next);
       await queue.addPipelines(next.pipelines.map(({ id }) => id)).catch((error: unknown) => {
         runs.adopt(before);
@@ -141,14 +141,14 @@ export async function createBullmqCoordinator(
   };
 }
 
-/** What a coordinator needs of either. */
+/** The common interface of the queues over one or several Redis servers. */
 type AnyBullmqQueue = Pick<BullmqQueue, keyof ShardedQueue & keyof BullmqQueue>;
 
 const remedy = 'see that Redis runs, has room and is reached from this host; the log has what it answered';
 
 /**
- * The queue in one Redis, or over several, by the names of their variables; and the check of its health.
- * Throws as `bullmqQueue`.
+ * Opens the queue in one Redis, or over several named by their variables, and its health check. Throws as
+ * `bullmqQueue`.
  */
 async function openBullmq(
   urls: ReadonlyMap<string, string>,
@@ -165,7 +165,10 @@ async function openBullmq(
   return { queue, check: severalCheck(queue, urls.size) };
 }
 
-/** Fails if no Redis answers; if some do not, those are named, and the pipelines of the others go on. */
+/**
+ * Fails if no Redis answers. If only some answer, it reports the unreachable ones, and the pipelines of the
+ * reachable ones continue.
+ */
 function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthCheck {
   return {
     name: 'queue',
@@ -185,7 +188,7 @@ function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthC
   };
 }
 
-/** By name. Throws `secrets_invalid` if one is missing, or two are the same. */
+/** URLs by name. Throws `secrets_invalid` if one is missing or two are equal. */
 function redisUrls(names: readonly string[], secrets: Secrets): Map<string, string> {
   const urls = new Map<string, string>();
   for (const name of names) {

@@ -5,13 +5,13 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Coordinator } from './coordinator.ts';
 
 /*
- * Channels end when their time is over, also at bundle paths that nothing is published to any more.
+ * Removes channels whose time has expired, even at bundle paths that receive no more publications.
  */
 
 export interface Tidying {
-  /** After a reload. */
+  /** Called after a reload. */
   update(pipelines: readonly PipelineConfig[]): void;
-  /** Ends what is under way. */
+  /** Stops work in progress. */
   close(): Promise<void>;
 }
 
@@ -25,8 +25,8 @@ export interface TidyingOptions {
 const maxMs = 3_600_000;
 
 /**
- * Has the releases tidied at every destination that has channels: now, and then every hour, or more often
- * where one ends sooner. What fails is logged, and tried again the next time.
+ * Tidies the releases of every destination with channels: now, then every hour, or more often if a channel
+ * ends sooner. Failures are logged and retried at the next time.
  */
 export function startTidying({ pipelines, releases, clock, log }: TidyingOptions): Tidying {
   const stopping = new AbortController();
@@ -74,7 +74,7 @@ export function startTidying({ pipelines, releases, clock, log }: TidyingOptions
 interface Place {
   pipelineId: string;
   destinationId: string;
-  /** Of the channel that ends first. */
+  /** Time to live of the channel that ends first. */
   ttlMs: number;
 }
 

@@ -1,12 +1,12 @@
 import type { DiskCallName } from '../../core/lib/disk.ts';
 
-/** A call for the thread of a disk. */
+/** A call to the thread of a disk. */
 export interface DiskRequest {
   name: DiskCallName;
   args: readonly unknown[];
 }
 
-/** What came of one call. */
+/** The outcome of one call. */
 export interface Outcome {
   value?: unknown;
   /** The system's error, as plain data. */
@@ -18,11 +18,8 @@ export interface Outcome {
   };
 }
 
-/**
- * The outcomes of the next calls, in their order; none if the thread only says that it is getting on with
- * one.
- */
+/** The outcomes of the next calls in order. Empty if the thread only reports that it is making progress. */
 export type Answer = readonly Outcome[];
 
-/** A thread that has much to do says so this often, in milliseconds. */
+/** How often a busy thread reports, in milliseconds. */
 export const answerEveryMs = 1_000;

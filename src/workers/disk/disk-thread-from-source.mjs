@@ -1,5 +1,5 @@
-// Stands before `disk-thread.ts` when waybill runs from source: threads do not inherit tsx's hooks. It is not
-// compiled.
+// Preloaded before `disk-thread.ts` when waybill runs from source, because threads do not inherit the hooks
+// of tsx. Not part of the build.
 import { register } from 'tsx/esm/api';
 
 register();

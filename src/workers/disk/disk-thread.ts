@@ -4,9 +4,9 @@ import * as calls from '../../core/lib/disk-calls.ts';
 import { type Answer, answerEveryMs, type DiskRequest, type Outcome } from './disk-messages.ts';
 
 /*
- * The thread that makes calls on a disk: the only one of the process that waits if the disk does not answer.
- * It gets some calls at a time and answers when all are made, or when answering has taken long: whoever asked
- * sees that the disk is slow, and not away.
+ * The thread that makes calls to a disk. Only this thread blocks if the disk does not answer. It gets several
+ * calls at a time. It answers when all are complete, or earlier if they take long. Early answers distinguish
+ * a slow disk from an unreachable one.
  */
 parentPort?.on('message', (requests: readonly DiskRequest[]) => {
   let outcomes: Outcome[] = [];
@@ -35,7 +35,7 @@ function outcomeOf({ name, args }: DiskRequest, onProgress: () => void): Outcome
   }
 }
 
-/** Errors lose what they are beside their message on the way to another thread. */
+/** Errors lose all properties except the message on their way to another thread. */
 function systemErrorOf(error: Error): NonNullable<Outcome['error']> {
   const { message, code, syscall, path } = error as NodeJS.ErrnoException;
   return { message, code, syscall, path };

@@ -9,16 +9,16 @@ export interface OpenedDisk {
   disk: Disk;
   /** Throws `staging_unavailable` while the disk does not answer. */
   readonly requireAnswers: () => void;
-  /** Ends the thread, once all calls are made, or `withinMs` milliseconds have passed. */
+  /** Ends the thread after all calls are complete, or after `withinMs` milliseconds. */
   readonly close: (withinMs: number) => Promise<void>;
 }
 
 export interface DiskOptions {
   clock: Clock;
   log: Log;
-  /** How long one call may take until the disk is taken for one that does not answer, in milliseconds. */
+  /** How long one call may take until the disk counts as not answering, in milliseconds. */
   patienceMs?: number;
-  /** Another thread, for tests. */
+  /** Replaces the thread in tests. */
   file?: URL;
 }
 
@@ -28,22 +28,22 @@ interface Asked extends DiskRequest {
 }
 
 const defaultPatienceMs = 10_000;
-/** What the thread gets at a time. */
+/** Maximum of calls that the thread has at a time. */
 const maxCalls = 64;
 
-/** The thread's module beside this file, compiled or from source. */
+/** The thread's module in this folder, compiled or from source. */
 const diskThread = new URL(
   import.meta.url.endsWith('.ts') ? './disk-thread-from-source.mjs' : './disk-thread.js',
   import.meta.url,
 );
 
 /**
- * A disk whose calls are made by a thread, so that a disk that does not answer (frozen, or of a network that
- * is away) stops nobody but those who need it. Some calls are under way at a time, and those that come
- * meanwhile are the next. If one has taken longer than `patienceMs`, all that wait are refused with
- * `staging_unavailable`, and so is whoever comes, until the disk answers again. What was under way may be
- * done then all the same. Removals are done in any case: while the disk does not answer they resolve at once.
- * A thread that breaks is replaced.
+ * A disk whose calls run on a thread. An unresponsive disk (frozen, or on an unreachable network) therefore
+ * blocks only callers that need it. Several calls are in progress at a time; later ones form the next batch.
+ *
+ * If a call takes longer than `patienceMs`, all waiting calls are refused with `staging_unavailable`. New
+ * ones are refused until the disk answers again. Calls in progress may still take effect. Removals always
+ * take effect: while the disk does not answer, they resolve immediately. A broken thread is replaced.
  */
 export function openDisk(options: DiskOptions): OpenedDisk {
   const thread = new DiskThread(options);
@@ -57,7 +57,7 @@ export function openDisk(options: DiskOptions): OpenedDisk {
 class DiskThread {
   readonly #options: DiskOptions;
   #worker: Worker | null = null;
-  /** Calls that the thread has. */
+  /** Calls that the thread has now. */
   #underWay: Asked[] = [];
   #waiting: Asked[] = [];
   #patience: Timer | null = null;
@@ -73,8 +73,7 @@ class DiskThread {
     if (this.#isClosed) return Promise.reject(new Error('the disk was closed'));
     if (this.#isSilent && !isTidying(name)) return Promise.reject(this.#unanswered());
     return new Promise((resolve, reject) => {
-      // A view of bytes would be sent with all the memory that it is a part of; and whoever asked may use
-      // that again.
+      // Copies the bytes: a view would be sent with its whole buffer, and the caller may reuse that buffer.
       const own = args.map((arg) => (arg instanceof Uint8Array ? new Uint8Array(arg) : arg));
       const asked: Asked = { name, args: own, resolve, reject };
       if (this.#isSilent) this.#release(asked);
@@ -99,7 +98,7 @@ class DiskThread {
       });
     this.#isClosed = true;
     this.#patience?.cancel();
-    // A thread that waits for a disk cannot be ended: not to be waited for.
+    // A thread that waits for a disk cannot be ended, so this does not wait.
     const ended = this.#worker?.terminate();
     if (this.#underWay.length === 0) await ended;
   }
@@ -140,7 +139,7 @@ class DiskThread {
     this.#settle(answered.map((asked, index) => () => settle(asked, answer[index])));
   }
 
-  /** Settles calls that have ended, and begins the next ones. */
+  /** Settles completed calls, and starts the next ones. */
   #settle(ended: readonly (() => void)[]): void {
     const { clock, patienceMs = defaultPatienceMs } = this.#options;
     this.#patience?.cancel();
@@ -167,7 +166,7 @@ class DiskThread {
     }
   }
 
-  /** Lets whoever asked go on without an answer. */
+  /** Lets the caller continue without an answer. */
   #release(asked: Asked): void {
     const { log } = this.#options;
     asked.resolve(undefined);
@@ -187,7 +186,7 @@ class DiskThread {
   }
 }
 
-/** Whether a call is made however late it is: nobody needs its result, and it leaves less than there was. */
+/** Whether a late call still takes effect: its result is unused, and it only removes files. */
 function isTidying(name: DiskCallName): boolean {
   return name === 'remove' || name === 'endFile';
 }

@@ -2,12 +2,12 @@ import { readLmdb } from './lmdb-file.ts';
 import { checkLmdbStructure } from './lmdb-structure.ts';
 
 /*
- * The process that reads the file of the queue before the daemon does. LMDB maps the file into memory and
- * trusts what is there: in a damaged one it may read where nothing is, which ends the process. What only
- * writers look at, such as the list of free pages, is looked at page by page.
+ * Reads the queue's file in a child process before the daemon does. LMDB maps the file into memory and trusts
+ * it, so a damaged file can crash the process. Parts that only writers read, such as the list of free pages,
+ * are checked page by page.
  */
 
-/** What it answers: entries in portions, then why it stopped; null: it has read all. */
+/** Messages of the reader: entries in batches, then the failure; null: all were read. */
 export type FromReader = { entries: [key: string, value: string][] } | { failure: string | null };
 
 const portion = 500;
@@ -17,8 +17,8 @@ function answer(message: FromReader): void {
 }
 
 /**
- * The last message. The channel closes once it is sent, and not before: a message that came before its
- * listener is handed over by Node.js itself, which fails if the channel is gone when the listener returns.
+ * Sends the last message and closes the channel afterwards. Node.js delivers a message that came before its
+ * listener, and fails if the channel is already closed then.
  */
 function conclude(failure: string | null): void {
   process.send?.({ failure } satisfies FromReader, () => process.disconnect());

@@ -1,20 +1,19 @@
 import { crc32 } from 'node:zlib';
 
 /*
- * Each value in the file of the queue says of which entry it is and how long, and has a checksum, so that
- * what a disk has garbled is never taken for what was written, and so that values can be found in a file that
- * nothing else can be made of.
+ * Each value in the queue's file contains its key, its length and a checksum. This detects garbled values,
+ * and makes values recoverable from a file that is otherwise unreadable.
  */
 const mark = 'waybill1';
 const form = /waybill1 ([0-9a-f]{8}) (\d{1,9}) /g;
 
-/** @param key Has no space in it. */
+/** @param key Contains no space. */
 export function framed(key: string, value: string): string {
   const body = Buffer.from(`${key} ${value}`);
   return `${mark} ${checksum(body)} ${body.length} ${body.toString()}`;
 }
 
-/** The value that was framed for this key; undefined if it is not as it was written. */
+/** The value framed for this key; undefined if it is damaged. */
 export function unframed(key: string, text: string): string | undefined {
   const [head, sum, length] = new RegExp(`^${form.source}`).exec(text) ?? [];
   if (head === undefined) return undefined;
@@ -24,7 +23,7 @@ export function unframed(key: string, text: string): string | undefined {
   return isWhole ? rest.slice(key.length + 1) : undefined;
 }
 
-/** Every value that is whole, wherever it lies among other bytes; some may be older than others. */
+/** Finds every intact value at any position in the bytes. Some values may be outdated. */
 export function* framedIn(bytes: Buffer): Generator<string> {
   for (const { 0: head, 1: sum, 2: length, index } of bytes.toString('latin1').matchAll(form)) {
     const begin = index + head.length;

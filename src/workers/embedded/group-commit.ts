@@ -2,23 +2,25 @@ import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** What becomes of an entry: its new value, made when it is written; null removes it. */
+/** The new state of an entry: a function that makes its value at write time, or null to remove it. */
 export type Change = (() => string) | null;
 
 export interface Addition {
   key: string;
   value: () => string;
-  /** A directory whose content must be durable before the entry is; null if there is none. */
+  /** A directory whose content must be durable before the entry; null if there is none. */
   directory: string | null;
 }
 
 export interface GroupCommitOptions {
   clock: Clock;
-  /** Makes the content of these directories durable. Resolves with those that failed, and why. */
+  /** Makes the content of these directories durable. Resolves with the failed ones and their errors. */
   sync: (directories: readonly string[]) => Promise<ReadonlyMap<string, unknown>>;
-  /** Resolves once all of it is durable; after a failure nothing of it is written. */
+  /** Resolves once all entries are durable. If it fails, none is written. */
   commit: (entries: ReadonlyMap<string, string | null>) => Promise<void>;
-  /** Called when writing fails, once for each kind of failure, and with null once all is well again. */
+  /**
+   * Called with an error when writes begin to fail with a new code, and with null once they succeed again.
+   */
   onHealth: (failure: WaybillError | null) => void;
   /** How long an addition may take to become durable, in milliseconds. */
   patienceMs: number;
@@ -32,19 +34,18 @@ interface Waiting extends Addition {
 const retryEveryMs = 5_000;
 
 /**
- * Writes entries behind the callers' back, many in one transaction: one is under way at a time, and what
- * comes in meanwhile makes up the next. On most disks that is the difference between some hundred entries a
- * second and some ten thousand.
+ * Writes entries in the background, many per transaction. One transaction is in progress at a time, and later
+ * entries form the next one. On most disks this gives some 10,000 entries per second instead of some hundred.
  *
- * `set` takes what is true already: it is tried until it is written, and only the last value counts. `add`
- * takes what becomes true by being written: it fails for good with the transaction that it is part of, or if
- * the disk does not answer.
+ * `set` is for facts: it is retried until it is written, and only the last value counts. `add` is for
+ * requests that take effect by being written: it fails permanently with its transaction, or if the disk does
+ * not answer.
  */
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   readonly #changes = new Map<string, Change>();
   #additions: Waiting[] = [];
-  /** Those who wait until what was set before is durable. */
+  /** Callers that wait until all earlier `set` calls are durable. */
   #settling: (() => void)[] = [];
   #working: Promise<void> | undefined;
   #retry: Timer | undefined;
@@ -60,8 +61,9 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves once the entry is durable. Rejects if it is not: with what `sync` or `commit` failed with, or
-   * `queue_unavailable` after `patienceMs`. It may then be written still, until its key is `set`.
+   * Resolves once the entry is durable. Rejects with the error of `sync` or `commit`, or with
+   * `queue_unavailable` after `patienceMs`. After a rejection the entry may still be written, until its key
+   * is `set`.
    */
   add(addition: Addition): Promise<void> {
     const { clock, patienceMs } = this.#options;
@@ -88,7 +90,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves once all that was set until now is durable; it is waited for as long as that takes. */
+  /** Resolves once all earlier `set` calls are durable. Waits without a limit. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.#settling.push(resolve);
@@ -96,14 +98,14 @@ export class GroupCommit {
     });
   }
 
-  /** The last failure, if nothing was written since. */
+  /** The last failure; null if a later write succeeded. */
   get failure(): WaybillError | null {
     return this.#failure;
   }
 
   /**
-   * Resolves with whether everything is written, after at most `withinMs` milliseconds. Nothing may be set or
-   * added any more.
+   * Waits at most `withinMs` milliseconds. Resolves with whether everything is written. No calls of `set` or
+   * `add` may follow.
    */
   async close(withinMs: number): Promise<boolean> {
     this.#retry?.cancel();
@@ -135,8 +137,8 @@ export class GroupCommit {
   }
 
   /**
-   * Never rejects. It is over in the very step that finds nothing left: whoever goes on when an entry is
-   * written, and sets the next one then, begins anew.
+   * Never rejects. Ends in the same step in which it finds nothing to write: a caller that sets the next
+   * entry after a write starts a new run.
    */
   async #work(): Promise<void> {
     try {
@@ -149,7 +151,7 @@ export class GroupCommit {
     }
   }
 
-  /** Whether to go on at once. */
+  /** Returns whether to continue immediately. */
   async #writeAll(): Promise<boolean> {
     const changes = new Map(this.#changes);
     const additions = this.#additions;
@@ -167,14 +169,14 @@ export class GroupCommit {
       for (const [key, change] of changes) if (!this.#changes.has(key)) this.#changes.set(key, change);
       this.#settling.unshift(...settling);
       this.#retry = this.#options.clock.timeout(retryEveryMs, () => this.#begin(), { unref: true });
-      // What was added meanwhile is tried at once: somebody waits for the answer.
+      // Later additions are tried immediately, because their callers wait.
       return this.#additions.length > 0;
     }
   }
 
   async #write(changes: ReadonlyMap<string, Change>, additions: readonly Waiting[]): Promise<void> {
-    // All values at once, before anything is awaited: what changes later comes with the next transaction, and
-    // of two entries that changed together none may be newer here than the other.
+    // All values are made in one step, before the first await. Later changes go into the next transaction.
+    // Two entries that changed together therefore stay consistent.
     const entries = new Map<string, string | null>();
     for (const [key, change] of changes) entries.set(key, change === null ? null : change());
     const made = additions.map((addition) => ({ addition, value: addition.value() }));

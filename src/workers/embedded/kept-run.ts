@@ -3,8 +3,8 @@ import type { KeptRun } from '../memory/journal.ts';
 import { type EarlierRecord, withLaterFields } from '../queue/run-record.ts';
 
 /*
- * A run as it stands in the file: staged bundles are named relative to the staging directory, which may be
- * moved while the daemon is down.
+ * A run as stored in the file. Staged bundles are named relative to the staging directory, which may be moved
+ * while the daemon is down.
  */
 
 export function keptRunText(run: KeptRun, staging: string): string {
@@ -15,12 +15,12 @@ export function keptRunText(run: KeptRun, staging: string): string {
 }
 
 type Later = 'bundle' | 'rerunAs';
-/** As earlier versions wrote it. */
+/** A run of an earlier version, which may lack newer fields. */
 type EarlierRun = Omit<KeptRun, Later | 'record'> & Partial<Pick<KeptRun, Later>> & { record: EarlierRecord };
 
-/** The run of such a text, with its staged bundle named as in there; undefined if the text is of none. */
+/** Parses a run, with its staged bundle as named in the text; undefined if the text is not a run. */
 export function parseKeptRun(text: string): KeptRun | undefined {
-  // Its checksum says that this program wrote it, in this very form.
+  // The checksum proves that waybill wrote the text in exactly this form.
   if (!text.startsWith('{"job":')) return undefined;
   const kept = JSON.parse(text) as EarlierRun;
   const bundle = kept.job.staged === null ? 'none' : 'staged';

@@ -3,13 +3,13 @@ import path from 'node:path';
 import { open, type RootDatabase, type RootDatabaseOptionsWithPath } from 'lmdb';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** An open file of entries, text by text. This process alone may have it open for writing. */
+/** An open file of text entries. Only this process may have it open for writing. */
 export interface LmdbFile {
-  /** Resolves once all of it is durable; after a failure nothing of it is written. Null removes an entry. */
+  /** Resolves once all entries are durable. If it fails, none is written. null removes an entry. */
   commit(entries: ReadonlyMap<string, string | null>): Promise<void>;
   /**
-   * Sets the entry to `value` if `mayReplace` says so of the one that there is; in one step, whatever other
-   * processes do. Returns what it is then.
+   * Sets the entry to `value` if `mayReplace` accepts its current value. Atomic across processes. Returns the
+   * resulting value.
    */
   claim(key: string, value: string, mayReplace: (current: string | undefined) => boolean): string;
   close(): Promise<void>;
@@ -21,10 +21,10 @@ export function dataFile(directory: string): string {
   return path.join(directory, 'data.mdb');
 }
 
-/** Makes the file if it is missing; no other user may read it. Throws what LMDB throws. */
+/** Opens the file, or creates it, readable only by its owner. Throws the errors of LMDB. */
 export function openLmdb(file: string): LmdbFile {
   const db = openFile(file, { readOnly: false });
-  // Earlier versions made files that every user could read.
+  // Earlier versions made files that other users could read.
   for (const each of [file, `${file}-lock`]) chmodSync(each, privateMode);
   return {
     async commit(entries) {
@@ -50,8 +50,8 @@ export function openLmdb(file: string): LmdbFile {
 }
 
 /**
- * All entries of the file, in the order of their keys. Throws if they are not as many as the file says, and
- * what LMDB throws; a damaged file may end the process.
+ * All entries of the file in the order of their keys. Throws if their number differs from the file's count.
+ * Also throws the errors of LMDB. A damaged file may crash the process.
  */
 export function* readLmdb(file: string): Generator<[key: string, value: string]> {
   const db = openFile(file, { readOnly: true });
@@ -65,9 +65,9 @@ export function* readLmdb(file: string): Generator<[key: string, value: string]>
 }
 
 /**
- * Not `overlappingSync`, which takes a transaction for committed before it is flushed: here it is committed
- * once it is durable, and a failed flush fails it. Not `eventTurnBatching`, whose own promise nobody holds:
- * where a transaction fails, its rejection would end the process.
+ * Without `overlappingSync`, which reports a commit before the flush: here a commit is durable, and a failed
+ * flush fails it. Without `eventTurnBatching`, which has an internal promise without a handler: if a
+ * transaction failed, its rejection would end the process.
  */
 function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDatabase<string, string> {
   const options: RootDatabaseOptionsWithPath & { permissionsMode: number } = {
@@ -77,13 +77,13 @@ function openFile(file: string, { readOnly }: { readOnly: boolean }): RootDataba
     overlappingSync: false,
     eventTurnBatching: false,
     readOnly,
-    // The types of lmdb lack it.
+    // Missing in the types of lmdb.
     permissionsMode: privateMode,
   };
   return open<string, string>(options);
 }
 
-/** LMDB's own error is in a promise beside the one that failed. */
+/** LMDB's original error is in a separate promise of the reported one. */
 async function causeOf(error: unknown, file: string): Promise<unknown> {
   const cause =
     error instanceof Error && 'commitError' in error
@@ -98,8 +98,8 @@ async function causeOf(error: unknown, file: string): Promise<unknown> {
     : cause;
 }
 
-// As Linux numbers them; LMDB passes them on as they are. A write that was cut short for lack of room is an
-// I/O error to it.
+// Linux error numbers, which LMDB passes on. LMDB reports a write that was cut short by a full disk as an I/O
+// error.
 const ioError = 5;
 const noSpace = 28;
 const overQuota = 122;

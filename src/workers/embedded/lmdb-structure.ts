@@ -1,12 +1,12 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 
 /*
- * The pages of an LMDB file, as far as a damaged one could end the process that writes to it, or go
- * unnoticed: both headers, and every page of the two trees, that of the entries and that of what is free,
- * which no reader ever looks at. What pages hold has checksums of its own.
+ * Checks the pages of an LMDB file for damage that could crash the writing process or stay undetected. Covers
+ * both headers and every page of the two trees: the entries, and the free pages, which no reader reads. The
+ * content of entries has separate checksums.
  *
- * The layout is that of the version of LMDB that the package `lmdb` has in it (`MDB_page`, `MDB_meta`,
- * `MDB_db`, `MDB_node` in its `mdb.c`), on machines of 64 bits, least byte first.
+ * The layout is of the LMDB version in the package `lmdb` (`MDB_page`, `MDB_meta`, `MDB_db`, `MDB_node` in
+ * its `mdb.c`), on 64-bit little-endian machines.
  */
 const magic = 0xbeefc0de;
 const dataVersion = 2;
@@ -28,7 +28,7 @@ interface Meta {
   trees: Tree[];
 }
 
-/** Throws what is wrong with the file, and with which page of it. */
+/** Throws an error that names the damage and its page. */
 export function checkLmdbStructure(file: string): void {
   const opened = openSync(file, 'r');
   try {
@@ -49,7 +49,7 @@ export function checkLmdbStructure(file: string): void {
   }
 }
 
-/** Both are always there: a transaction writes a part of one of them, which is in one sector. */
+/** Both headers always exist: a transaction writes a part of one of them, within one sector. */
 function metaOf(page: Buffer, number: number): Meta {
   const meta = page.subarray(headBytes);
   const pageBytes = meta.readUInt32LE(24);
@@ -79,7 +79,9 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
     if (number < 2n || number > lastPage || number >= pages || seen.has(number)) throw garbled(number);
     seen.add(number);
   };
-  /** A page of a transaction that is yet to come would be taken for one that may be written to in place. */
+  /**
+   * Refuses pages of a future transaction: LMDB would take such a page for one that may be written in place.
+   */
   const pageOf = (number: bigint, kind: number): Buffer => {
     take(number);
     const bytes = page(number);
@@ -108,7 +110,7 @@ function checkTrees({ trees, lastPage, txn }: Meta, page: (number: bigint) => Bu
   for (const { root, depth } of trees) if (root !== none) walk(root, depth);
 }
 
-/** The nodes of a page, each from its head to the end of the page. Places count from the page's head on. */
+/** The nodes of a page, each from its head to the end of the page. Offsets count from the page's head. */
 function nodesOf(page: Buffer, number: bigint): Buffer[] {
   const body = page.subarray(headBytes);
   const [lower, upper] = [page.readUInt16LE(headBytes - 4), page.readUInt16LE(headBytes - 2)];
@@ -122,7 +124,7 @@ function nodesOf(page: Buffer, number: bigint): Buffer[] {
   });
 }
 
-/** Of a node of a branch: 48 bits. */
+/** The child page of a branch node, a 48-bit number. */
 function childOf(node: Buffer): bigint {
   return BigInt(node.readUIntLE(0, 6));
 }

@@ -19,34 +19,34 @@ import { readQueueFile } from './read-file.ts';
 import { syncStaged } from './sync-staged.ts';
 
 export interface QueueStoreOptions {
-  /** Of the queue; made if it is missing. */
+  /** Directory of the queue; created if it is missing. */
   directory: string;
-  /** Of staged uploads. */
+  /** Directory of staged uploads. */
   staging: string;
   clock: Clock;
   log: Log;
-  /** Called when the oldest undelivered event of a notifier had to go. */
+  /** Called when the oldest undelivered events of a notifier were dropped. */
   onDropped?: (notifierId: string, count: number) => void;
-  /** Only tests that stage nothing pass their own. */
+  /** Replaced only by tests that stage nothing. */
   sync?: typeof syncStaged;
 }
 
-/** What one daemon keeps in a directory: its runs, and the events that are not delivered. */
+/** The directory of one daemon's queue: its runs, and its undelivered events. */
 export interface QueueStore {
   readonly journal: Journal;
   readonly outbox: Outbox;
   readonly undelivered: UndeliveredEvents;
   readonly endedSessions: EndedSessions;
-  /** Throws why nothing can be kept at the moment: `insufficient_storage` or `queue_unavailable`. */
+  /** Throws `insufficient_storage` or `queue_unavailable` if nothing can be stored at the moment. */
   check(): void;
   /**
-   * Waits until everything is written, at most some seconds, and gives the directory back. A second call
-   * waits for the first.
+   * Waits some seconds at most until everything is written, then releases the directory. A second call waits
+   * for the first.
    */
   close(): Promise<void>;
 }
 
-/** The form of what is in the file. A newer one is refused; there is no older one yet. */
+/** Version of the file format. A newer one is refused; no older one exists. */
 const version = 1;
 const versionKey = 'meta/version';
 const ownerKey = 'meta/owner';
@@ -57,8 +57,8 @@ const sessionPrefix = 'ended-session/';
 const patienceMs = 10_000;
 
 /**
- * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it, if its file
- * is damaged or of a newer waybill, or if it cannot be written.
+ * Opens the directory for this process alone. Throws `queue_unusable` if another daemon uses it or it cannot
+ * be written. Also throws it if the file is damaged or from a newer waybill.
  */
 export async function openQueueStore(options: QueueStoreOptions): Promise<QueueStore> {
   const { directory } = options;
@@ -75,14 +75,14 @@ export async function openQueueStore(options: QueueStoreOptions): Promise<QueueS
   }
 }
 
-/** Reads the file and claims it, unless another process was quicker: then it is looked at again. */
+/** Reads and claims the file. Starts over if another process claimed it first. */
 async function openAlone(
   directory: string,
   lock: DirectoryLock,
 ): Promise<{ file: LmdbFile; values: Map<string, string> }> {
   const data = dataFile(directory);
   for (;;) {
-    // An empty one is left by a process that was killed while it made it.
+    // A process that was killed while creating the file leaves it empty.
     const size = statSync(data, { throwIfNoEntry: false })?.size ?? 0;
     const values = size > 0 ? await readQueueFile(data) : new Map<string, string>();
     refuseNewer(data, values.get(versionKey));
@@ -94,7 +94,7 @@ async function openAlone(
     try {
       if (file.claim(ownerKey, mine, (current) => current === before) === mine) {
         await file.commit(new Map([[versionKey, framed(versionKey, String(version))]]));
-        // LMDB makes the file durable, and not its name.
+        // LMDB makes the file durable, but not its directory entry.
         await syncDirectories([directory, dirname(directory)]);
         return { file, values };
       }
@@ -124,12 +124,12 @@ function storeOn(
   });
   const ordinals = [...values.keys()].map((key) => Number(/^(?:run|event)\/(\d{16})$/.exec(key)?.[1] ?? 0));
   let last = Math.max(0, ...ordinals);
-  /** Keys are sorted as text: the order in which entries were made. */
+  /** Keys sort as text, in the order in which entries were made. */
   const newKey = (kind: 'run' | 'event'): string => `${kind}/${String(++last).padStart(16, '0')}`;
   const close = async (): Promise<void> => {
     const isWritten = await writes.close(patienceMs);
     if (!isWritten) log.error({}, 'the queue could not be written before the end');
-    // Closing waits for what is under way, for ever where the disk does not answer.
+    // Closing waits for writes in progress: forever if the disk does not answer.
     if (isWritten) await file.close();
     await lock.release();
   };
@@ -183,7 +183,7 @@ function journalOn(
     accepted(run) {
       const key = newKey('run');
       keys.set(run.job.runId, key);
-      // A bundle that a run takes over is durable already.
+      // The bundle of a rerun is already durable.
       const directory = run.job.rerunOf === undefined ? run.job.staged : null;
       return writes.add({ key, value: value(key, run), directory });
     },
@@ -207,7 +207,7 @@ function outboxOn(
   values: ReadonlyMap<string, string>,
   newKey: (kind: 'event') => string,
 ): Outbox {
-  // What was given up is set in the same turn, and therefore in the same transaction.
+  // An event that is given up is stored as undelivered in the same turn, so in the same transaction.
   const forget = (key: string) => (): void => writes.set(key, null);
   return {
     outlives: true,
@@ -226,7 +226,7 @@ function outboxOn(
   };
 }
 
-/** Written in the turn of the change: with the end of the event in the outbox, in one transaction. */
+/** Written in the turn of the change, so in one transaction with the event's removal from the outbox. */
 function undeliveredOn(
   writes: GroupCommit,
   values: ReadonlyMap<string, string>,

@@ -6,16 +6,15 @@ import type { FromReader } from './file-reader.ts';
 import { framedIn, unframed } from './framing.ts';
 import { parseKeptRun } from './kept-run.ts';
 
-/** Compiled or from source. */
+/** The module of the reader, compiled or from source. */
 const reader = new URL(
   import.meta.url.endsWith('.ts') ? './file-reader.ts' : './file-reader.js',
   import.meta.url,
 );
 
 /**
- * The entries of the queue's file, key by key, each proved to be as it was written. Another process reads it,
- * so that a damaged file cannot bring this one down. Throws `queue_unusable` if it is damaged, which says
- * what of it can still be read.
+ * The verified entries of the queue's file by key. A child process reads the file, so that a damaged one
+ * cannot crash this process. Throws `queue_unusable` if it is damaged, and reports the readable part.
  */
 export async function readQueueFile(file: string): Promise<Map<string, string>> {
   const { entries, failure } = await readInChild(file);
@@ -37,7 +36,7 @@ function readInChild(file: string): Promise<{ entries: [string, string][]; failu
       execArgv: reader.pathname.endsWith('.ts') ? ['--import', 'tsx'] : [],
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
-      // Secrets of this process are no concern of the child's.
+      // The child does not need the secrets of this process.
       env: {},
     });
     child.on('message', (message: FromReader) => {
@@ -72,7 +71,7 @@ function damaged(file: string, why: string): WaybillError {
   );
 }
 
-/** Runs that are whole in the file, by what they last were; what was forgotten may be among them. */
+/** The intact runs in the file with their last known states. They may include forgotten runs. */
 function legibleRuns(file: string): { whole: number; unfinished: string[] } {
   const isOver = new Map<string, boolean>();
   for (const json of framedIn(readFileSync(file))) {

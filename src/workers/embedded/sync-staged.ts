@@ -4,14 +4,14 @@ import { setImmediate as breathe } from 'node:timers/promises';
 import { makeDurable } from '../../core/lib/sync.ts';
 import { uploadDirectoryOf } from '../staging/staged-directories.ts';
 
-/** After so many uploads the event loop gets its turn. */
+/** Uploads between two yields to the event loop. */
 const uploadsPerBreath = 8;
 
 /**
  * Makes staged uploads durable: everything in their directories, and the directories' names in `staging`.
- * Resolves with those of `uploads` that could not be, and why; the others are.
+ * Resolves with the failed ones of `uploads` and their errors; the others are durable.
  *
- * @param uploads Directories that are, or lie in, those that `newUploadDirectory` made.
+ * @param uploads Directories made by `newUploadDirectory`, or directories in them.
  */
 export async function syncStaged(
   staging: string,
@@ -21,7 +21,7 @@ export async function syncStaged(
     await syncAll(staging, uploads);
     return new Map();
   } catch {
-    // One that is gone must not keep the others from being accepted.
+    // A missing upload must not prevent the acceptance of the others.
     const failed = new Map<string, unknown>();
     for (const upload of uploads)
       await syncAll(staging, [upload]).catch((error: unknown) => failed.set(upload, error));
@@ -33,7 +33,7 @@ async function syncAll(staging: string, uploads: readonly string[]): Promise<voi
   const files: string[] = [];
   const directories = [staging];
   for (const [index, staged] of uploads.entries()) {
-    // All of a group wait for this: longer than a turn, but not in line with those that are being staged.
+    // A whole group waits for this work, so it yields rarely and does not queue behind uploads being staged.
     if (index % uploadsPerBreath === uploadsPerBreath - 1) await breathe();
     const upload = uploadDirectoryOf(staging, staged);
     directories.push(upload);

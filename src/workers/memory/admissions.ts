@@ -21,11 +21,11 @@ interface AdmissionsOptions {
   turns: Turns;
   slots: Slots;
   keys: Keys;
-  /** Called whenever nothing may be under way any more. */
+  /** Called when the last upload in progress may have ended. */
   onIdle: () => void;
 }
 
-// Only what was accepted under a key is compared.
+// Content digests are only compared for runs with a key.
 const noContent = digestOf('');
 
 interface Acceptance {
@@ -36,16 +36,16 @@ interface Acceptance {
 }
 
 /**
- * An upload holds a *slot* from `reserve` until `accept` or `release`. Once accepted it is a *run*: it has
- * its record in the book until its retention is over, and takes its turn. In between, as long as the journal
- * has not made it durable, it holds the slot still, and whoever repeats the request waits, too.
+ * An upload holds a *slot* from `reserve` to `accept` or `release`. An accepted upload is a *run*: its record
+ * is in the book until its retention ends. Until the journal has made the run durable, it still holds the
+ * slot, and a repeated request waits, too.
  *
- * A key is checked twice: `reserve` refuses only `staging`, because it knows no content to compare with;
- * `accept` compares the contents. A request with a `used` key queues nothing and so needs no slot, unless the
- * first run expires before it is accepted, or has failed and is to be rerun.
+ * A key is checked twice. `reserve` refuses only `staging`, because it has no content to compare. `accept`
+ * compares the contents. A request with a `used` key queues nothing, so it needs no slot. It does need one if
+ * the first run expires in the meantime, or has failed and is to be rerun.
  *
- * The phases are `open`, `draining` (no new slots; all that was reserved or accepted goes on) and `closed`
- * (nothing starts any more).
+ * The phases are `open`, `draining` (no new slots; everything reserved or accepted continues) and `closed`
+ * (nothing starts).
  */
 export class Admissions {
   readonly #runs: RunBook;
@@ -63,7 +63,7 @@ export class Admissions {
     this.#onIdle = onIdle;
   }
 
-  /** How many slots are taken. */
+  /** Number of occupied slots. */
   get reserved(): number {
     return this.#slots.length;
   }
@@ -130,7 +130,7 @@ export class Admissions {
     return this.#queued(run, accepted);
   }
 
-  /** Accepts a run that no upload began, and which needs no slot. Throws `shutting_down`. */
+  /** Accepts a triggered run, which needs no slot. Throws `shutting_down`. */
   async startTriggered(job: PublishJob): Promise<RunRecord> {
     if (this.#phase !== 'open') throw shuttingDown();
     const withoutKey = { scope: null, rerunFailed: false, contentDigest: noContent, hasNoSlot: false };
@@ -163,7 +163,7 @@ export class Admissions {
     return { record: structuredClone(first.record), replayed: true, position: first.position };
   }
 
-  /** Lets the run take its turn once it is kept. Throws as `#untilKept`. */
+  /** Queues the run once it is durable. Throws as `#untilKept`. */
   async #queued(run: Run, accepted: RunRecord, before?: UsedKey): Promise<AcceptedRun> {
     try {
       if (run.kept !== null) await this.#untilKept(run, before);
@@ -174,7 +174,7 @@ export class Admissions {
     }
   }
 
-  /** Throws if the run cannot be kept; its key is as it was before, then. */
+  /** Throws if the run cannot be stored, and restores the key's earlier state. */
   async #untilKept(run: Run, before: UsedKey | undefined): Promise<void> {
     const endSlot = this.#slots.take(run.job.pipelineId, { isReplay: false });
     try {

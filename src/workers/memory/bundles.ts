@@ -17,25 +17,25 @@ interface BundlesOptions<Run> {
   log: Log;
   journal: Journal;
   limits: KeepLimits;
-  /** Removes what is staged for a job. */
+  /** Removes a job's staged files. */
   discard: (job: PublishJob) => Promise<void>;
-  /** Called when the bundle of a run that has ended is kept no longer: it must stand in the journal. */
+  /** Called when the bundle of an ended run is no longer kept. The callee writes that to the journal. */
   onGone: (run: Run) => void;
 }
 
-/** How long the end waits for bundles that go once the journal has it, in milliseconds. */
+/** How long closing waits for removals in progress, in milliseconds. */
 const patienceMs = 5_000;
 
 /**
- * What is staged for runs. It belongs to one run at a time: to a run that has not ended; within the limits to
- * one that has, so that it can be repeated; and then to the one that repeats it. A bundle is removed only
- * when the journal says that nobody needs it, so that a process that is killed leaves no run without one.
+ * The staged bundles of runs. A bundle belongs to one run at a time: to an unfinished run, within the limits
+ * to an ended run for a rerun, then to the rerun. A bundle is removed only after the journal records that it
+ * is unused. If the process is killed, therefore, no run lacks its bundle.
  */
 export class Bundles<Run extends KeptRun> {
   readonly #options: BundlesOptions<Run>;
-  /** Runs that have ended and whose bundles are kept, in the order in which they ended. */
+  /** Ended runs with a kept bundle, in the order of their ends. */
   readonly #kept = new Map<string, Run>();
-  /** Of all of them. */
+  /** Total bytes of the kept bundles. */
   #bytes = 0;
   readonly #retention: Retention<Run>;
   readonly #leaving = new Set<Promise<void>>();
@@ -50,12 +50,12 @@ export class Bundles<Run extends KeptRun> {
     });
   }
 
-  /** Those of runs that have ended. */
+  /** The kept bundles of ended runs. */
   get kept(): KeptBundles {
     return { bundles: this.#kept.size, bytes: this.#bytes };
   }
 
-  /** The run has ended, `ageMs` ago: its bundle is kept, or goes. */
+  /** The run ended `ageMs` ago: keeps or removes its bundle. */
   ended(run: Run, ageMs = 0): void {
     if (run.bundle !== 'staged') return;
     if (!isKept(run.job, run.record)) {
@@ -69,8 +69,8 @@ export class Bundles<Run extends KeptRun> {
   }
 
   /**
-   * The bundle, if there is one, belongs to another run from now on. Returns a function that takes it back,
-   * for a run that came to nothing.
+   * Detaches the run's bundle, if any, so that another run can own it. Returns a function that undoes this if
+   * the other run is not accepted.
    */
   handOver(run: Run): () => void {
     const { job } = run;
@@ -88,17 +88,17 @@ export class Bundles<Run extends KeptRun> {
     };
   }
 
-  /** The run is forgotten, and what is staged for it is its caller's to remove. */
+  /** The run is forgotten. The caller removes its staged files. */
   forgotten(run: Run): void {
     this.#take(run);
   }
 
-  /** Drops what has expired by now. */
+  /** Drops expired bundles. */
   expire(): void {
     this.#retention.expire();
   }
 
-  /** Waits for bundles on their way out, at most some seconds; others are left to the next start. */
+  /** Waits some seconds at most for removals in progress. The next start completes the others. */
   async close(): Promise<void> {
     await this.#retention.close();
     if (this.#leaving.size === 0) return;
@@ -117,7 +117,7 @@ export class Bundles<Run extends KeptRun> {
     this.#bytes += stagedBytes(run.job);
   }
 
-  /** Whether it was there. */
+  /** Returns whether the bundle was kept. */
   #take(run: Run): boolean {
     if (!this.#kept.delete(run.job.runId)) return false;
     this.#bytes -= stagedBytes(run.job);
@@ -156,14 +156,14 @@ interface RetentionOptions<T> {
   clock: Clock;
   /** How long an item is kept, in milliseconds. */
   retentionMs: number;
-  /** Called once for each item whose time is over. Must not reject. */
+  /** Called once for each expired item. Must not reject. */
   onExpire: (item: T) => Promise<void>;
 }
 
-// A longer timer than 24.8 days would fire at once.
+// Timers longer than 24.8 days fire immediately.
 const longestSleepMs = 3_600_000;
 
-/** Keeps each item for the same time, and then hands it to `onExpire`. */
+/** Keeps each item for the same time, then passes it to `onExpire`. */
 export class Retention<T> {
   readonly #options: RetentionOptions<T>;
   /** In the order of expiry. Times are monotonic milliseconds. */
@@ -177,7 +177,7 @@ export class Retention<T> {
   }
 
   /**
-   * @param ageMs For how long it has been kept already. Items must come in the order of their expiry.
+   * @param ageMs How long the item has been kept already. Items must be added in the order of their expiry.
    */
   keep(item: T, ageMs = 0): void {
     const { clock, retentionMs } = this.#options;
@@ -186,7 +186,7 @@ export class Retention<T> {
     this.#sweeping ??= this.#sweep();
   }
 
-  /** Hands over what has expired by now; called before items are looked at, so that none is seen too late. */
+  /** Passes on the expired items. Called before items are read, so that no expired one is seen. */
   expire(): void {
     const now = this.#options.clock.monotonic();
     const kept = this.#kept.findIndex(({ expiresAt }) => expiresAt > now);
@@ -196,13 +196,13 @@ export class Retention<T> {
     }
   }
 
-  /** Hands over no more; resolves when no `onExpire` is under way. */
+  /** Stops expiring. Resolves once no `onExpire` call is in progress. */
   async close(): Promise<void> {
     this.#closing.abort();
     await Promise.all([this.#sweeping, ...this.#expiring]);
   }
 
-  /** Wakes when the next item expires, so that it goes even if nobody asks. */
+  /** Wakes when the next item expires, so that items expire without reads. */
   async #sweep(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#closing;
@@ -215,5 +215,5 @@ export class Retention<T> {
   }
 }
 
-// A function, because the compiler takes the loop's own check to hold until here.
+// A function, because the compiler would assume that the loop's check still holds.
 const isAborted = (signal: AbortSignal): boolean => signal.aborted;

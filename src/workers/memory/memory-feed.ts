@@ -4,15 +4,15 @@ import { cursorOf, placeOf, RunChanges, type RunWatch } from '../queue/run-chang
 import type { RunRecord } from '../queue/run-record.ts';
 import { isStep } from '../queue/run-transitions.ts';
 
-/** Progress within a stage is reported this often at most. */
+/** Minimum time between reports of progress within a stage. */
 const pauseMs = 200;
 
-/** What those who watch the runs of this process are told. */
+/** Reports the changes of this process's runs to watchers. */
 export class RunFeed {
   readonly #clock: Clock;
   readonly #changes = new RunChanges({ epoch: randomBytes(6).toString('hex'), revision: 0 });
   readonly #watchers = new Set<() => void>();
-  /** The latest records of runs whose progress is still to be reported, by run id. */
+  /** Latest records with unreported progress, by run id. */
   readonly #late = new Map<string, RunRecord>();
   #timer: Timer | undefined;
 
@@ -20,7 +20,7 @@ export class RunFeed {
     this.#clock = clock;
   }
 
-  /** Reports a record that has changed from `before`: at once, or soon if it is only some progress. */
+  /** Reports a record that changed from `before`: immediately, or soon if only progress changed. */
   changed(record: RunRecord, before: RunRecord | null = null): void {
     if (before === null || isStep(before, record)) {
       this.#late.delete(record.run_id);
@@ -37,7 +37,7 @@ export class RunFeed {
 
   /** As `JobQueue.watch`. */
   watch(onChange: () => void): RunWatch {
-    // A function of its own, since the same one may be given twice.
+    // A new function, since a caller may pass the same one twice.
     const notify = (): void => onChange();
     this.#watchers.add(notify);
     const changes = this.#changes;

@@ -35,49 +35,49 @@ import { Turns } from './turns.ts';
 export interface MemoryQueueOptions extends SlotLimits {
   clock: Clock;
   log: Log;
-  /** Jobs at once. */
+  /** Concurrent jobs. */
   maxConcurrency: number;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
-  /** Called once when a finished run is forgotten; the job's staged directory can go then. */
+  /** Called once when a finished run is forgotten. The job's staged directory can then be removed. */
   onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
+  /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged; by default as long as their records. */
+  /** How long bundles of ended runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
-  /** How failed runs are tried again; by default not at all. */
+  /** How failed runs are retried. Default: never. */
   retries?: RetriesOf;
   /**
-   * Called before the outcome of a try, or the end of a run that waits for its next one, is recorded: `next`
-   * is its record from then on.
+   * Called before the outcome of a try, or the end of a run that waits for its next try, is recorded. `next`
+   * is the run's new record.
    */
   onOutcome?: (job: PublishJob, next: RunRecord) => void;
-  /** Where transitions are written; by default nowhere. */
+  /** Stores transitions. Default: they are not stored. */
   journal?: Journal;
-  /** Called for a run of the journal that is given up, because too many processes ended while it ran. */
+  /** Called for a run of the journal that is failed because too many processes died while running it. */
   onGivenUp?: (job: PublishJob, error: WaybillError) => void;
 }
 
 export interface MemoryQueue extends JobQueue {
   /**
-   * Notes that `what` of a run is told to the notifiers. False if it must not be told: it was before the
-   * process ended that began the run.
+   * Records that the event `what` of a run is reported to the notifiers. False if an earlier process or try
+   * already reported it: the caller must not report it again.
    */
   tell(runId: string, what: string): boolean;
-  /** Those of all runs that are known. */
+  /** The jobs of all known runs. */
   jobs(): Iterable<PublishJob>;
-  /** Whether the run is being broken off, for the next process to take it up. */
+  /** Whether the run is being stopped so that the next process continues it. */
   isInterrupted(runId: string): boolean;
 }
 
-/** The queue of one process. Nothing of it survives that process but what the journal keeps. */
+/** The queue of one process. Only the journal's content survives that process. */
 export function memoryQueue(options: MemoryQueueOptions): MemoryQueue {
   return new QueueOfOneProcess(options);
 }
 
 /**
- * What comes in is admitted by slots and keys (`Admissions`), becomes a run in the book, and takes its turn.
- * Of a pipeline that is paused no run begins, and none is waited for at the end.
+ * Admits uploads by slots and keys (`Admissions`), adds their runs to the book, and schedules them (`Turns`).
+ * No run of a paused pipeline begins, and closing waits for none.
  */
 class QueueOfOneProcess implements MemoryQueue {
   readonly #options: MemoryQueueOptions & { journal: Journal; retries: RetriesOf };
@@ -163,7 +163,7 @@ class QueueOfOneProcess implements MemoryQueue {
 
   async pause(pipelineId: string, reason: string | null): Promise<Pause> {
     const pause = this.#turns.pause(pipelineId, reason);
-    // A queue that is closing waits for no run that may not begin.
+    // A closing queue does not wait for runs that may not begin.
     this.#notifyIdle();
     return pause;
   }

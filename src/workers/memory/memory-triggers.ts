@@ -5,21 +5,20 @@ import type { Journal } from './journal.ts';
 
 export interface TriggersOptions {
   journal: Journal;
-  /** How a pipeline stands. */
+  /** The state of a pipeline. */
   stateOf: (pipelineId: string) => {
     waiting: number;
     retrying: number;
     running: string | null;
     isPaused: boolean;
   };
-  /** Queues the run, or throws why it cannot be. */
+  /** Queues the run, or throws the reason for a refusal. */
   start: (job: TriggeredJob) => Promise<RunRecord>;
 }
 
 /**
- * The triggers of one process. A tick is written as part of its run, so that neither of them is kept without
- * the other; what was decided otherwise is written behind the caller's back, and decided the same way again
- * if that was lost.
+ * The triggers of one process. A tick is written as part of its run, so both are stored or neither is. Other
+ * decisions are written in the background. A lost one is decided again with the same result.
  */
 export function triggersOf({ journal, stateOf, start }: TriggersOptions): Triggers {
   const lasts = lastOnes(journal);
@@ -52,7 +51,7 @@ export function triggersOf({ journal, stateOf, start }: TriggersOptions): Trigge
   };
 }
 
-/** Those that were written, and the ticks of runs that were written before those were. */
+/** The stored triggers, and the ticks of runs that were stored before them. */
 function lastOnes({ triggers, runs }: Journal): Map<string, Trigger> {
   const lasts = new Map(
     triggers.map(({ pipelineId, trigger }) => [keyOf(pipelineId, trigger.kind), trigger]),

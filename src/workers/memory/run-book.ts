@@ -23,24 +23,26 @@ import { Bundles, Retention } from './bundles.ts';
 import type { Journal, KeptRun } from './journal.ts';
 import { RunFeed } from './memory-feed.ts';
 
-// As often may the process have ended in the middle of a run before that is given up. Kills and power
-// failures at random times do not hit one run so often; a bundle that brings the process down does. Within
-// minutes it may be more often: somebody, or something else, may be killing the process all the time.
+// A run is failed after this many processes died while running it. Crashes and power failures at random times
+// rarely hit one run so often, but a bundle that crashes the process does. Within minutes the limit is
+// higher, because a person or a supervisor may be killing the process repeatedly.
 const maxBegun = 20;
 const maxBegunAtOnce = 100;
 const atOnceMs = 600_000;
 
 const fresh = { arrival: 0, kept: null, undo: null, isInterrupted: false };
 
-/** A run that was accepted, until its retention is over. Only the book changes it. */
+/** An accepted run, until its retention ends. Only the book modifies it. */
 export interface Run extends KeptRun {
-  /** Its place among all runs. */
+  /** Ordinal number among all runs. */
   arrival: number;
-  /** Until it can be relied on; rejects if it was not accepted after all. Null if it can be at once. */
+  /**
+   * Resolves once the run is durable; rejects if it was not accepted in the end. null if it needs no wait.
+   */
   kept: Promise<void> | null;
-  /** Makes undone what its acceptance did to the run that it repeats; null if it repeats none. */
+  /** Undoes the acceptance's effect on the run that it repeats; null if it is not a rerun. */
   undo: (() => void) | null;
-  /** Its turn was broken off for the next process to take it up. */
+  /** It was stopped so that the next process continues it. */
   isInterrupted: boolean;
 }
 
@@ -52,32 +54,32 @@ export interface RunBookOptions {
   retentionMs: number;
   /** Called once when a finished run is forgotten, before `onExpire`. */
   onForget: (run: Run) => void;
-  /** How failed runs are tried again. */
+  /** How failed runs are retried. */
   retries: RetriesOf;
   /**
-   * Called before the outcome of a try, or the end of a run that waits for its next one, is recorded: `next`
-   * is its record from then on.
+   * Called before the outcome of a try, or the end of a run that waits for its next try, is recorded. `next`
+   * is the run's new record.
    */
   onOutcome: (job: PublishJob, next: RunRecord) => void;
-  /** Called for a run that is given up, because too many processes ended while it ran. */
+  /** Called for a run that is failed because too many processes died while running it. */
   onGivenUp: (job: PublishJob, error: WaybillError) => void;
-  /** Called once when a finished run is forgotten; the job's staged directory can go then. */
+  /** Called once when a finished run is forgotten. The job's staged directory can then be removed. */
   onExpire: (job: PublishJob) => Promise<void>;
-  /** Called when the job needs what is staged no more, while its record stays; by default nothing is done. */
+  /** Called when a job no longer needs its staged files but its record is kept. Default: no-op. */
   discard?: (job: PublishJob) => Promise<void>;
-  /** How long bundles of ended runs stay staged; by default as long as their records. */
+  /** How long bundles of ended runs stay staged. Default: as long as their records. */
   keep?: KeepLimits;
 }
 
 /**
- * The records of all runs, and the only place where one changes: `accept`, `start`, `progress`, then
- * `finish`, `fail`, `cancel` or `giveBack`, and in the end the run is forgotten when its retention is over.
- * Each change but progress goes to the journal.
+ * The records of all runs, and the only code that changes them. The order of calls is `accept`, `start`,
+ * `progress`, then `finish`, `fail`, `cancel` or `giveBack`. It is forgotten when its retention ends. Every
+ * change except progress goes to the journal.
  */
 export class RunBook {
   readonly #options: RunBookOptions;
   readonly #runs = new Map<string, Run>();
-  /** The same, of each pipeline in the order of acceptance. */
+  /** The same runs by pipeline, in the order of acceptance. */
   readonly #lines = new Map<string, RunLine<Run>>();
   #arrivals = 0;
   readonly #finished: Retention<Run>;
@@ -85,7 +87,7 @@ export class RunBook {
   /** By pipeline. */
   readonly #successes = new Map<string, LastSuccess>();
   #hasRetries = true;
-  /** For those who watch. */
+  /** Reports changes to watchers. */
   readonly feed: RunFeed;
   readonly bundles: Bundles<Run>;
 
@@ -104,8 +106,8 @@ export class RunBook {
   }
 
   /**
-   * Takes up what earlier processes left and returns the runs that wait, in their order. One that was running
-   * waits again; it fails if too many processes ended while it ran.
+   * Restores the runs of earlier processes. Returns the waiting ones in order. A run that was running waits
+   * again, or fails if too many processes died while running it.
    */
   restore(): Run[] {
     const { clock, journal, onGivenUp } = this.#options;
@@ -114,7 +116,7 @@ export class RunBook {
     for (const run of runs) {
       this.#add(run);
       if (run.record.finished_at !== null) continue;
-      // That it was begun may have been lost with the process; it was not before it was accepted.
+      // The start of the run may not have been stored. It was not before the acceptance.
       run.begunAt ??= run.record.accepted_at;
       this.#change(run, returnedRun(run.record));
       const sinceMs = now - Date.parse(run.begunAt);
@@ -133,7 +135,7 @@ export class RunBook {
     return runs.filter(({ record }) => record.finished_at === null);
   }
 
-  /** Forgets what has expired by now; called before anything is looked up, so that none is seen too late. */
+  /** Forgets expired runs. Called before reads, so that no expired run is seen. */
   expire(): void {
     this.bundles.expire();
     this.#finished.expire();
@@ -159,7 +161,7 @@ export class RunBook {
     return structuredClone(page.page());
   }
 
-  /** The run of the pipeline that was accepted last, and the one that succeeded last. */
+  /** The newest run of the pipeline, and its last successful one. */
   newestOf(pipelineId: string): { lastRun: RunRecord | null; lastSuccess: LastSuccess | null } {
     const [newest] = this.#lines.get(pipelineId)?.newestFirst() ?? [];
     const lastRun = newest === undefined ? null : structuredClone(newest.record);
@@ -171,7 +173,7 @@ export class RunBook {
     if (this.#runs.get(runId)?.record.finished_at === null) await this.#waiters.wait(runId, signal);
   }
 
-  /** The run is queued from now on; `accepted` is its record of the moment before. */
+  /** Adds a queued run; `accepted` is its record before it was queued. */
   accept(
     job: PublishJob,
     { key, position }: Pick<Run, 'key' | 'position'>,
@@ -190,8 +192,8 @@ export class RunBook {
   }
 
   /**
-   * Queues a run that repeats `old`, whose bundle, if there is one, belongs to the new run from now on; with
-   * a journal both are written in one step. Returns as `accept`.
+   * Queues a run that repeats `old` and takes over its bundle, if any. The journal stores both runs in one
+   * step. Returns as `accept`.
    */
   rerun(old: Run, next: NewRun, position: number): { run: Run; accepted: RunRecord } {
     const job = jobAgain(old.job, next);
@@ -211,7 +213,9 @@ export class RunBook {
     return { run, accepted };
   }
 
-  /** The run could not be kept, so it was not accepted. What it was to repeat is as it was before. */
+  /**
+   * Removes a run that could not be stored and so was not accepted. Restores the run that it was to repeat.
+   */
   withdraw(run: Run): void {
     this.#remove(run);
     this.#waiters.finished(run.job.runId);
@@ -231,35 +235,35 @@ export class RunBook {
     this.feed.changed(run.record, before);
   }
 
-  /** The worker answered: the run has ended, or waits for its next try. Waiters are notified by `keep`. */
+  /** The worker returned a result: the run has ended or waits for its next try. `keep` notifies waiters. */
   finish(run: Run, result: JobResult): void {
     this.#tried(run, finishedRun(run.record, result.run, this.#options.clock.now()));
   }
 
-  /** The worker broke: the run has failed, or waits for its next try. Waiters are notified by `keep`. */
+  /** The worker broke: the run has failed or waits for its next try. `keep` notifies waiters. */
   broke(run: Run, error: unknown): void {
     this.#tried(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** The run fails without a turn. Waiters are notified by `keep`. */
+  /** Fails a run that has not begun. `keep` notifies waiters. */
   fail(run: Run, error: unknown): void {
     this.#end(run, failedRun(run.record, errorRecord(error), this.#options.clock.now()));
   }
 
-  /** The run was cancelled; `result` as in `cancelledRun`. Waiters are notified by `keep`. */
+  /** Ends a cancelled run; `result` as in `cancelledRun`. `keep` notifies waiters. */
   cancel(run: Run, result: JobResult | null): void {
     const ended = cancelledRun(run.record, result?.run ?? null, this.#options.clock.now());
-    // The caller of `JobQueue.cancel` reports the end of a run that waited.
+    // For a waiting run, the caller of `JobQueue.cancel` reports the end.
     if (run.record.status === 'running') this.#options.onOutcome(run.job, ended);
     this.#end(run, ended);
   }
 
-  /** The next try of a run that waits for it is due. */
+  /** Makes the next try of a waiting run due. */
   makeDue(run: Run): void {
     this.#change(run, dueRun(run.record, this.#options.clock.now()));
   }
 
-  /** Ends a run that waits for its next try, for the newer run of the same place. */
+  /** Ends a run that waits for its next try, because a newer run has the same place. */
   supersede(run: Run, by: Run): void {
     const ended = supersededRun(run.record, by.job.runId, this.#options.clock.now());
     this.#options.onOutcome(run.job, ended);
@@ -277,20 +281,20 @@ export class RunBook {
     return undefined;
   }
 
-  /** From now on a failed run is not tried again. */
+  /** From now on failed runs are not retried. */
   endRetries(): void {
     this.#hasRetries = false;
   }
 
-  /** The run waits again, for another process. */
+  /** Queues the run again for another process. */
   giveBack(run: Run): void {
     run.begun -= 1;
     this.#change(run, returnedRun(run.record));
   }
 
   /**
-   * Notes that `what` of the run is told. False if it was before: by an earlier process, or after an earlier
-   * try.
+   * Records that the event `what` of the run is reported. False if an earlier process or try already reported
+   * it.
    */
   tell(runId: string, what: string): boolean {
     const { journal } = this.#options;
@@ -302,28 +306,28 @@ export class RunBook {
     return true;
   }
 
-  /** What became of a delivery, also after the end of the run. */
+  /** Records the state of a delivery, also after the run's end. */
   noteDelivery(runId: string, note: DeliveryNote): void {
     const run = this.#runs.get(runId);
     const deliveries = run === undefined ? null : withNote(run.record, note);
     if (run !== undefined && deliveries !== null) this.#change(run, { ...run.record, ...deliveries });
   }
 
-  /** Begins the retention of a run that is finished or failed. Unless it can be repeated, its bundle goes. */
+  /** Begins the retention of an ended run. Removes its bundle unless the run can be repeated. */
   keep(run: Run): void {
     this.#finished.keep(run);
     this.#waiters.finished(run.job.runId);
     this.bundles.ended(run);
   }
 
-  /** Forgets no more, and ends all waits; resolves when no `onExpire` is under way. */
+  /** Stops forgetting runs and ends all waits. Resolves once no `onExpire` call is in progress. */
   async close(): Promise<void> {
     for (const runId of this.#waiters.runIds) this.#waiters.finished(runId);
     this.feed.close();
     await Promise.all([this.bundles.close(), this.#finished.close()]);
   }
 
-  /** The try of a run has ended with this record. */
+  /** Applies the record at the end of a try. */
   #tried(run: Run, ended: RunRecord): void {
     if (run.isInterrupted) {
       this.#end(run, ended);
@@ -370,7 +374,7 @@ export class RunBook {
   #change(run: Run, record: RunRecord): void {
     const before = run.record;
     run.record = record;
-    // A run that had succeeded before changes, too, and is not the last one for that.
+    // A run that ended earlier can change, too. Only its end may make it the last success.
     if (before.finished_at === null) this.#noteSuccess(record);
     this.feed.changed(record, before);
     this.#options.journal.changed(run);

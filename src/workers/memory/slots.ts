@@ -4,15 +4,15 @@ import { pipelineFull, queueFull, retryAfterSeconds } from '../queue/refusals.ts
 import type { Turns } from './turns.ts';
 
 export interface SlotLimits {
-  /** Limit of uploads that are being received or wait for their turn; running ones do not count. */
+  /** The maximum of uploads in progress and waiting runs. Running ones do not count. */
   queueSize: number;
-  /** The same limit for one pipeline; null, as by default: `queueSize` alone. */
+  /** The same limit for one pipeline; null: only `queueSize` limits it. Default: null. */
   maxWaitingOf?: (pipelineId: string) => number | null;
 }
 
 /**
- * Who is being received: uploads that hold a slot, by pipeline, and replays, which need none. `queue_size`
- * and `max_waiting` bound the slots together with the runs that wait.
+ * The uploads in progress: those with a slot, by pipeline, and replays, which need no slot. `queue_size` and
+ * `max_waiting` limit the sum of slots and waiting runs.
  */
 export class Slots {
   readonly #limits: SlotLimits;
@@ -38,12 +38,12 @@ export class Slots {
     throw pipelineFull(pipelineId, maxWaiting, retryAfterSeconds(turns.pace(pipelineId, waiting)));
   }
 
-  /** Slots of all pipelines together. */
+  /** Number of slots over all pipelines. */
   get length(): number {
     return this.#all;
   }
 
-  /** Whether nothing is being received. */
+  /** Whether no upload is in progress. */
   get isIdle(): boolean {
     return this.#all + this.#replays === 0;
   }
@@ -52,7 +52,7 @@ export class Slots {
     return this.#held.get(pipelineId) ?? 0;
   }
 
-  /** Returns a function that ends it; its first call returns true, any other does nothing. */
+  /** Returns a function that ends the upload. Its first call returns true; later calls do nothing. */
   take(pipelineId: string, { isReplay }: { isReplay: boolean }): () => boolean {
     this.#add(pipelineId, isReplay, 1);
     let open = true;
@@ -84,15 +84,15 @@ export interface UsedKey {
 
 type KeyState = { state: 'staging' } | UsedKey;
 
-/** What an Idempotency-Key counts for, as one string; null for a request without a key. */
+/** An Idempotency-Key with its scope as one string; null for a request without a key. */
 export function scopeOf({ pipelineId, idempotency }: AdmissionRequest): string | null {
   return idempotency === undefined ? null : JSON.stringify([idempotency.caller, pipelineId, idempotency.key]);
 }
 
 /**
- * The Idempotency-Keys in use, by scope. A key is `staging` while its first request is being received, and
- * `used` once that was accepted; a release forgets it, so that the client may try again. It belongs to the
- * last run that was accepted with it and is forgotten with that.
+ * The Idempotency-Keys in use, by scope. A key is `staging` during its first upload and `used` after
+ * acceptance. A release removes it, so that the client can retry. A used key belongs to the last run accepted
+ * with it, and is forgotten with that run.
  */
 export class Keys {
   readonly #states = new Map<string, KeyState>();
@@ -116,7 +116,7 @@ export class Keys {
     this.#states.set(scope, { state: 'used', runId, contentDigest });
   }
 
-  /** Forgets the key, unless a run that was started for a failed one has it by now. */
+  /** Forgets the key, unless a rerun of a failed run has taken it. */
   forget(scope: string, runId: string): void {
     const known = this.#states.get(scope);
     if (known?.state === 'used' && known.runId === runId) this.#states.delete(scope);

@@ -15,7 +15,7 @@ import { RetryLine, WaitingLine } from './waiting-runs.ts';
 export interface TurnsOptions {
   clock: Clock;
   log: Log;
-  /** Jobs at once. */
+  /** Concurrent jobs. */
   maxConcurrency: number;
   runs: RunBook;
   retries: RetriesOf;
@@ -25,8 +25,8 @@ export interface TurnsOptions {
 }
 
 /**
- * A run during which so many processes have ended runs alone from then on: whatever ends the process again is
- * that run, and no other is given up for it.
+ * After this many processes died while running it, a run runs alone. If the process dies again, this run is
+ * the cause, and no other run is failed for it.
  */
 const endsBeforeAlone = 5;
 
@@ -37,11 +37,11 @@ interface Active {
 }
 
 /**
- * Whose turn it is. A run is `waiting` (in the order of acceptance), then `active` (at most one a pipeline,
- * at most `maxConcurrency` in all), then finished. Whenever a run arrives or leaves `active`, `pump` starts
- * the first waiting ones whose pipeline is free and not paused; a run that waits for its pipeline does not
- * delay those of others. A run that waits for its next try is in a line of its own, and comes back to its
- * place when that is due.
+ * Schedules runs. A run is `waiting` (in the order of acceptance), then `active` (at most one per pipeline
+ * and `maxConcurrency` overall), then finished. Whenever a run arrives or leaves `active`, `#pump` starts the
+ * first waiting runs of free pipelines that are not paused. Runs that wait for their pipeline do not delay
+ * other pipelines. Runs that wait for their next try are in a separate line, and return to their place when
+ * it is due.
  */
 export class Turns {
   readonly #options: TurnsOptions;
@@ -68,7 +68,7 @@ export class Turns {
     return this.#waiting.lengthOf(pipelineId);
   }
 
-  /** Since when the first run in line of the pipeline waits; null if none does. */
+  /** Since when the pipeline's first queued run has been waiting; null if none is. */
   waitingSince(pipelineId: string): string | null {
     const first = this.#waiting.firstOf(pipelineId);
     return first === undefined ? null : (first.record.queued_at ?? first.record.accepted_at);
@@ -78,14 +78,14 @@ export class Turns {
     return this.#active.size;
   }
 
-  /** How many runs of a pipeline wait for their turn and for their next try, and which one runs. */
+  /** A pipeline's number of queued runs, number of runs that wait for their next try, and running run. */
   of(pipelineId: string): { waiting: number; retrying: number; running: string | null } {
     const running = this.#active.get(pipelineId)?.run.job.runId ?? null;
     const retrying = this.#retries.of(pipelineId).length;
     return { waiting: this.#waiting.lengthOf(pipelineId), retrying, running };
   }
 
-  /** Whether nothing runs, and nothing will unless it is added. */
+  /** Whether no run is in progress or able to start. */
   get isIdle(): boolean {
     const willRun = this.#processor !== undefined && this.#waiting.has((id) => !this.#pauses.has(id));
     return this.#active.size === 0 && (!willRun || this.#isHeld);
@@ -97,7 +97,7 @@ export class Turns {
     this.#pump();
   }
 
-  /** Runs that wait for their next try, and that this one replaces, have ended then. */
+  /** Queues a run. Runs that wait for their next try and that this one replaces end. */
   add(run: Run): void {
     const { runs } = this.#options;
     for (const waiting of this.#retries.of(run.job.pipelineId)) this.#replace(waiting, runs.newerOf(waiting));
@@ -137,14 +137,14 @@ export class Turns {
     return wasPaused;
   }
 
-  /** Fails a run that waits, in its place, or stops one that runs; undefined if it does neither. */
+  /** Fails a waiting run or stops a running one; undefined if it is neither. */
   cancel(run: Run): 'forgotten' | 'stopping' | undefined {
     const { runs, onEnd } = this.#options;
     const { pipelineId } = run.job;
     if (this.#waiting.remove(pipelineId, run) || this.#retries.remove(run)) {
       runs.cancel(run, null);
       runs.keep(run);
-      // Others may have waited behind it.
+      // Other runs may have been waiting behind it.
       this.#pump();
       onEnd();
       return 'forgotten';
@@ -155,19 +155,19 @@ export class Turns {
     return 'stopping';
   }
 
-  /** For `waiting` uploads and runs, of one pipeline or of all together. */
+  /** The pace for `waiting` uploads and runs of one pipeline; null: of all together. */
   pace(pipelineId: string | null, waiting: number): Pace {
     const isPaused = pipelineId !== null && this.#pauses.has(pipelineId);
     return { waiting, endedAt: this.#ends.of(pipelineId), now: this.#options.clock.monotonic(), isPaused };
   }
 
-  /** Starts nothing any more; what waits is left for the next process. */
+  /** Starts no further runs. Waiting ones are left to the next process. */
   hold(): void {
     this.#isHeld = true;
     this.#retries.close();
   }
 
-  /** What waits is lost with this process: each run has one more try, and no other after it. */
+  /** Waiting runs are lost with this process, so each gets one more try and no retries. */
   endRetries(): void {
     const { runs } = this.#options;
     runs.endRetries();
@@ -178,9 +178,9 @@ export class Turns {
   }
 
   /**
-   * Starts nothing any more, and stops with `reason` what runs. What is then not finished is left for the
-   * next process, if the journal outlives this one; otherwise it fails with `reason`, and so does what still
-   * waits. Resolves with the runs that were interrupted and did not succeed, and those that failed.
+   * Starts no further runs, and stops the running ones with `reason`. If the journal outlives this process,
+   * unfinished runs are left to the next process. Otherwise they fail with `reason`, and so do waiting ones.
+   * Resolves with the interrupted runs that did not succeed and the failed ones.
    */
   async close(reason: Error): Promise<Run[]> {
     const { runs, journal } = this.#options;
@@ -192,7 +192,7 @@ export class Turns {
     }
     const interrupted = [...this.#active.values()];
     for (const { run, abort } of interrupted) {
-      // One that somebody has cancelled is not taken up again.
+      // A cancelled run is not continued.
       run.isInterrupted = journal.outlives && !abort.signal.aborted;
       abort.abort(reason);
     }
@@ -227,7 +227,7 @@ export class Turns {
     }
   }
 
-  /** Takes the run that begins next. A suspect begins once nothing runs, and nothing begins beside it. */
+  /** Takes the run that begins next. A suspect run begins only when no other is active, and runs alone. */
   #next(): Run | undefined {
     if ([...this.#active.values()].some(({ run }) => run.begun > endsBeforeAlone)) return undefined;
     const isFree = (id: string): boolean =>
@@ -238,7 +238,7 @@ export class Turns {
     return this.#active.size === 0 ? this.#waiting.take(isSuspect) : undefined;
   }
 
-  /** Whether a run waits for its next try, and later ones of its pipeline wait behind it. */
+  /** Whether a run waits for its next try and blocks later ones of its pipeline. */
   #isBlocked(pipelineId: string): boolean {
     if (this.#retries.length === 0 || this.#retries.of(pipelineId).length === 0) return false;
     return this.#options.retries(pipelineId).whileRetrying === 'wait';
@@ -247,7 +247,7 @@ export class Turns {
   /** Never rejects. Calls the processor only after `active` has the run. */
   async #run(run: Run, signal: AbortSignal, process: JobProcessor): Promise<void> {
     const { clock, log, runs, onEnd } = this.#options;
-    // What was committed since an earlier process began the run is the run's own.
+    // Changes committed since an earlier process began the run belong to this run.
     const { begunAt } = run;
     const job = begunAt === null ? run.job : { ...run.job, begunAt };
     runs.start(run);
@@ -286,5 +286,5 @@ export class Turns {
   }
 }
 
-/** Whether somebody cancelled what the signal is for; the daemon stops for other reasons. */
+/** Whether the abort is a cancellation, not a stop of the daemon. */
 const wasCancelled = (signal: AbortSignal): boolean => hasCode(signal.reason, 'cancelled');

@@ -9,8 +9,8 @@ interface Place<T> {
 }
 
 /**
- * Waiting items, one queue for each pipeline. The pipelines take turns, so that a busy one does not delay the
- * others. `take` looks only at the heads of the queues: its cost does not depend on the number of items.
+ * Waiting items, with one queue per pipeline. The pipelines take turns, so that a busy one does not delay the
+ * others. `take` examines only the heads of the queues, so its cost does not depend on the number of items.
  */
 export class WaitingLine<T> {
   readonly #lines = new Map<string, Place<T>[]>();
@@ -23,17 +23,17 @@ export class WaitingLine<T> {
     return this.#length;
   }
 
-  /** How many wait of one pipeline. */
+  /** Number of the pipeline's waiting items. */
   lengthOf(pipelineId: string): number {
     return this.#lines.get(pipelineId)?.length ?? 0;
   }
 
-  /** The one of the pipeline that waits longest. */
+  /** The pipeline's first item. */
   firstOf(pipelineId: string): T | undefined {
     return this.#lines.get(pipelineId)?.[0]?.item;
   }
 
-  /** @param arrival Its place among all items; one that arrived earlier stands before later ones. */
+  /** @param arrival Its place among all items; earlier arrivals come first. */
   push(pipelineId: string, item: T, arrival: number): void {
     const line = this.#lines.get(pipelineId) ?? [];
     this.#lines.set(pipelineId, line);
@@ -66,7 +66,7 @@ export class WaitingLine<T> {
     return first.place.item;
   }
 
-  /** Takes one item out of its place; false if it does not wait. */
+  /** Removes one item; false if it is not waiting. */
   remove(pipelineId: string, item: T): boolean {
     const line = this.#lines.get(pipelineId);
     const index = line?.findIndex((place) => place.item === item) ?? -1;
@@ -77,12 +77,12 @@ export class WaitingLine<T> {
     return true;
   }
 
-  /** Whether `take` would find one. */
+  /** Whether `take` would find an item. */
   has(isFree: (pipelineId: string) => boolean): boolean {
     return [...this.#lines.keys()].some(isFree);
   }
 
-  /** Takes all items, in the order of arrival. */
+  /** Removes and returns all items in the order of arrival. */
   takeAll(): T[] {
     const places = [...this.#lines.values()].flat().sort((a, b) => a.arrival - b.arrival);
     this.#lines.clear();
@@ -111,7 +111,7 @@ export class RetryLine<Run extends { record: RunRecord }> {
     return this.#runs.size;
   }
 
-  /** Those of one pipeline. */
+  /** The runs of one pipeline. */
   of(pipelineId: string): Run[] {
     return [...this.#runs].filter(({ record }) => record.pipeline_id === pipelineId);
   }
@@ -121,14 +121,14 @@ export class RetryLine<Run extends { record: RunRecord }> {
     this.#wake();
   }
 
-  /** Whether it was there. */
+  /** Returns whether the run was in the line. */
   remove(run: Run): boolean {
     const wasThere = this.#runs.delete(run);
     if (wasThere) this.#wake();
     return wasThere;
   }
 
-  /** Takes all, in the order in which they came. */
+  /** Removes and returns all runs in the order in which they were added. */
   takeAll(): Run[] {
     const all = [...this.#runs];
     this.#runs.clear();
@@ -136,7 +136,7 @@ export class RetryLine<Run extends { record: RunRecord }> {
     return all;
   }
 
-  /** No run is due any more. */
+  /** From now on no run becomes due. */
   close(): void {
     this.#timer?.cancel();
     this.#timer = undefined;

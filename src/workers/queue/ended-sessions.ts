@@ -1,25 +1,25 @@
 import type { Clock } from '../../core/lib/clock.ts';
 
 /**
- * Console sessions that were logged out of, each until it would have expired. A session is a sealed cookie
- * that any host opens, so a logout is only known where it is kept: with the queue.
+ * Console sessions that were logged out, each until its expiry. A session is a sealed cookie that every host
+ * accepts, so its logout must be stored: with the queue.
  */
 export interface EndedSessions {
-  /** Resolves once the end is kept. Throws `queue_unavailable` or `insufficient_storage`. */
+  /** Resolves once the logout is stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
-  /** Returns the ids of ended sessions, in one query. Throws `queue_unavailable`. */
+  /** Returns the given ids whose sessions have ended, in one query. Throws `queue_unavailable`. */
   among(ids: readonly string[]): Promise<string[]>;
   close(): void;
 }
 
-/** The maximum kept in one process; then those that were added first are dropped. */
+/** The maximum kept in one process; beyond it the oldest entries are dropped. */
 const maxKept = 100_000;
 
 export interface EndedSessionsOptions {
   clock: Pick<Clock, 'now'>;
-  /** The sessions that an earlier process has kept, with the time at which each expires. */
+  /** Sessions that an earlier process has kept, with their expiry times. */
   left?: Iterable<[id: string, expiresAt: Date]>;
-  /** Keeps one beyond this process; null forgets it. By default none is kept. */
+  /** Stores a session outside this process; null removes it. Default: no-op. */
   write?: (id: string, expiresAt: Date | null) => Promise<void>;
 }
 

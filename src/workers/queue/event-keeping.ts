@@ -3,25 +3,28 @@ import { undeliveredBook, type UndeliveredEvents } from '../../core/notify/undel
 import type { DeliveryNotes } from './job-queue.ts';
 import type { DeliveryNote } from './run-record.ts';
 
-/** Where the events of a process are kept, with the queue: they live as long as its runs do. */
+/** Stores the events of a process together with its queue, so that they last as long as its runs. */
 export interface EventKeeping {
   readonly outbox: Outbox;
-  /** What was given up; every host sees that of all. */
+  /** Undelivered events, of all hosts. */
   readonly undelivered: UndeliveredEvents;
   /**
-   * Resolves once what was told until now is kept beyond this process, or cannot be; where there are several
-   * Redis, what belongs to the one of this name. Never rejects.
+   * Resolves once all events so far are stored outside this process or cannot be stored. With several Redis
+   * servers, `redis` names the one to wait for. Never rejects.
    */
   told(redis?: string): Promise<void>;
-  /** Notes in the record of its run what became of a delivery. Never throws; it may take a moment. */
+  /** Adds the state of a delivery to its run's record. Returns immediately and never throws. */
   note(runId: string, note: DeliveryNote): void;
-  /** The queue, once it is open: the records are there. */
+  /** Sets the queue that has the records, once it is open. */
   attach(queue: DeliveryNotes): void;
-  /** After the notifiers; waits some seconds for what is being kept. */
+  /** Called after the notifiers are closed. Waits some seconds for pending writes. */
   close(): Promise<void>;
 }
 
-/** That of a queue of one process, whose records are in that queue; `kept` if it outlives the process. */
+/**
+ * The events of a single-process queue, which also has the records. `kept` stores them beyond the process;
+ * null keeps them in memory.
+ */
 export function eventsOfOneProcess(
   kept: Pick<EventKeeping, 'outbox' | 'undelivered'> | null,
   onDropped: (notifierId: string, count: number) => void,
@@ -32,7 +35,7 @@ export function eventsOfOneProcess(
   return {
     outbox,
     undelivered,
-    // The journal writes them in their order, before the end of their run.
+    // The journal writes events in order, before the end of their run.
     told: async () => undefined,
     note: (runId, note) => {
       if (queue === undefined) early.push([runId, note]);

@@ -8,22 +8,22 @@ import type { DeliveryNote, RunRecord } from './run-record.ts';
 import type { Triggers } from './trigger.ts';
 
 /**
- * Holds accepted uploads until their turn comes, and the record of every run. A caller takes the part that it
- * needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one process, with a
- * journal or without; one Redis; several Redis.
+ * Holds accepted uploads until their turn comes, and the record of every run. Each caller uses only the
+ * interface that it needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one
+ * process, with or without a journal; one Redis; several Redis.
  *
- * The life of an upload: `reserve` takes a slot before a byte of the body is read. The API stages and
- * validates, then either `accept`s (the run record exists from then on, in the order accepted → queued →
- * running → succeeded | failed) or `release`s. The queue starts a job when one of its workers is free and no
- * other job of the pipeline runs; jobs of one pipeline start in the order of acceptance.
+ * The life of an upload: `reserve` takes a slot before the first byte of the body is read. The API stages and
+ * validates the upload, then calls `accept` or `release`. From `accept` on a run record exists. Its states
+ * are accepted → queued → running → succeeded | failed. The queue starts a job when a worker is free and no
+ * other job of the pipeline is running. Jobs of one pipeline start in the order of acceptance.
  *
- * A run that fails for a passing cause is queued again and waits for its next try (`run-retry.ts`). It ends
- * as `superseded` if a newer run of the same place is accepted before.
+ * A run that fails with a temporary cause is queued again and waits for its next try (`run-retry.ts`). It
+ * ends as `superseded` if a newer run of the same place is accepted first.
  *
- * Every call but `untilFinished`, `watch`, `drain` and `close` throws `queue_unavailable` while the server
- * behind the queue is away; over several servers, each call about a pipeline or run whose server is away, and
- * what tells of all pipelines leaves out those. `accept` throws that and `insufficient_storage` while the
- * disk of the queue keeps nothing.
+ * While the server behind the queue is unreachable, every call except `untilFinished`, `watch`, `drain` and
+ * `close` throws `queue_unavailable`. With several servers, this concerns calls about a pipeline or run of an
+ * unreachable server. Calls over all pipelines omit that server's pipelines. `accept` throws
+ * `queue_unavailable` or `insufficient_storage` while the disk of the queue stores nothing.
  */
 export interface JobQueue
   extends
@@ -35,39 +35,38 @@ export interface JobQueue
     DeliveryNotes,
     QueueLifecycle {}
 
-/** Accepts runs: uploads, reruns, and runs that start by themselves. */
+/** Accepts runs: uploads, reruns and triggered runs. */
 export interface RunAdmission {
   /**
-   * Takes an admission slot; none is needed, nor counted, if the key was used before, because such a request
-   * queues nothing, unless its run is to be rerun. Throws `queue_full` and
-   * `pipeline_full`, each with the time after which to try again, `shutting_down`, and
-   * `idempotency_in_progress` if another request is still staging an upload with the same key.
+   * Takes an admission slot. A request whose key was used before queues nothing, so it needs no slot, unless
+   * its run is to be rerun. Throws `queue_full` and `pipeline_full`, each with a retry time, and
+   * `shutting_down`. Throws `idempotency_in_progress` if another request is still staging an upload with the
+   * same key.
    */
   reserve(request: AdmissionRequest): Promise<Admission>;
 
   /**
-   * Queues a run that repeats one that has ended: with the bundle that is still staged for it, which belongs
-   * to the new run from then on, or, if the pipeline has a source, with what that holds by then. A run is
-   * repeated once: a second call returns the record of the new run with `replayed: true`. A slot is
-   * needed. The new run belongs to the span `trace`. Throws `run_not_found`, `run_not_finished`,
-   * `bundle_gone` (the run was cancelled, or ended too long or too many bundles ago), `queue_full`,
-   * `pipeline_full` and `shutting_down`.
+   * Queues a run that repeats an ended one, in the span `trace`. It uses the old run's staged bundle, which
+   * then belongs to the new run. If the pipeline has a source, it reads the source again instead. A run is
+   * repeated once: a second call returns the new run's record with `replayed: true`. Needs a slot. Throws
+   * `run_not_found`, `run_not_finished`, `queue_full`, `pipeline_full` and `shutting_down`. Throws
+   * `bundle_gone` if the run was cancelled or its bundle is no longer kept.
    */
   rerun(runId: string, newRunId: string, trace?: TraceContext): Promise<AcceptedRun>;
 
-  /** Ticks of schedules and changes of sources, which start runs. */
+  /** Starts runs for schedule ticks and source changes. */
   readonly triggers: Triggers;
 }
 
 /** Reads the records of runs, and the state of their pipelines. */
 export interface RunReader {
-  /** A copy of the run's record; undefined if the run is unknown or its retention is over. */
+  /** A copy of the run's record; undefined if the run is unknown or has expired. */
   find(runId: string): Promise<RunRecord | undefined>;
 
   /**
-   * Copies of the records of retained runs of these pipelines, newest first. Costs as much as the runs that
-   * it looks at: those of the page, and those between them that the query leaves out, two thousand in all.
-   * Throws `run_not_found` if `before` is no retained run of these pipelines.
+   * Copies of the records of retained runs of these pipelines, newest first. The cost depends on the runs
+   * examined: those on the page and those that the query filters out, at most 2,000. Throws `run_not_found`
+   * if `before` is not a retained run of these pipelines.
    */
   list(pipelineIds: readonly string[], query: RunQuery): Promise<RunPage>;
 
@@ -75,32 +74,32 @@ export interface RunReader {
   overview(pipelineIds: readonly string[]): Promise<PipelineOverview[]>;
 
   /**
-   * Since when the first run in line of each of these pipelines waits, in their order: RFC 3339 in UTC, null
-   * where none waits, undefined where it is unknown.
+   * Since when the first queued run of each pipeline has been waiting, in the order of the pipelines. RFC
+   * 3339 in UTC; null if no run is waiting, undefined if unknown.
    */
   waitingSince(pipelineIds: readonly string[]): Promise<(string | null | undefined)[]>;
 
   depth(): Promise<QueueDepth>;
 
-  /** Of runs that have ended, on all hosts together. */
+  /** Kept bundles of ended runs, over all hosts. */
   kept(): Promise<KeptBundles>;
 }
 
 /** Follows runs while they change. */
 export interface RunFollower {
   /**
-   * Resolves when the run is finished or unknown, when `signal` aborts, and when the queue is closed. Never
-   * rejects: while the server behind the queue is away, the wait goes on. Any number of waits for one run
-   * cost as much as one.
+   * Resolves when the run is finished or unknown, when `signal` aborts, or when the queue is closed. Never
+   * rejects: it keeps waiting while the server behind the queue is unreachable. Many waits for one run cost
+   * as much as one.
    */
   untilFinished(runId: string, signal: AbortSignal): Promise<void>;
 
   /**
-   * Follows the records of all runs, on whichever host they change. `onChange` is called soon after a change,
-   * once for any number of them, and must neither throw nor wait. Status, stages and destinations are noticed
-   * within 200 ms, and progress within a stage a few times a second; of what a run went through in between,
-   * its newest record shows. While the server behind the queue is away nothing is noticed, and
-   * nothing is lost. Throws nothing itself; what `RunWatch` returns may reject with `queue_unavailable`.
+   * Follows the records of all runs on all hosts. `onChange` is called soon after one or more changes. It
+   * must neither throw nor block. Changes of status, stage or destinations are reported within 200 ms,
+   * progress within a stage a few times a second. Only the newest record is reported; intermediate states may
+   * be skipped. While the server behind the queue is unreachable, changes are delayed but not lost. Does not
+   * throw, but methods of `RunWatch` may reject with `queue_unavailable`.
    */
   watch(onChange: () => void): RunWatch;
 }
@@ -108,58 +107,56 @@ export interface RunFollower {
 /** Pauses pipelines. */
 export interface PipelineSteering {
   /**
-   * From now on no run of the pipeline begins, on any host; what runs goes on, and more is accepted. Of a
-   * pipeline that is paused already it replaces the reason. Without a journal the queue of one process
-   * forgets it with that.
+   * From now on no run of the pipeline begins, on any host. Runs in progress continue, and new ones are
+   * accepted. For a paused pipeline this replaces the reason. Without a journal, a single-process queue loses
+   * the pause when the process ends.
    */
   pause(pipelineId: string, reason: string | null): Promise<Pause>;
 
-  /** Lets runs of the pipeline begin again. Resolves with whether it was paused. */
+  /** Resumes the pipeline. Resolves with whether it was paused. */
   resume(pipelineId: string): Promise<boolean>;
 
-  /** The pipelines that are paused, whether they are configured here or not. */
+  /** All paused pipelines, including ones that are not configured here. */
   pauses(): Promise<ReadonlyMap<string, Pause>>;
 }
 
-/** Cancels runs, and brings their next try forward. */
+/** Cancels runs, and starts their next try early. */
 export interface RunSteering {
   /**
-   * Cancels a run, on whichever host it is. One that waits ends in its place, as `failed` with the error
-   * `cancelled`, and never begins. One that runs is stopped as if the daemon stopped, and ends so unless it
-   * succeeds before: whatever it leaves at a destination, the next run of the bundle finishes without force.
-   * The bundle that was staged for it goes. Repeating it does nothing. Throws `run_not_found`, and
-   * `run_finished` if the run has ended in another way.
+   * Cancels a run on any host. A waiting run never begins: it ends as `failed` with the error `cancelled`. A
+   * running one is stopped as at a shutdown and ends the same way, unless it succeeds first. The next run of
+   * the bundle completes a partial publication without force. The staged bundle is removed. Idempotent.
+   * Throws `run_not_found`, and `run_finished` if the run has ended in another way.
    */
   cancel(runId: string): Promise<Cancellation>;
 
   /**
-   * Tries a run that waits for its next try as soon as a worker is free, and resolves with its record. A run
-   * that waits for its turn, or runs, stays as it is. Throws `run_not_found`, and `run_finished` if the run
-   * has ended.
+   * Makes the next try of a run due, so that it begins once a worker is free. Resolves with the run's record.
+   * Leaves queued and running runs unchanged. Throws `run_not_found`, and `run_finished` if the run has
+   * ended.
    */
   retryNow(runId: string): Promise<RunRecord>;
 }
 
-/** Notes deliveries of events in the records of their runs. */
+/** Adds the deliveries of events to the records of their runs. */
 export interface DeliveryNotes {
-  /** Notes in the run's record what became of a delivery of its event; does nothing if the run is unknown. */
+  /** Adds the state of an event's delivery to the run's record. Does nothing if the run is unknown. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
 }
 
-/** Starts and ends the work of this process. */
+/** Starts and stops the queue in this process. */
 export interface QueueLifecycle {
-  /** Begins to hand jobs to `process`, and to report its runs to `observer`, if there is one. */
+  /** Starts to run jobs with `process` and to report them to `observer`. */
   start(process: JobProcessor, observer?: RunObserver): Promise<void>;
 
-  /** From now on `reserve` throws `shutting_down`; what was accepted still runs. */
+  /** From now on `reserve` throws `shutting_down`. Accepted runs still run. */
   drain(): void;
 
   /**
    * Drains, waits at most `timeoutMs` milliseconds for the jobs of this process, aborts the rest, and
-   * releases every resource. Resolves with the ids of the runs that it interrupted, and of those that are
-   * lost with this process: in memory, all that still waited (they get their turn within the time); with a
-   * journal or in Redis, none, since the next process or other hosts take them. A second call returns the
-   * first one's answer.
+   * releases all resources. Resolves with the ids of interrupted runs, and of runs that are lost with this
+   * process. In memory, all runs still waiting after the timeout are lost. With a journal or Redis, none is
+   * lost: the next process or another host takes them. A second call returns the result of the first.
    */
   close(timeoutMs: number): Promise<{ unfinished: string[] }>;
 }
@@ -171,30 +168,33 @@ export interface Pause {
 }
 
 export interface Cancellation {
-  /** `forgotten`: it waited. `stopping`: it runs, and ends soon. `repeated`: it was cancelled before. */
+  /**
+   * `forgotten`: it was waiting. `stopping`: it is running, and ends soon. `repeated`: it was already
+   * cancelled.
+   */
   outcome: 'forgotten' | 'stopping' | 'repeated';
   record: RunRecord;
 }
 
 export interface RunQuery extends RunFilter {
-  /** Runs on the page, at least 1. */
+  /** Maximum of runs on the page, at least 1. */
   limit: number;
   /** Only runs that were accepted before this one. */
   before?: string | null;
 }
 
 export interface PipelineOverview {
-  /** Accepted runs that wait for their turn. */
+  /** Accepted runs in the queue. */
   waiting: number;
   /** Runs that wait for their next try. */
   retrying: number;
-  /** Id of the run that a worker has begun; null if there is none. */
+  /** Id of the running run; null if there is none. */
   running: string | null;
-  /** Copy of the record of the run that was accepted last; null if none is retained. */
+  /** Copy of the record of the newest run; null if none is retained. */
   lastRun: RunRecord | null;
-  /** The run that succeeded last, even if its record is retained no longer; null if none is known. */
+  /** The last successful run, even if its record has expired; null if none is known. */
   lastSuccess: LastSuccess | null;
-  /** The server behind the queue of this pipeline is away, and all of this may be otherwise. */
+  /** The server behind this pipeline's queue is unreachable, so these values may be wrong. */
   isAway?: true;
 }
 
@@ -204,20 +204,20 @@ export interface LastSuccess {
   finished_at: string;
 }
 
-/** How many there are now, on all hosts together. */
+/** Current numbers over all hosts. */
 export interface QueueDepth {
-  /** Admission slots: uploads that are being received. */
+  /** Admission slots: uploads in progress. */
   reserved: number;
   /**
-   * Accepted runs that wait for their turn. `queue_size` limits `reserved + queued`: runs that wait for their
-   * next try do not count.
+   * Accepted runs in the queue. `queue_size` limits `reserved + queued`. Runs that wait for their next try do
+   * not count.
    */
   queued: number;
-  /** Runs that a worker has begun. */
+  /** Runs in progress. */
   running: number;
 }
 
-/** Staged bundles that runs could be repeated with. They wait for nothing, and count as no run. */
+/** Staged bundles of ended runs, kept for reruns. They do not count as waiting runs. */
 export interface KeptBundles {
   bundles: number;
   bytes: number;
@@ -226,9 +226,8 @@ export interface KeptBundles {
 export interface AdmissionRequest {
   pipelineId: string;
   /**
-   * Present if the request can be repeated under a key; a key counts for one caller and one pipeline.
-   * `caller` is whoever chose the key: the id of an upload token, or a name that no token id can have, such
-   * as `schedule:nightly`.
+   * Present if the request can be repeated with a key. A key is valid for one caller and one pipeline.
+   * `caller` is the id of an upload token, or a name that no token id can have, such as `schedule:nightly`.
    */
   idempotency?: Idempotency;
 }
@@ -236,7 +235,7 @@ export interface AdmissionRequest {
 export interface Idempotency {
   caller: string;
   key: string;
-  /** If the key was used before and its run has failed: a new run instead of the failed one's record. */
+  /** If the key belongs to a failed run, start a new run instead of returning the failed record. */
   rerunFailed?: boolean;
 }
 
@@ -245,31 +244,32 @@ export interface AcceptedRun {
   /** The run was accepted by an earlier request with the same key. */
   replayed: boolean;
   /**
-   * Its place in the line of its pipeline when it was accepted: 1 if no other run of the pipeline waited.
-   * Null if it was accepted by a version that did not count.
+   * Its position in the pipeline's queue at acceptance; 1 if no other run was waiting. null if an earlier
+   * version accepted it without a position.
    */
   position: number | null;
 }
 
-/** One slot. Exactly one of `accept` and `release` ends it. */
+/** An admission. Exactly one of `accept` and `release` ends it. */
 export interface Admission {
   /**
-   * Turns the slot into a queued run. If the key was used before with the same content, nothing is queued and
-   * the first run's record is returned with `replayed: true`: the caller then discards what it staged. Of a
-   * run that has failed, with `rerunFailed`, the new run takes the key instead; of several such requests at
-   * once one gets a new run and the others its record. Throws `idempotency_conflict` if the key was used with
-   * other content, `shutting_down` after the queue was closed, and `internal_error` if the slot has ended
-   * already. An admission without a slot, whose first run was forgotten or has failed meanwhile, needs one
-   * now: `queue_full`, or `idempotency_in_progress`.
+   * Turns the slot into a queued run. If the key was used with the same content, nothing is queued. The first
+   * run's record is returned with `replayed: true`, and the caller discards its staged files.
+   *
+   * With `rerunFailed`, the key of a failed run moves to the new run. If several such requests arrive
+   * concurrently, one gets a new run and the others its record.
+   *
+   * Throws `idempotency_conflict` if the key was used with other content. Throws `shutting_down` after the
+   * queue was closed, and `internal_error` if the slot has ended. An admission without a slot needs one if
+   * its first run was forgotten or has failed in the meantime. It then throws `queue_full`, `pipeline_full`
+   * or `idempotency_in_progress`.
    */
   accept(job: PublishJob, contentDigest: Digest): Promise<AcceptedRun>;
-  /** Gives the slot and its key back. Does nothing if the slot has ended already. */
+  /** Releases the slot and its key. Does nothing if the slot has ended. */
   release(): Promise<void>;
 }
 
-/**
- * Runs one job. Resolves also if destinations failed; rejects if the worker broke or `signal` stopped it.
- */
+/** Runs one job. Resolves even if destinations failed. Rejects if the worker broke or `signal` stopped it. */
 export type JobProcessor = (
   job: PublishJob,
   context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },

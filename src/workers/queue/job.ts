@@ -4,24 +4,21 @@ import type { Progress, RunResult } from '../../core/publish/results/result.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * What a worker needs to publish. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged`
- * distinguishes the two kinds.
+ * A worker's input. Plain data: it crosses threads and, in BullMQ mode, hosts. `staged` distinguishes the two
+ * kinds.
  */
 export type PublishJob = StagedJob | SourceJob;
 
-/**
- * Its context is that of the span that the run belongs to, by which its trace goes on over queue, hosts and
- * threads.
- */
+/** The trace context is the run's span. It continues the trace over queue, hosts and threads. */
 interface Common extends TraceContext {
   /**
-   * When, at the earliest, a process began the run that did not live to see its end, RFC 3339: what was
-   * committed since then is told to the notifiers as this run's.
+   * Earliest time at which a process that died began the run, RFC 3339. Notifiers receive changes committed
+   * since then as changes of this run.
    */
   begunAt?: string;
-  /** The channel that is published to; without it, what is current. */
+  /** The channel to publish to; absent: the current release. */
   channel?: string;
-  /** The revision of the uploaded bundle, if its producer states one. */
+  /** The bundle's revision, if its producer states one. */
   revision?: Revision;
 }
 
@@ -37,7 +34,7 @@ export interface StagedJob extends Common {
   archive?: StagedArchive;
   /** Relative path under which `preserve_relative` publishes it. */
   bundlePath: string;
-  /** Of what is staged. */
+  /** Size of the staged bundle. */
   bytes?: number;
 }
 
@@ -49,35 +46,35 @@ export interface StagedArchive {
   digest: Digest;
 }
 
-/** What starts a run of a pipeline that has a source of its own, without anybody asking. Plain data. */
+/** A trigger starts a run of a pipeline that has a source, without a request. Plain data. */
 export type Trigger =
   | {
       kind: 'schedule';
-      /** RFC 3339 in UTC, to the millisecond: ticks compare as texts. */
+      /** RFC 3339 in UTC with milliseconds, so that ticks compare as text. */
       tick: string;
-      /** Names the schedule, so that the ticks of another one are not taken for missed ones. */
+      /** Identifies the schedule, so that ticks of a former schedule do not count as missed. */
       schedule: string;
     }
   | {
       kind: 'watch';
-      /** What the source looked like, as a digest. */
+      /** Digest of the source's state. */
       state: string;
     };
 
-/** The bundles that the pipeline's own source holds when the run begins. */
+/** A job that publishes the bundles in the pipeline's source when the run begins. */
 export interface SourceJob extends Common {
   runId: string;
   pipelineId: string;
   /** The run that this one repeats. */
   rerunOf?: string;
   staged: null;
-  /** What started it; absent if somebody asked for it. */
+  /** The trigger; absent if a request started the run. */
   trigger?: Trigger;
 }
 
 export type JobProgress = Progress;
 
-/** The outcome of a publication, also if destinations failed; only a worker that broke throws. */
+/** The outcome of a publication, even if destinations failed. Only a broken worker throws. */
 export interface JobResult {
   run: RunResult;
 }

@@ -5,26 +5,26 @@ import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
 
 /*
- * The bundle of a run that has ended stays staged as long as its record, so that the run can be repeated with
- * the very same bytes, as far as these limits allow. Decided here, purely, for every queue; the oldest go
- * first.
+ * The bundle of an ended run stays staged, so that the run can be repeated with the same bytes. It is kept at
+ * most as long as the record. These pure functions apply the limits for every queue. The oldest bundles are
+ * removed first.
  */
 
 export interface KeepLimits {
-  /** How long a bundle is kept after its run ended, in milliseconds; the run's record is not outlived. */
+  /** How long a bundle is kept after its run has ended, in milliseconds; at most as long as the record. */
   keepMs: number;
   maxBundles: number;
-  /** Of all of them together, as they are staged. */
+  /** Total staged size of all bundles. */
   maxBytes: number;
 }
 
-/** What was staged for a run; `gone` once it is not kept, or the run that repeats this one has it. */
+/** `gone`: the bundle is no longer kept, or belongs to the run that repeats this one. */
 export type BundleState = 'none' | 'staged' | 'gone';
 
-/** What a run is given that repeats another. */
+/** Properties of a new run that repeats another. */
 export interface NewRun {
   runId: string;
-  /** As that of a job. */
+  /** Trace context of the new job. */
   trace: TraceContext;
 }
 
@@ -33,12 +33,12 @@ export interface KeptBundle {
   bytes: number;
 }
 
-/** Whether what is staged for a run that has ended is kept: nobody wants what was cancelled. Pure. */
+/** Whether an ended run's bundle is kept. The bundle of a cancelled run is not. Pure. */
 export function isKept(job: PublishJob, record: RunRecord): boolean {
   return job.staged !== null && !isCancelled(record);
 }
 
-/** Whether a run, as an earlier process left it, needs what is staged for it. Pure. */
+/** Whether a run of an earlier process needs its staged bundle. Pure. */
 export function needsBundle({
   job,
   bundle,
@@ -51,20 +51,17 @@ export function needsBundle({
   return bundle === 'staged' && (record.finished_at === null || isKept(job, record));
 }
 
-/** Whether a run that has ended could be run again if it was not before. Pure. */
+/** Whether an ended run can be rerun, unless it already was. Pure. */
 export function isRerunnable(job: PublishJob, record: RunRecord): boolean {
   return job.staged === null || isKept(job, record);
 }
 
-/** Bytes of what is staged for a job; 0 if nothing is, or if it is not known. Pure. */
+/** Size of a job's staged bundle in bytes; 0 if it has none or the size is unknown. Pure. */
 export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/**
- * The job of a new run that publishes the same once more, because somebody asked for it; it belongs to the
- * trace of that request. Pure.
- */
+/** The job of a new run that repeats `job` on request. It belongs to the trace of that request. Pure. */
 export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
@@ -74,7 +71,7 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: New
   return again;
 }
 
-/** The job as it is once its bundle belongs to another run, or is gone. Pure. */
+/** The job without its bundle, after that was removed or passed to another run. Pure. */
 export function withoutBundle({ runId, pipelineId, rerunOf, channel, revision }: PublishJob): PublishJob {
   const more = {
     ...(rerunOf === undefined ? {} : { rerunOf }),
@@ -85,10 +82,10 @@ export function withoutBundle({ runId, pipelineId, rerunOf, channel, revision }:
 }
 
 /**
- * Those of the bundles that go, so that the others are within the limits. Looks at no others. Pure.
+ * The bundles to remove so that the others are within the limits. Examines no others. Pure.
  *
- * @param kept The oldest first.
- * @param all How many they are, and their bytes.
+ * @param kept Kept bundles, oldest first.
+ * @param all Their number and total bytes.
  */
 export function beyondLimits<Kept extends KeptBundle>(
   kept: Iterable<Kept>,

@@ -2,10 +2,10 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { RunStatus } from './run-record.ts';
 
 /*
- * Why an upload or a run is not taken, in the same words for every queue.
+ * The errors for refused uploads and runs, the same for every queue.
  */
 
-/** @param retryAfterSeconds When there may be room again. */
+/** @param retryAfterSeconds Time until a slot may be free. */
 export function queueFull(queueSize: number, retryAfterSeconds: number): WaybillError {
   return new WaybillError('queue_full', `all ${queueSize} upload slots are taken`, {
     hint: 'try again later',
@@ -13,7 +13,7 @@ export function queueFull(queueSize: number, retryAfterSeconds: number): Waybill
   });
 }
 
-/** @param retryAfterSeconds When there may be room again. */
+/** @param retryAfterSeconds Time until a slot may be free. */
 export function pipelineFull(
   pipelineId: string,
   maxWaiting: number,
@@ -59,7 +59,7 @@ export function pageGone(): WaybillError {
   );
 }
 
-/** What a run ends with that somebody cancelled, and what its publication is stopped with. */
+/** The error of a cancelled run, and the abort reason of its publication. */
 export function cancelled(): WaybillError {
   return new WaybillError('cancelled', 'the run was cancelled', {
     hint: 'upload the bundle again, or start a new run, to publish it',
@@ -97,10 +97,10 @@ export function bundleGone(): WaybillError {
 }
 
 /*
- * How fast runs end, and when whoever was refused had better come back. Pure.
+ * The rate at which runs end, and the retry time for refused clients. Pure.
  */
 
-/** So many ends of runs are remembered. */
+/** The maximum of run end times kept. */
 export const maxEnds = 64;
 
 const windowMs = 15 * 60_000;
@@ -108,20 +108,20 @@ const usualSeconds = 10;
 const maxSeconds = 300;
 
 export interface Pace {
-  /** Uploads and runs that hold a slot. */
+  /** Uploads and runs that occupy a slot. */
   waiting: number;
-  /** When the last runs ended, in milliseconds, the oldest first; at most `maxEnds`. */
+  /** End times of the last runs, in milliseconds, oldest first; at most `maxEnds`. */
   endedAt: readonly number[];
-  /** Now, on the same clock. */
+  /** The current time on the same clock. */
   now: number;
-  /** Nothing begins until somebody resumes the pipeline. */
+  /** The pipeline is paused: no run begins until it is resumed. */
   isPaused: boolean;
 }
 
 /**
- * The seconds that all who wait will take at the pace at which the last runs ended, from 1 to 300; 10 if
- * fewer than two ended in the last quarter of an hour. A pause since the last end counts: a queue that stands
- * still sends clients away for longer and longer, and one that is paused for the longest time.
+ * The time until all waiting runs end at the rate of the last runs, from 1 to 300 seconds. 10 seconds if
+ * fewer than two runs ended in the last 15 minutes. The time since the last end counts: the result grows
+ * while the queue is stalled. It is the maximum for a paused pipeline.
  */
 export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: Pace): number {
   if (isPaused) return maxSeconds;
@@ -133,11 +133,11 @@ export function retryAfterSeconds({ waiting, endedAt, now, isPaused }: Pace): nu
   return Math.min(Math.max(seconds, 1), maxSeconds);
 }
 
-/** The ends of the last runs, of each pipeline and of all together. */
+/** The end times of the last runs, per pipeline and overall. */
 export class Ends {
   readonly #endedAt = new Map<string | null, number[]>();
 
-  /** @param at Milliseconds on the clock of the `Pace` that they are for. */
+  /** @param at Milliseconds on the clock of `Pace.now`. */
   note(pipelineId: string, at: number): void {
     for (const whose of [pipelineId, null]) {
       const ends = this.#endedAt.get(whose) ?? [];
@@ -147,7 +147,7 @@ export class Ends {
     }
   }
 
-  /** Of one pipeline, or of all together. */
+  /** The end times of one pipeline; null: of all together. */
   of(pipelineId: string | null): readonly number[] {
     return this.#endedAt.get(pipelineId) ?? [];
   }

@@ -2,53 +2,52 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import type { RunRecord } from './run-record.ts';
 
 /**
- * One reader's view of the changes of all runs. A reader keeps a cursor and nothing else: it asks for what
- * changed after it, and goes on from the cursor of the answer. Cursors hold across readers, connections and,
- * where the queue is shared, hosts.
+ * One reader's view of the changes of all runs. The only state of a reader is a cursor: each read returns the
+ * changes after it and the next cursor. Cursors are valid for other readers and connections and, if the queue
+ * is shared, on other hosts.
  */
 export interface RunWatch {
-  /** Where a reader stands who has seen everything until now. */
+  /** The cursor after the newest change. */
   cursor: () => Promise<string>;
   /**
-   * What changed after the cursor. Null if that cannot be told without a gap: the cursor is no cursor of this
-   * queue, or a run whose change it does not cover has been forgotten. Whoever gets null begins anew, with
-   * `cursor` and then the records as they are.
+   * The changes after the cursor. null if some may be missing: the cursor is not of this queue, or a run that
+   * changed after it was forgotten. The reader then starts over with `cursor` and the current records.
    */
   after(cursor: string, query: ChangeQuery): Promise<ChangePage | null>;
-  /** `onChange` is not called again. */
+  /** After this, `onChange` is not called. */
   close(): void;
 }
 
 /** The newest change of one run. */
 export interface RunChange {
-  /** Of a reader who has seen this change and all before it. */
+  /** The cursor after this change. */
   cursor: string;
-  /** The record as it is now; shared with other readers, and never changed. */
+  /** The current record. Shared with other readers and never modified. */
   record: Readonly<RunRecord>;
 }
 
 export interface ChangePage {
-  /** Oldest first; each run at most once, since only its newest change counts. */
+  /** Oldest first; each run at most once, with its newest change. */
   changes: RunChange[];
-  /** Of a reader who has seen this page; later than the last change where changes of other runs follow it. */
+  /** The cursor after this page. May be later than its last change if filtered changes follow. */
   cursor: string;
   /** Whether there is another page now. */
   more: boolean;
 }
 
 export interface ChangeQuery {
-  /** Changes on the page, at least 1. */
+  /** Maximum of changes on the page, at least 1. */
   most: number;
   wants: (record: Readonly<RunRecord>) => boolean;
 }
 
-/** A place among the changes of one life of a queue, which `epoch` names. */
+/** A place among the changes. `epoch` identifies one generation of the queue's data. */
 interface ChangePlace {
   epoch: string;
   revision: number;
 }
 
-/** Changes that one page looks at, wanted or not. */
+/** The maximum of changes examined per page, including filtered ones. */
 const maxExamined = 1_000;
 
 const cursorForm = /^([\da-z]{8,32})-(0|[1-9]\d{0,14})$/;
@@ -57,16 +56,15 @@ export function cursorOf({ epoch, revision }: ChangePlace): string {
   return `${epoch}-${revision}`;
 }
 
-/** Null for a text that is no cursor. */
+/** null if the text is not a cursor. */
 export function placeOf(cursor: string): ChangePlace | null {
   const [, epoch, revision] = cursorForm.exec(cursor) ?? [];
   return epoch === undefined ? null : { epoch, revision: Number(revision) };
 }
 
 /**
- * Runs in the order of their last changes. Each change has a revision, one more than the change before it;
- * of each run only the last one is kept, so there are never more than there are runs. `horizon` is the newest
- * revision of those that are gone: who has not seen it cannot go on without a gap.
+ * Runs in the order of their last changes. Each change increments the revision. Only the last change of each
+ * run is kept. `horizon` is the newest revision of a dropped run: a reader before it would miss a change.
  */
 export class RunChanges {
   readonly epoch: string;
@@ -76,7 +74,7 @@ export class RunChanges {
   #revision: number;
   #horizon: number;
 
-  /** Begins after `revision`: what changed before is gone. */
+  /** Begins after `revision`; earlier changes are not available. */
   constructor({ epoch, revision }: ChangePlace) {
     this.epoch = epoch;
     this.#revision = revision;
@@ -87,14 +85,14 @@ export class RunChanges {
     return this.#revision;
   }
 
-  /** How many runs there are. */
+  /** Number of runs. */
   get size(): number {
     return this.#latest.size;
   }
 
   /**
-   * Adds a change, later than all others; by default with the next revision. Returns false, and adds nothing,
-   * if it is the change that was added last of this run.
+   * Adds the newest change. The default revision is the next one. Returns false and adds nothing if it is the
+   * same change as the run's last one.
    */
   add(record: Readonly<RunRecord>, revision = this.#revision + 1): boolean {
     const { run_id: runId } = record;
@@ -108,7 +106,7 @@ export class RunChanges {
     return true;
   }
 
-  /** Notes revisions of runs that are gone already. */
+  /** Skips revisions of runs that no longer exist. */
   skipTo(revision: number): void {
     this.#revision = Math.max(this.#revision, revision);
   }
@@ -122,16 +120,13 @@ export class RunChanges {
     this.#horizon = Math.max(this.#horizon, change.revision);
   }
 
-  /** Drops the run that did not change for the longest time. */
+  /** Drops the run with the oldest change. */
   forgetOldest(): void {
     const [oldest] = this.#line.oldestFirst();
     if (oldest !== undefined) this.forget(oldest.record.run_id);
   }
 
-  /**
-   * What changed after the revision; null if not all of that is here. Costs as much as the changes it looks
-   * at, a thousand at most.
-   */
+  /** The changes after the revision; null if some of them were dropped. Examines at most 1,000 changes. */
   after(revision: number, { most, wants }: ChangeQuery): ChangePage | null {
     if (revision < this.#horizon || revision > this.#revision) return null;
     const { epoch } = this;
@@ -150,16 +145,15 @@ export class RunChanges {
 }
 
 interface Place<T> {
-  /** Ordinal number of the arrival; grows along the line. */
+  /** Ordinal number of the arrival, increasing along the line. */
   arrival: number;
-  /** Undefined once the item is gone. */
+  /** undefined once the item is removed. */
   item: T | undefined;
 }
 
 /**
- * Items in the order of their arrival. Walking from any of them, or from either end, costs as much as the
- * steps that are taken, however many there are; adding and removing cost the same always, on the average. A
- * walk must be over before an item is removed.
+ * Items in the order of their arrival. Iterating from an item or an end costs only the steps taken. Adding
+ * and removing take amortized constant time. No item may be removed during an iteration.
  */
 export class RunLine<T> {
   #places: Place<T>[] = [];
@@ -171,8 +165,8 @@ export class RunLine<T> {
   }
 
   /**
-   * Returns the item's place, for `remove` and the walks: by default the next one. Whoever numbers the places
-   * gives each a greater number than the one before.
+   * Adds an item. Returns its arrival number for `remove` and iterations. The default is the next number. A
+   * given number must be greater than all before it.
    */
   push(item: T, arrival = this.#arrivals): number {
     this.#arrivals = arrival + 1;
@@ -190,7 +184,7 @@ export class RunLine<T> {
     this.#gone = 0;
   }
 
-  /** From the newest back, or from the one that arrived before `before`. */
+  /** Iterates from the newest item, or from the last one before `before`, to the oldest. */
   *newestFirst(before = Infinity): Generator<T> {
     for (let index = this.#indexOf(before) - 1; index >= 0; index--) {
       const item = this.#places[index]?.item;
@@ -198,7 +192,7 @@ export class RunLine<T> {
     }
   }
 
-  /** From the oldest on, or from the first one that arrived later than `after`. */
+  /** Iterates from the oldest item, or from the first one after `after`, to the newest. */
   *oldestFirst(after = -1): Generator<T> {
     for (let index = this.#indexOf(after + 1); index < this.#places.length; index++) {
       const item = this.#places[index]?.item;
@@ -206,7 +200,7 @@ export class RunLine<T> {
     }
   }
 
-  /** Where the first place is that did not arrive before this. */
+  /** Index of the first place whose arrival is not before this one. */
   #indexOf(arrival: number): number {
     let [low, high] = [0, this.#places.length];
     while (low < high) {
@@ -219,8 +213,8 @@ export class RunLine<T> {
 }
 
 /**
- * The items of several lines that share one numbering, from the newest back, or from the one that arrived
- * before `before`. Each step costs as much as there are lines.
+ * Iterates over several lines with common numbering, from the newest item or the last one before `before`.
+ * Each step costs as much as there are lines.
  */
 export function* newestOfAll<T>(
   lines: readonly RunLine<T>[],
@@ -241,11 +235,11 @@ export function* newestOfAll<T>(
   }
 }
 
-/** Those who wait for runs to finish, by run. */
+/** Callers that wait for runs to finish, by run. */
 export class RunWaiters {
   readonly #ends = new Map<string, Set<() => void>>();
 
-  /** The runs that somebody waits for. */
+  /** The awaited runs. */
   get runIds(): string[] {
     return [...this.#ends.keys()];
   }

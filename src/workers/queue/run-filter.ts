@@ -1,6 +1,6 @@
 import type { RunRecord, RunStatus } from './run-record.ts';
 
-/** Which runs are wanted; what is null or left out does not matter. */
+/** Selects runs. A null or absent property selects all. */
 export interface RunFilter {
   status?: RunStatus | null;
   /** Only runs that were accepted at this time or later. */
@@ -8,16 +8,16 @@ export interface RunFilter {
   /** Only runs that were accepted at this time or earlier. */
   notAfter?: Date | null;
   /**
-   * Only runs that each word of this text occurs in, in any case: in their id, pipeline or status, or in an
+   * Only runs that contain each word of this text, ignoring case: in their id, pipeline or status, or in an
    * id, action, path, error or warning of the record.
    */
   text?: string | null;
 }
 
-/** Clocks of hosts that accept runs differ by less than this. */
+/** Maximum difference between the clocks of the hosts that accept runs. */
 const maxSkewMs = 60_000;
 
-/** Whether a run is wanted. Pure. */
+/** Whether a run matches the filter. Pure. */
 function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }: RunFilter): boolean {
   if (status && record.status !== status) return false;
   if (since && Date.parse(record.accepted_at) < since.getTime()) return false;
@@ -25,7 +25,7 @@ function isWanted(record: Readonly<RunRecord>, { status, since, notAfter, text }
   return !text || hasWords(record, text);
 }
 
-/** Whether no run that was accepted before this one can be wanted. Pure. */
+/** Whether no run accepted before this one can match. Pure. */
 function isBefore(record: Readonly<RunRecord>, { since }: RunFilter): boolean {
   return Boolean(since) && Date.parse(record.accepted_at) < (since as Date).getTime() - maxSkewMs;
 }
@@ -56,16 +56,16 @@ function searchedText({ run_id, status, error, destinations, warnings }: Readonl
 export interface RunPage {
   runs: RunRecord[];
   /**
-   * The run that the next page begins after; null if this is the last one. A page for which too many runs had
-   * to be looked at is shorter than its limit, even empty, and has a next one.
+   * The run after which the next page begins; null if this is the last page. A page is shorter than its
+   * limit, or even empty, if it reaches the maximum of examined runs.
    */
   next: string | null;
 }
 
-/** Runs that are looked at for one page at most. */
+/** The maximum of runs examined per page. */
 const maxExamined = 2_000;
 
-/** Fills a page with runs that come newest first. */
+/** Fills a page with runs, newest first. */
 export class PageOfRuns {
   readonly #limit: number;
   readonly #filter: RunFilter;
@@ -79,7 +79,7 @@ export class PageOfRuns {
     this.#filter = filter;
   }
 
-  /** Adds a run that is wanted. Returns whether no further run needs to be looked at. */
+  /** Adds the run if it matches. Returns whether the page is complete. */
   isFull(record: RunRecord): boolean {
     if (isBefore(record, this.#filter)) return true;
     const wanted = isWanted(record, this.#filter);

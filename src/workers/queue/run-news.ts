@@ -8,8 +8,8 @@ import { isRetrying } from './run-retry.ts';
 type Notify = (occurrence: Occurrence, trace?: TraceContext) => void;
 
 /**
- * What notifiers get of runs that may be tried again. A failure with a passing cause is held until the queue
- * has decided: if the run waits for its next try, the failure is a `run.retry_scheduled`.
+ * The events that notifiers receive about runs that may be retried. An event about a failure with a temporary
+ * cause is held until the queue has decided. If the run is retried, it becomes `run.retry_scheduled`.
  */
 export class RunNews {
   readonly #notify: Notify;
@@ -25,7 +25,7 @@ export class RunNews {
     this.#held.delete(runId);
   }
 
-  /** Something has happened in a try. */
+  /** Adds an event of the current try. */
   add(occurrence: Occurrence, trace?: TraceContext): void {
     const { type, data } = occurrence;
     if (type !== 'bundle.publish_failed' || data.run_id === null || !data.error.retryable) {
@@ -37,7 +37,7 @@ export class RunNews {
     held.push({ occurrence, trace });
   }
 
-  /** The queue has decided what becomes of the run: `next` is its record. */
+  /** The queue has decided the outcome of the try; `next` is the run's record. */
   decided(job: PublishJob, next: RunRecord): void {
     const held = this.#held.get(job.runId) ?? [];
     this.#held.delete(job.runId);

@@ -7,14 +7,14 @@ import type { Counters } from '../../core/publish/results/result.ts';
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
 
-/** The progress of a run, over all its destinations. */
+/** A run's progress over all its destinations. */
 export interface RunProgress {
   /**
-   * `preparing`: bundle and destinations are read. `writing`: outputs are written. `committing`: all outputs
-   * planned so far are written, and are being put in place and recorded.
+   * `preparing`: reading the bundle and destinations. `writing`: writing outputs. `committing`: all outputs
+   * planned so far are written, and are being committed.
    */
   stage: 'preparing' | 'writing' | 'committing';
-  /** Of what is written; what is kept is not counted. */
+  /** Outputs written. Unchanged outputs do not count. */
   outputs_done: number;
   outputs_total: number;
   bytes_done: number;
@@ -22,19 +22,21 @@ export interface RunProgress {
 }
 
 /**
- * The body of `GET /runs/{run_id}`, with the names of that JSON. Times are RFC 3339 in UTC. Contains no path
- * of the host and no secret.
+ * The body of `GET /runs/{run_id}`, with its JSON names. Times are RFC 3339 in UTC. Contains no host paths
+ * and no secrets.
  */
 export interface RunRecord {
   run_id: string;
   pipeline_id: string;
-  /** The run that this one repeats; null if it repeats none. */
+  /** The run that this one repeats; null if it is not a rerun. */
   rerun_of: string | null;
-  /** The channel that it publishes to; null for what is current, and in place. */
+  /** The channel that it publishes to; null for the current release and in place. */
   channel: string | null;
   /** Message, commit, branch and author, as stated by the producer. Older records have none. */
   revision?: Revision | null;
-  /** Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it. */
+  /**
+   * Whether it can be rerun: it has ended, was not rerun yet, and its bundle is available if it needs one.
+   */
   rerunnable: boolean;
   status: RunStatus;
   triggered_by: TriggeredBy;
@@ -42,63 +44,63 @@ export interface RunRecord {
   queued_at: string | null;
   started_at: string | null;
   finished_at: string | null;
-  /** The number of the try that runs, ran last, or comes next; 1 is the first. */
+  /** Number of the current, last or next try, from 1. */
   attempt: number;
-  /** When the next try is due; null unless the run failed for a passing cause and is queued again. */
+  /** When the next try is due; null unless the run is queued for a retry. */
   next_try_at: string | null;
-  /** Until when the run is tried again; null if no try has failed for a passing cause. */
+  /** When retries end; null if no try has failed with a temporary cause. */
   retry_until: string | null;
-  /** Cause of the last failed try that another one followed or follows; null if there is none. */
+  /** Cause of the last failed try that was or will be retried; null if there is none. */
   last_error: ErrorRecord | null;
-  /** While the run waits for its next try, those of the last one. */
+  /** The destinations; while the run waits for its next try, as of the last try. */
   destinations: RunDestination[];
-  /** Null unless the run is running. */
+  /** null unless the run is running. */
   progress: RunProgress | null;
   summary: Counters | null;
   /** Empty until the run has finished. */
   warnings: RunWarning[];
   error: ErrorRecord | null;
-  /** Of the trace that the run belongs to: 32 hexadecimal digits; null if it was accepted without one. */
+  /** 32 hexadecimal digits; null if the run was accepted without a trace. */
   trace_id: string | null;
   /**
-   * Deliveries of its events of which a try failed, also after its end; at most 20 (`withNote`). Stands
-   * beside the number of those that have no room, which a script relies on.
+   * Deliveries of its events with a failed try, also after the run's end; at most 20 (`withNote`). A script
+   * relies on the next field following this one.
    */
   failed_deliveries: FailedDelivery[];
   failed_deliveries_omitted: number;
 }
 
-/** An event of the run that a notifier did not get at once. */
+/** An event of the run whose first delivery to a notifier failed. */
 export interface FailedDelivery {
   notifier_id: string;
   event_id: string;
   event_type: string;
   /**
-   * `retrying`: it is tried again by itself. `given_up`: it is undelivered, until somebody has it sent again.
-   * `delivered`: in the end.
+   * `retrying`: will be retried automatically. `given_up`: undelivered until it is redelivered on request.
+   * `delivered`: succeeded in the end.
    */
   status: 'retrying' | 'given_up' | 'delivered';
   tries: number;
-  /** Why it failed last, without a secret, a path or an address; null if that is not known any more. */
+  /** Cause of the last failure, without secrets, paths or addresses; null if unknown. */
   last_error: string | null;
-  /** While `retrying`; null if the time is not set. */
+  /** Time of the next try while `retrying`; null if not set. */
   next_try_at: string | null;
   updated_at: string;
 }
 
-/** What made the run. */
+/** The run's trigger. */
 export interface TriggeredBy {
   /**
-   * `upload`: an uploaded bundle. `request`: somebody who started it. `schedule`: a tick of the schedule.
-   * `watch`: a change of the source.
+   * `upload`: an uploaded bundle. `request`: a start request. `schedule`: a tick of the schedule. `watch`: a
+   * change of the source.
    */
   kind: 'upload' | 'request' | 'schedule' | 'watch';
-  /** The tick of the schedule, which may be long ago if it was caught up; null for the other kinds. */
+  /** The tick of the schedule, which may be old if it was caught up; null for the other kinds. */
   tick: string | null;
 }
 
 export interface RunWarning {
-  /** Null if it is about the bundle or the source. */
+  /** null if it concerns the bundle or the source. */
   destination_id: string | null;
   code: string;
   message: string;
@@ -107,44 +109,44 @@ export interface RunWarning {
 export interface RunDestination {
   destination_id: string;
   action: Action | 'error';
-  /** Why this action; null if there was none to decide. */
+  /** Why this action was chosen; null if there was no choice. */
   reason: Reason | null;
   destination_path: string | null;
-  /** The release that was published; of a `skip_same` the current one. Null in place, and after a failure. */
+  /** The published release; for `skip_same` the current one. null in place and after a failure. */
   release: string | null;
-  /** Where readers find it; null if no setting says, and after a failure. Older records have none. */
+  /** URL for readers; null if not configured, and after a failure. Absent in older records. */
   url?: string | null;
   outputs_written: number;
-  /** Outputs that a release got from the one before it. */
+  /** Outputs linked from the previous release. */
   outputs_linked: number;
-  /** Outputs whose bytes stayed as they were; with those that were written or linked, all of them. */
+  /** Unchanged outputs. Kept, written and linked outputs add up to all of them. */
   outputs_kept: number;
   outputs_removed: number;
   bytes_written: number;
   bytes_linked: number;
   bytes_kept: number;
-  /** The first paths that do not stay as they were, and why; also of a publication that failed. */
+  /** The first changed paths, with the reasons; also for a failed publication. */
   changes: PlannedChange[];
-  /** How many more there are. */
+  /** Number of further changes. */
   changes_omitted: number;
   error: ErrorRecord | null;
 }
 
 /*
- * The deliveries of a run's events that failed, in its record. A delivery stands there from its first failed
- * try on, also if it succeeds in the end. Pure.
+ * The failed deliveries of a run's events, in its record. A delivery is listed from its first failed try on,
+ * even if it succeeds later. Pure.
  */
 
-/** What became of a delivery by now. */
+/** The current state of a delivery. */
 export interface DeliveryNote {
   notifierId: string;
   eventId: string;
   eventType: string;
   status: FailedDelivery['status'];
   tries: number;
-  /** The tries come on top of those that were noted before. */
+  /** `tries` is added to the number in the record. */
   isMore: boolean;
-  /** Null if it was delivered. */
+  /** null if it was delivered. */
   reason: string | null;
   nextTryAt: string | null;
   at: Date;
@@ -154,14 +156,13 @@ export type FailedDeliveries = Pick<RunRecord, 'failed_deliveries' | 'failed_del
 
 export const noFailedDeliveries: FailedDeliveries = { failed_deliveries: [], failed_deliveries_omitted: 0 };
 
-/** So many stand in a record: a dead receiver makes one of each event, and a run may have many. */
+/** The maximum in a record: with a dead receiver, every event of the run fails. */
 export const maxFailedDeliveries = 20;
 const longestReason = 300;
 
 /**
- * With the note; null if it changes nothing: what was delivered at once. Where there are too many, those that
- * were delivered after all make room first; of what has no room the number is counted, and its later fate is
- * not known.
+ * The deliveries including the note; null if nothing changes, as after a first successful try. If the list is
+ * full, a delivered entry is replaced. Otherwise the new delivery is only counted and not followed further.
  */
 export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDeliveries | null {
   const list = before.failed_deliveries;
@@ -170,7 +171,7 @@ export function withNote(before: FailedDeliveries, note: DeliveryNote): FailedDe
   const known = list[index];
   if (known !== undefined) return { ...before, failed_deliveries: list.with(index, noted(note, known)) };
   if (note.status === 'delivered') return null;
-  // Of a delivery without room this is not the first failure, but the end of it.
+  // An unlisted delivery was counted at its first failure; this is a later note about it.
   const isCounted = note.isMore || note.tries > 1;
   const room = list.length < maxFailedDeliveries ? list : withoutOneDelivered(list);
   if (room !== null) return { ...before, failed_deliveries: [...room, noted(note, null)] };
@@ -196,14 +197,14 @@ function noted(note: DeliveryNote, before: FailedDelivery | null): FailedDeliver
   };
 }
 
-// Records are read without a token, and where internal services listen is nobody's business.
+// Records are readable without a token, so addresses of internal services are removed.
 const origin = /\b[a-z][a-z0-9+.-]*:\/\/[^\s,;)]+/gi;
 
 function publicReason(reason: string): string {
   return withoutPaths(reason.replaceAll(origin, 'the receiver')).slice(0, longestReason);
 }
 
-/** The run in which the event happened, and what to note of it; null if it happened in none. */
+/** The event's run and the note for its record; null if the event has no run. */
 export function noteOfOutcome(outcome: Outcome, at: Date): { runId: string; note: DeliveryNote } | null {
   const { delivered, tries, reason, isAgain } = outcome;
   const status = delivered ? 'delivered' : 'given_up';
@@ -227,10 +228,10 @@ function noteOf(
   return { runId: data.run_id, note: { notifierId, eventId, eventType, ...rest } };
 }
 
-/** What a record says of its tries before the first has failed. */
+/** The record's fields before the first failure. */
 export const firstTry = { attempt: 1, next_try_at: null, retry_until: null, last_error: null };
 
-/** A record as it stands in Redis, written by waybill alone. */
+/** Parses a record from Redis. Only waybill writes these values. */
 export function recordOf(text: string): RunRecord {
   return withLaterFields(JSON.parse(text) as EarlierRecord);
 }
@@ -249,7 +250,7 @@ type LaterOfDestination = 'reason' | 'changes' | 'changes_omitted';
 type EarlierDestination = Omit<RunDestination, LaterOfDestination> &
   Partial<Pick<RunDestination, LaterOfDestination>>;
 
-/** As earlier versions wrote it, without the fields that came later. */
+/** A record of an earlier version, which may lack newer fields. */
 export type EarlierRecord = Omit<RunRecord, LaterField | 'destinations'> &
   Partial<Pick<RunRecord, LaterField>> & { destinations: EarlierDestination[] };
 

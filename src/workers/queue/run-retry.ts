@@ -7,35 +7,35 @@ import type { RunRecord } from './run-record.ts';
 import { failedRun } from './run-transitions.ts';
 
 /*
- * What becomes of a run whose try has failed. Pure, and the same for every queue.
+ * The next state of a run whose try has failed. Pure, and the same for every queue.
  *
- *   running ──► queued, with `next_try_at`     the cause is passing, and `retry_for` is not over
+ *   running ──► queued, with `next_try_at`     the cause is temporary, and `retry_for` has not passed
  *   running ──► failed                         otherwise
- *   queued  ──► failed, `superseded`           a newer run of the same place was accepted meanwhile
+ *   queued  ──► failed, `superseded`           a newer run of the same place was accepted
  */
 
-/** How failed runs of one pipeline are tried again. */
+/** How failed runs of one pipeline are retried. */
 export interface RetrySettings {
-  /** How long, from the first failure on, in milliseconds; 0: never. */
+  /** How long runs are retried after the first failure, in milliseconds; 0: never. */
   forMs: number;
   /** Whether later runs pass a run that waits for its next try, or wait behind it. */
   whileRetrying: 'pass' | 'wait';
-  /** Whether all uploads of the pipeline land at the same path: its destinations are all `fixed`. */
+  /** Whether all uploads of the pipeline have the same path, because all its destinations are `fixed`. */
   hasOnePlace: boolean;
-  /** Only tests pass their own. */
+  /** For tests. */
   pauses?: RetryPauses;
 }
 
 type RetryPauses = Pick<RetryPolicy, 'baseMs' | 'capMs'> & { random?: () => number };
 
-/** No pause between two tries is longer, in milliseconds. */
+/** Maximum pause between two tries, in milliseconds. */
 export const maxPauseMs = runPauses.capMs;
 
 export type RetriesOf = (pipelineId: string) => RetrySettings;
 
 export const noRetries: RetriesOf = () => ({ forMs: 0, whileRetrying: 'pass', hasOnePlace: false });
 
-/** The settings of each pipeline, as configured now. */
+/** The current settings of each pipeline. */
 export function retriesOf(settings: Current<Config>): RetriesOf {
   return (pipelineId) => {
     const { pipelines, server } = settings.get();
@@ -44,7 +44,7 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
     const { destinations, retryForMs, whileRetrying } = pipeline;
     const fixed = destinations.filter(({ mapping }) => mapping === 'fixed').length;
     const hasOnePlace = fixed === destinations.length;
-    // Uploads to different bundle paths meet at a fixed destination only: their order counts there.
+    // Uploads to different bundle paths share only the fixed destinations, where their order matters.
     const isMixed = fixed > 0 && !hasOnePlace;
     const forMs = retryForMs ?? server.retryForMs;
     return { forMs, whileRetrying: isMixed ? 'wait' : whileRetrying, hasOnePlace };
@@ -52,10 +52,10 @@ export function retriesOf(settings: Current<Config>): RetriesOf {
 }
 
 /**
- * The record of a run whose last try has ended as `failed`: the same, or queued for its next try.
+ * The record of a run whose last try has `failed`: unchanged, or queued for its next try.
  *
- * One destination with a passing cause is enough for a next try: destinations are independent, and those that
- * are published stay so.
+ * One destination with a temporary cause is enough for a retry. Destinations are independent, and published
+ * ones stay published.
  */
 export function afterFailure(
   failed: RunRecord,
@@ -84,7 +84,7 @@ export function afterFailure(
   };
 }
 
-/** The first error of a failed run that a later try may not meet; null if all of them are permanent. */
+/** The first temporary error of a failed run; null if all errors are permanent. */
 function passingCause({ error, destinations }: RunRecord): ErrorRecord | null {
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return errors.find((one) => one?.retryable === true) ?? null;
@@ -95,24 +95,24 @@ export function isRetrying({ status, next_try_at }: RunRecord): boolean {
   return status === 'queued' && next_try_at !== null;
 }
 
-/** What the log says of it. */
+/** Log fields about the next try. */
 export function nextTryOf({ attempt, next_try_at, retry_until, last_error }: RunRecord): object {
   return { attempt, next_try_at, retry_until, code: last_error?.code };
 }
 
-/** How long until the next try of a run that waits for it, in milliseconds. */
+/** Milliseconds until the next try of a run that waits for it. */
 export function pauseOf({ next_try_at }: RunRecord, now: Date): number {
   const leftMs = Date.parse(next_try_at ?? '') - now.getTime();
-  // The clock of the machine may have been set back.
+  // The system clock may have been set back.
   return Math.min(Math.max(leftMs, 0), maxPauseMs);
 }
 
-/** The run is tried as soon as a worker is free. */
+/** The record of a run whose next try begins once a worker is free. */
 export function dueRun(record: RunRecord, now: Date): RunRecord {
   return isRetrying(record) ? { ...record, next_try_at: now.toISOString() } : record;
 }
 
-/** The newer run `by` of the same place was accepted. */
+/** The record after the newer run `by` of the same place was accepted. */
 export function supersededRun(record: RunRecord, by: string, now: Date): RunRecord {
   const error = new WaybillError('superseded', `the newer run ${by} replaced this run`, {
     hint: 'see the newer run; run this one again only if its bundle is to be published again',
@@ -121,8 +121,7 @@ export function supersededRun(record: RunRecord, by: string, now: Date): RunReco
 }
 
 /**
- * Whether two runs of one pipeline publish to the same paths, so that the later one makes the earlier one
- * superfluous.
+ * Whether two runs of one pipeline publish to the same paths, so that the later run replaces the earlier one.
  */
 export function hasSamePlace(a: PublishJob, b: PublishJob, { hasOnePlace }: RetrySettings): boolean {
   if (a.channel !== b.channel) return false;

@@ -6,14 +6,14 @@ import type { JobProcessor } from './job-queue.ts';
 import { type RunObserver, unobserved } from './run-observer.ts';
 
 /*
- * The spans of a run, below the span of what started it, which the job names: `wait`, from when it was queued
- * until a worker begins it, and `run`, the work of one worker, with a `destination` below it for each (on the
- * thread, by the core), and a `notify` below that for each delivery of an event (`core/notify/lane.ts`).
+ * The spans of a run. Their parent is the span in the job. `wait` lasts from queueing until a worker begins
+ * the run. `run` is the work of one worker, with a `destination` child for each destination, made by the core
+ * on the thread. Each delivery of an event has a `notify` span below that (`core/notify/lane.ts`).
  */
 
 /**
- * Does the work in a span of its own. It is called once more if the worker has to wait for a lease; each such
- * attempt is a span. A run that was accepted where nothing is traced begins a trace here.
+ * Runs each job in its own span. A call that is repeated because of a lease gets another span. A run without
+ * a trace context starts a new trace here.
  */
 export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor {
   if (!tracer.isOn) return process;
@@ -33,14 +33,14 @@ export function tracedRuns(process: JobProcessor, tracer: Tracer): JobProcessor 
   };
 }
 
-/** Observes as `observer` does, and makes a span of the time that a run has waited. */
+/** Forwards to `observer`, and records a span for the time that each run has waited. */
 export function tracedWaits(observer: RunObserver | undefined, tracer: Tracer): RunObserver | undefined {
   if (!tracer.isOn) return observer;
   const inner = observer ?? unobserved;
   return {
     started: (run) => {
       const { job, waitedSeconds } = run;
-      // Without a parent it would be a trace of its own.
+      // Without a parent the span would be a separate trace.
       if (job.traceparent !== undefined)
         tracer
           .start('wait', {
@@ -62,7 +62,7 @@ function named({ runId, pipelineId }: PublishJob): Record<string, string> {
   return { 'waybill.run_id': runId, 'waybill.pipeline_id': pipelineId };
 }
 
-/** What the first destination failed with, or the source; null if nothing failed. */
+/** The error of the source or of the first failed destination; null if nothing failed. */
 function failureOf({ run }: JobResult): string | null {
   for (const { error, status, destinations } of run.pipelines) {
     if (error !== null) return error.code;

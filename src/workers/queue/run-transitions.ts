@@ -25,15 +25,14 @@ import {
  *
  *   accepted ──► queued ◄─► running ──► succeeded
  *                   │          └──────► failed     a destination or the worker failed, or the daemon stopped
- *                   └─────────────────► failed     the daemon stopped before the run's turn came
+ *                   └─────────────────► failed     the daemon stopped before the run began
  *
- * A cancelled run fails, while it waits or while it runs.
- * A run that was interrupted and is to be taken up again goes back to queued, and so does a run that is tried
- * again (`run-retry.ts`).
+ * A cancelled run fails, whether it is waiting or running.
+ * An interrupted run that another process will continue returns to queued. A retried run does, too
+ * (`run-retry.ts`).
  *
- * Each arrow is a pure function from a record to the next. Only these functions make records, so they read
- * the same whatever queue is in use. Records are readable without a token, so errors go through
- * `publicError`.
+ * Each arrow is a pure function from one record to the next. Only these functions make records, so records
+ * are the same for every queue. Records are readable without a token, so errors go through `publicError`.
  */
 
 export function acceptedRun(job: PublishJob, at: Date): RunRecord {
@@ -85,7 +84,7 @@ export function startedRun(record: RunRecord, at: Date): RunRecord {
   };
 }
 
-/** The run was begun and not brought to its end, and waits for its turn again. */
+/** The record of a run that was interrupted and is queued again. */
 export function returnedRun(record: RunRecord): RunRecord {
   if (record.status === 'queued') return record;
   return {
@@ -102,7 +101,7 @@ export function returnedRun(record: RunRecord): RunRecord {
   };
 }
 
-/** Adds one message of the worker. Returns a record that is not running unchanged. */
+/** Adds one progress message of the worker. Returns a record that is not running unchanged. */
 export function progressedRun(record: RunRecord, message: Progress): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
@@ -128,9 +127,7 @@ export function progressedRun(record: RunRecord, message: Progress): RunRecord {
   }
 }
 
-/**
- * Whether more has changed than what was counted within a stage: status, stage, or a destination. Pure.
- */
+/** Whether the status, the stage or a destination has changed, not only the counts within a stage. Pure. */
 export function isStep(before: RunRecord, after: RunRecord): boolean {
   return (
     before.status !== after.status ||
@@ -139,15 +136,15 @@ export function isStep(before: RunRecord, after: RunRecord): boolean {
   );
 }
 
-/** Destinations work side by side: the stage is that of the one that is behind. */
+/** Destinations are published concurrently. The slowest one determines the stage. */
 function inStage(counts: Omit<RunProgress, 'stage'>): RunProgress {
   const { outputs_done: done, outputs_total: total } = counts;
   return { ...counts, stage: total === 0 ? 'preparing' : done < total ? 'writing' : 'committing' };
 }
 
 /**
- * The worker answered. `error` is what stopped the run as a whole; the failure of a destination is with that
- * destination.
+ * The record after the worker's result. `error` is the error of the run as a whole; each destination has its
+ * own error.
  */
 export function finishedRun(record: RunRecord, result: RunResult, at: Date): RunRecord {
   const error = errorOf(result);
@@ -163,7 +160,7 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
   };
 }
 
-/** Whether nothing failed, neither at the source nor at any destination. */
+/** Whether neither the source nor any destination failed. */
 function hasSucceeded(result: RunResult): boolean {
   return errorOf(result) === null && result.pipelines.every(({ status }) => status === 'ok');
 }
@@ -175,7 +172,7 @@ function errorOf(result: RunResult): ErrorRecord | null {
   return errors.find((one) => one !== null) ?? null;
 }
 
-/** So many warnings stand in a record: a bundle may have one for each line of its scene maps. */
+/** The maximum of warnings in a record: a bundle may have one for each line of its scene maps. */
 const maxWarnings = 100;
 
 function warningsOf({ pipelines, warnings }: RunResult): RunWarning[] {
@@ -198,7 +195,9 @@ function publicWarning(warning: Finding, destinationId: string | null = null): R
   return { destination_id: destinationId, code, message: withoutPaths(describeFinding(warning)) };
 }
 
-/** The worker broke, or the run never had its turn. Keeps what destinations had reported until then. */
+/**
+ * The record after the worker broke, or of a run that never began. Keeps the destinations reported so far.
+ */
 export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunRecord {
   return {
     ...record,
@@ -211,8 +210,8 @@ export function failedRun(record: RunRecord, error: ErrorRecord, at: Date): RunR
 }
 
 /**
- * Somebody cancelled the run. `result` is what the worker answered to that; null if it gave no answer, or if
- * the run had not begun. A run that had succeeded by then has succeeded.
+ * The record of a cancelled run. `result` is the worker's result, or null if it returned none or the run had
+ * not begun. A run that had already succeeded stays successful.
  */
 export function cancelledRun(record: RunRecord, result: RunResult | null, at: Date): RunRecord {
   if (result === null) return failedRun(record, errorRecord(cancelled()), at);
@@ -220,20 +219,20 @@ export function cancelledRun(record: RunRecord, result: RunResult | null, at: Da
   return finished.status === 'succeeded' ? finished : failedRun(finished, errorRecord(cancelled()), at);
 }
 
-/** Whether the run has ended because somebody cancelled it. */
+/** Whether the run has ended because it was cancelled. */
 export function isCancelled({ status, error }: RunRecord): boolean {
   return status === 'failed' && error?.code === 'cancelled';
 }
 
 /*
- * What a record says of a destination. Records are readable without a token, so that texts go through
- * `publicError` and `withoutPaths`. Pure.
+ * A destination in a record. Records are readable without a token, so texts go through `publicError` and
+ * `withoutPaths`. Pure.
  */
 
-/** So many paths stand in a record, which is kept for each run of a day and sent with each of its changes. */
+/** The maximum of paths in a record. Records are kept for every run of a day and sent at every change. */
 export const maxChanges = 20;
 
-/** The rows of a destination: one for each bundle, and one for a failure of the destination as a whole. */
+/** The rows of a destination: one for each bundle, and one for a failure of the whole destination. */
 function destinationsOfResult({ destinationId, actions }: DestinationResult): RunDestination[] {
   return actions.map((action) => destinationOfAction(destinationId, action));
 }

@@ -5,14 +5,14 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
 
 /**
- * Queues a run of a pipeline that has a source of its own, for whatever asks for it: a request, a schedule.
- * With an idempotency key the run is started once, however many callers ask; the others get its record with
- * `replayed: true`. A schedule on several hosts uses its time as the key.
+ * Queues a run of a pipeline that has a source. Called for requests and schedules. With an idempotency key,
+ * concurrent calls start one run; the others get its record with `replayed: true`. A schedule on several
+ * hosts uses its time as the key.
  *
  * `trace` is the span that the run belongs to.
  *
- * Throws `queue_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`. Does not check
- * that the pipeline exists and has a source.
+ * Throws `queue_full`, `pipeline_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`.
+ * Does not check that the pipeline exists and has a source.
  */
 export async function startRun(
   { queue, clock }: { queue: RunAdmission; clock: Clock },
@@ -25,7 +25,7 @@ export async function startRun(
   try {
     const runId = newRunId(pipelineId, clock.now());
     const to = channel === null ? {} : { channel };
-    // All that the request says: whoever uses a key again has to say the same.
+    // The whole request: a second use of the key must have the same content.
     const said = digestOf(JSON.stringify(to));
     return await admission.accept({ runId, pipelineId, staged: null, ...to, ...trace }, said);
   } finally {
@@ -33,7 +33,7 @@ export async function startRun(
   }
 }
 
-// 36^10 is 51 bits: the run id is the capability to read the run's record, so it must not be guessed.
+// 36^10 is 51 bits. The run id is the capability to read the run's record, so it must not be guessable.
 const suffix = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 10);
 
 /** A new run's id: `<pipeline_id>.<compact_utc_timestamp>.<short_suffix>`. */

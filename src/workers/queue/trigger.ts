@@ -5,20 +5,20 @@ export type TriggerKind = Trigger['kind'];
 export type TriggerOf<K extends TriggerKind> = Extract<Trigger, { kind: K }>;
 
 /**
- * Decides triggers once, on whichever of all hosts comes first. The queue keeps the last trigger of each kind
- * that was decided for a pipeline for as long as it keeps runs: in memory for the life of the process.
+ * Decides each trigger once, on the first host that gets to it. The queue keeps each pipeline's last decided
+ * trigger of each kind as long as it keeps runs. In memory that is the life of the process.
  */
 export interface Triggers {
-  /** The last one that was decided; null if none is known. Throws `queue_unavailable`. */
+  /** The last decided trigger; null if none is known. Throws `queue_unavailable`. */
   last<K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K> | null>;
   /**
-   * Decides the trigger of this job, in one step with the acceptance of the run: of all calls about a tick,
-   * on all hosts and over kills, one starts a run. Such a run takes no upload slot, since at most one of a
-   * pipeline waits. With `passes` no run is started, and the trigger counts as decided. A decided tick later
-   * than `latest` (RFC 3339, UTC) is ignored, because it was decided by a clock that was ahead.
+   * Decides this job's trigger in one step with the acceptance of its run. Only one of all calls about a
+   * tick, on all hosts and across crashes, starts a run. The run takes no upload slot, because at most one of
+   * a pipeline waits. With `passes` the trigger counts as decided, but no run starts. A decided tick after
+   * `latest` (RFC 3339, UTC) is ignored, because a host with a fast clock decided it.
    *
-   * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`: the trigger is not decided then,
-   * or it is unknown whether it is, and the call may be repeated.
+   * Throws `shutting_down`, `queue_unavailable` and `insufficient_storage`. The trigger may or may not be
+   * decided then, and the call may be repeated.
    */
   decide(job: TriggeredJob, options?: { passes?: boolean; latest?: string }): Promise<Decision>;
 }
@@ -29,16 +29,16 @@ export type Decision =
   | { outcome: 'started'; record: RunRecord; previous: Trigger | null }
   | {
       /**
-       * `coalesced`: a run of the pipeline waits that will do, or, of a tick, runs. `paused`: a tick of a
-       * pipeline that is paused. `passed`: as `passes` asked for.
+       * `coalesced`: a waiting run covers the trigger; for a tick, a running one does, too. `paused`: the
+       * tick's pipeline is paused. `passed`: the caller set `passes`.
        */
       outcome: 'coalesced' | 'paused' | 'passed';
       previous: Trigger | null;
     }
-  /** It was decided before: this tick or a later one; or this is the state of the source as it was last. */
+  /** Already decided: this tick or a later one, or the last known state of the source. */
   | { outcome: 'known' };
 
-/** Whether a trigger is decided already, after `last` was. Pure; `trigger.lua` decides the same. */
+/** Whether a trigger is already decided, given the `last` decided one. Pure; `trigger.lua` is equivalent. */
 export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string): boolean {
   if (last === null) return false;
   if (last.kind === 'schedule') {
@@ -49,9 +49,9 @@ export function isKnown(last: Trigger | null, trigger: Trigger, latest?: string)
 }
 
 /**
- * What becomes of a trigger that is not decided yet. A tick wants no run beside the one that is under way; a
- * change wants one that begins after it, and one that waits, even for a pause to end or for its next try,
- * will. Pure; `trigger.lua` decides the same.
+ * The outcome of an undecided trigger. A tick starts no run while another is in progress. A change needs a
+ * run that begins after it. A waiting run will do, even in a paused pipeline or before a retry. Pure;
+ * `trigger.lua` is equivalent.
  */
 export function outcomeOf(
   { kind }: Trigger,

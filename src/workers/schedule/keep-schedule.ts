@@ -18,23 +18,23 @@ export interface ScheduledPipeline extends Enduring {
   observer: ScheduleObserver;
 }
 
-/** A tick that nobody has started for so long is missed. */
+/** A tick that has not started for this long is missed. */
 export const graceMs = 60_000;
-/** The clock of the wall may be set while this sleeps. */
+/** The system clock may be changed during a sleep. */
 const longestSleepMs = 30_000;
-/** Clocks of hosts may differ by this much. A decided tick further in the future is ignored. */
+/** Maximum difference between the clocks of hosts. A decided tick further in the future is ignored. */
 const clockSkewMs = 5 * 60_000;
-/** Ticks that are counted one by one, for what they cost; more are counted as so many. */
+/** Missed ticks are counted one by one up to this number, because counting takes time. */
 const maxCounted = 1_000;
 
 /**
- * Starts a run at each tick, until `signal` aborts; then it resolves. Every host does the same: the queue
- * decides each tick once.
+ * Starts a run at each tick. Resolves when `signal` aborts. Every host does the same; the queue decides each
+ * tick once.
  *
- * A tick is on time for a minute after its run is due. If it comes later (nobody was there, or the queue was
- * away), it was missed, and with it all ticks since the last one that was decided: under `catch_up: once` the
- * last of them runs for all, otherwise none does. A schedule that is seen for the first time begins with its
- * next tick, and so does one whose last tick was decided by a clock that was ahead.
+ * A tick is on time within a minute after it is due. A later tick is missed, for example after an outage, and
+ * so are all ticks since the last decided one. With `catch_up: once` the last of them starts one run;
+ * otherwise none does. A new schedule begins with its next tick. A schedule whose last tick was decided by a
+ * host with a fast clock does, too.
  */
 export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   const { pipelineId, schedule, observer, signal } = pipeline;
@@ -48,7 +48,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
         decided = await persist(pipeline, fields, () => lastDecided(pipeline, table));
         continue;
       }
-      // What is due is asked at each try: with time a tick becomes one that was missed.
+      // Each attempt reads the due tick again, because a tick becomes missed after some time.
       decided = await persist(pipeline, fields, () => decide(pipeline, table, decided));
     }
   } catch (error) {
@@ -56,7 +56,7 @@ export async function keepSchedule(pipeline: ScheduledPipeline): Promise<void> {
   }
 }
 
-/** False if the clock was set back, so that the last decided tick is in the future now. */
+/** False if the clock was set back, so that the last decided tick is now in the future. */
 async function sleepUntil(
   at: number,
   { clock, signal }: ScheduledPipeline,
@@ -71,7 +71,7 @@ async function sleepUntil(
   }
 }
 
-/** The tick, in milliseconds, up to which there is nothing to do. */
+/** The time of the last decided tick, in milliseconds. */
 async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promise<number> {
   const { pipelineId, schedule, clock, triggers, log, observer } = pipeline;
   const last = await triggers.last(pipelineId, 'schedule');
@@ -90,12 +90,12 @@ async function lastDecided(pipeline: ScheduledPipeline, table: Timetable): Promi
   return tick;
 }
 
-/** The latest tick that a host whose clock is right can have decided, in RFC 3339. */
+/** The latest tick that a host with a correct clock can have decided, RFC 3339. */
 function latestTick(now: number): string {
   return new Date(now + clockSkewMs).toISOString();
 }
 
-/** Decides what is due now, and returns the tick up to which everything is decided. */
+/** Decides the due tick. Returns the time of the last decided tick. */
 async function decide(pipeline: ScheduledPipeline, table: Timetable, decided: number): Promise<number> {
   const { schedule, clock, triggers } = pipeline;
   const now = clock.now().getTime();
@@ -144,7 +144,7 @@ function miss(
   log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
 }
 
-/** How many ticks there were between the last that was decided and this one; `maxCounted` at most. */
+/** Number of ticks between the last decided one and this one; at most `maxCounted`. */
 async function missedBetween(
   previous: Trigger | null,
   tick: number,
@@ -156,7 +156,7 @@ async function missedBetween(
   for (let at = table.after(Date.parse(previous.tick)); at !== null && at < tick; at = table.after(at)) {
     count += 1;
     if (count === maxCounted) break;
-    // A thousand of them take half a second.
+    // Counting 1,000 ticks takes half a second.
     if (count % 20 === 0) await endOfTurn();
   }
   return count;

@@ -6,27 +6,27 @@ import { type WatchedTree, watchedTree, type WatchedTreeOptions } from './watche
 
 export interface WatchedPipeline extends Enduring {
   pipelineId: string;
-  /** Of the source, absolute. */
+  /** Directory of the source, absolute. */
   directory: string;
   settleMs: number;
   triggers: Triggers;
   observer: ScheduleObserver;
-  /** Only tests of what no file system can be made to do pass their own. */
+  /** Replaced only by tests of rare file system behavior. */
   open?: (directory: string, options: WatchedTreeOptions) => WatchedTree;
 }
 
-/** How often a source is looked at that cannot be watched; not more often than it may settle. */
+/** How often an unwatchable source is polled; at most every `settleMs`. */
 const pollEveryMs = 5_000;
-/** How often a source is looked at that is watched, in case that something was not reported. */
+/** How often a watched source is checked for unreported changes. */
 const checkEveryMs = 60_000;
-/** How often it is tried to watch a source that could not be watched. */
+/** How often watching an unwatchable source is retried. */
 const retryEveryMs = 600_000;
 
 /**
- * Starts a run whenever the source has changed and was then quiet for `settleMs`, until `signal` aborts; then
- * it resolves. What has changed is told by what the source looks like, and no state of it starts two runs one
- * after the other: not on several hosts that share the directory, nor after a restart of a daemon whose queue
- * outlives it. What has changed while nobody watched starts a run at the beginning.
+ * Starts a run whenever the source has changed and then stayed unchanged for `settleMs`. Resolves when
+ * `signal` aborts. Changes are detected by comparing states of the source. The same state never starts two
+ * runs in a row. This holds on several hosts with a shared directory, and after restarts with a durable
+ * queue. A change that happened before the watch starts a run at the beginning.
  */
 export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   const { pipelineId, directory, clock, signal, triggers, open = watchedTree } = pipeline;
@@ -57,7 +57,7 @@ export async function keepWatch(pipeline: WatchedPipeline): Promise<void> {
   }
 }
 
-/** What the source looks like once it has stayed so for `settleMs`; null if it is gone. */
+/** The state of the source after it stayed unchanged for `settleMs`; null if the source is missing. */
 async function quiet(
   found: string,
   { clock, settleMs, signal }: WatchedPipeline,
@@ -87,7 +87,9 @@ async function start(
     observer.decided({ pipelineId, kind: 'watch', outcome });
 }
 
-/** Says once when a source cannot be watched, tries to now and then, and says when it can be again. */
+/**
+ * Logs once when the source cannot be watched, retries periodically, and logs once when watching works again.
+ */
 function troubleOf({
   pipelineId,
   clock,
@@ -121,7 +123,7 @@ function troubleOf({
 
 interface Bell {
   ring: () => void;
-  /** How often it has rung. */
+  /** Number of rings so far. */
   readonly rung: number;
   /** Resolves when it rings, `ms` milliseconds have passed, or the signal aborts. */
   next: (timeout: (ms: number, callback: () => void) => { cancel(): void }, ms: number) => Promise<void>;

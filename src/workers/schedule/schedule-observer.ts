@@ -4,14 +4,14 @@ import type { Log } from '../../core/lib/log.ts';
 import type { Decision, TriggerKind } from '../queue/trigger.ts';
 
 /**
- * Notified of what starts runs by itself, for metrics. Its methods must not throw. Over all hosts each
- * trigger is reported as decided once, by the host that decided it, and each missed tick as missed once.
+ * Receives events of triggers, for metrics. Its methods must not throw. Over all hosts, each trigger is
+ * reported as decided once, by the host that decided it. Each missed tick is reported once.
  */
 export interface ScheduleObserver {
-  /** The pipeline starts by itself in this way from now on. */
+  /** The pipeline has this kind of trigger from now on. */
   begun(pipeline: { pipelineId: string; kind: TriggerKind }): void;
   decided(trigger: { pipelineId: string; kind: TriggerKind; outcome: Outcome }): void;
-  /** `down`: nobody could start it in time. `paused`: its pipeline was paused. */
+  /** `down`: no host could start it in time. `paused`: its pipeline was paused. */
   missed(ticks: { pipelineId: string; reason: MissedReason; count: number }): void;
   /** A decided tick in the future was ignored. */
   ignored(pipelineId: string): void;
@@ -32,7 +32,7 @@ export const unobserved: ScheduleObserver = {
 
 const retryEveryMs = 5_000;
 
-/** What the work that goes on for as long as a pipeline is configured has in common. */
+/** The common options of work that continues as long as a pipeline is configured. */
 export interface Enduring {
   clock: Clock;
   log: Log;
@@ -40,8 +40,8 @@ export interface Enduring {
 }
 
 /**
- * Does the work again every few seconds until it succeeds. A series of failures is logged once, at its first;
- * that the queue is away is its own to log. Rejects with the reason of `signal` once that aborts.
+ * Retries the work every few seconds until it succeeds. Logs the first of a series of failures. The queue
+ * itself logs its outages. Rejects with the reason of `signal` when that aborts.
  */
 export async function persist<T>(
   { clock, log, signal }: Enduring,

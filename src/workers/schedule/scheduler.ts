@@ -14,28 +14,28 @@ interface SchedulerOptions {
   log: Log;
   queue: Pick<RunAdmission, 'triggers'>;
   observer?: ScheduleObserver;
-  /** Makes the spans of triggers, each of which begins a trace; without it nothing is traced. */
+  /** Makes the spans of triggers, each of which starts a trace. Without it nothing is traced. */
   tracer?: Tracer;
 }
 
-/** What the scheduler asks of a pipeline. */
+/** The properties of a pipeline that the scheduler uses. */
 export type SelfStartingPipeline = Pick<PipelineConfig, 'id' | 'source' | 'schedule' | 'watch'>;
 
-/** Starts the runs that nobody asks for: those of schedules, and those of sources that are watched. */
+/** Starts runs without requests: for schedules, and for watched sources. */
 export interface Scheduler {
   /**
-   * These are the pipelines from now on. One whose schedule, watch and source are as they were goes on
-   * undisturbed; ticks of a schedule that is new are those to come. Does nothing after `close`.
+   * Replaces the pipelines. A pipeline with an unchanged schedule, watch and source continues undisturbed. A
+   * new schedule begins with its next tick. Does nothing after `close`.
    */
   update(pipelines: readonly SelfStartingPipeline[]): void;
-  /** When the next run of the pipeline's schedule is due; null if it has none. */
+  /** When the pipeline's next scheduled run is due; null if it has no schedule. */
   nextRun(pipelineId: string): Date | null;
-  /** Starts nothing any more. Resolves when nothing is under way; a second call waits for the first. */
+  /** Stops starting runs. Resolves once no work is in progress. A second call waits for the first. */
   close(): Promise<void>;
 }
 
 interface Kept {
-  /** What it was made of. */
+  /** The settings it was made from. */
   settings: string;
   pipeline: SelfStartingPipeline;
   stop: AbortController;
@@ -104,8 +104,8 @@ function settingsOf(pipeline: SelfStartingPipeline | undefined): string {
 }
 
 /**
- * Decides as `triggers` does. A trigger that starts a run is a span that begins a trace, and the run belongs
- * to it; of any other nothing is reported.
+ * Decides as `triggers`. A trigger that starts a run is a span that starts a trace, and the run belongs to
+ * it. Other triggers are not reported.
  */
 function tracedTriggers(triggers: Triggers, tracer: Tracer): Triggers {
   if (!tracer.isOn) return triggers;

@@ -3,41 +3,41 @@ import { type FSWatcher, watch } from 'node:fs';
 import { lstat, readdir, stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 
-/** A directory and all below it: what they look like, and a call when that may have changed. */
+/** The state of a directory and everything below it, with a callback for possible changes. */
 export interface WatchedTree {
   /**
-   * What the tree looks like: a digest of the names, sizes, times and inodes of its files, and of the names
-   * of its directories. Null if the directory is not there or cannot be read. Watches every directory before
-   * it reads it, so that whatever changes after this look is noticed.
+   * The state of the tree: a digest of the names, sizes, times and inodes of its files, and of its
+   * directories' names. null if the directory is missing or unreadable. Each directory is watched before it
+   * is read, so that later changes are noticed.
    */
   look(): Promise<string | null>;
   /**
-   * Why the last look failed, or why changes are not noticed, so that only looking again finds them; null if
-   * all is well.
+   * Why the last look failed, or why changes go unnoticed, so that the caller has to poll; null if watching
+   * works.
    */
   readonly trouble: string | null;
-  /** Tries to watch again at the next look, if it could not. */
+  /** Retries watching at the next look if it has failed. */
   retry(): void;
   close(): void;
 }
 
 export interface WatchedTreeOptions {
-  /** Called for each change that is noticed. Must not throw. */
+  /** Called for each noticed change. Must not throw. */
   onChange: () => void;
-  /** Only tests of what no file system can be made to do pass their own. */
+  /** Replaced only by tests of rare file system behavior. */
   watchDirectory?: typeof watch;
   fileSystemOf?: (directory: string) => Promise<number>;
 }
 
 interface Watched {
-  /** Device and inode: another directory of the same name needs another watch. */
+  /** Device and inode: another directory with the same name needs a new watch. */
   identity: string;
   watcher: FSWatcher;
 }
 
 /**
- * One watch for each directory, as inotify has them, and none for files, of which there may be a hundred
- * thousand. (chokidar takes one for each file, and so does a recursive watch of Node.js on Linux.)
+ * Uses one watch per directory, like inotify, and none per file, because there may be 100,000 files. chokidar
+ * and the recursive watch of Node.js on Linux use one per file.
  */
 export function watchedTree(root: string, options: WatchedTreeOptions): WatchedTree {
   const { onChange, watchDirectory = watch, fileSystemOf = typeOfFileSystem } = options;
@@ -63,7 +63,7 @@ export function watchedTree(root: string, options: WatchedTreeOptions): WatchedT
     if (watches.has(directory)) dropBelow(directory);
     try {
       const watcher = watchDirectory(directory, { persistent: false }, (event, name) => {
-        // A directory that was moved or removed takes its watches along, and another may be in its place.
+        // A moved or removed directory keeps its watches, and another one may have its path now.
         if (event === 'rename') {
           const isItself = name === null || name === path.basename(directory);
           const moved = isItself ? directory : path.join(directory, name);
@@ -74,7 +74,7 @@ export function watchedTree(root: string, options: WatchedTreeOptions): WatchedT
       watcher.on('error', (error) => giveUp(error.message));
       watches.set(directory, { identity, watcher });
     } catch (error) {
-      // One that went away meanwhile is noticed above it; a limit of the system is for good.
+      // A directory that was just removed is noticed at its parent. A limit of the system is permanent.
       if (!isGone(error)) giveUp(messageOf(error));
     }
   };
@@ -102,13 +102,15 @@ export function watchedTree(root: string, options: WatchedTreeOptions): WatchedT
     },
     close() {
       dropBelow(root);
-      // What is reported late must not watch again.
+      // A late event must not start a watch.
       unwatched = 'closed';
     },
   };
 }
 
-/** Throws if the root is no directory that can be read; what vanishes below it meanwhile is passed over. */
+/**
+ * Throws if the root is not a readable directory. Ignores entries below it that disappear in the meantime.
+ */
 async function lookAt(
   root: string,
   enter: (directory: string, identity: string) => void,
@@ -157,7 +159,7 @@ async function typeOfFileSystem(directory: string): Promise<number> {
   return (await statfs(directory)).type;
 }
 
-/** As Linux numbers them: nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2, gfs2. */
+/** Linux numbers of nfs, cifs, smb, smb2, 9p, fuse, ceph, afs, ocfs2 and gfs2. */
 const remote = new Set([
   0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x01021997, 0x65735546, 0x00c36400, 0x5346414f, 0x7461636f,
   0x01161970,

@@ -5,33 +5,33 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import { type DirectoryLock, lockDirectory } from './directory-lock.ts';
 
-/** A directory that belongs to this process until it is released, or the process ends. */
+/** A directory that belongs to this process until it is released or the process ends. */
 export interface ClaimedDirectory {
   directory: string;
-  /** Gives it back, and removes it if nothing is in it. */
+  /** Releases the directory, and removes it if it is empty. */
   release(): Promise<void>;
 }
 
 /**
- * Directories of one kind, one for each process that needs one: in bullmq mode several processes of a machine
- * may stage in one place.
+ * Names a set of directories with one for each process. In BullMQ mode several processes of a machine may
+ * stage below one parent.
  */
 interface ClaimRequest {
   parent: string;
-  /** They are called `name`, `name-2`, … below `parent`. */
+  /** The directories are named `name`, `name-2`, … below `parent`. */
   name: string;
   clock: Pick<Clock, 'sleep'>;
 }
 
-/** Processes of one machine that may stage in one directory. */
+/** The maximum of processes per machine and parent. */
 const maxProcesses = 64;
-/** Of two that want the same directory at the same moment, both step back: how often each comes again. */
+/** Two processes that claim one directory at the same moment both step back. Each retries this often. */
 const tries = 10;
 const maxPauseMs = 20;
 
 /**
- * All directories that are there and that no process has: those of processes that have ended. Throws the
- * system's error.
+ * Claims all existing directories that no process holds: their processes have ended. Throws the system's
+ * error.
  */
 export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory[]> {
   const claimed: ClaimedDirectory[] = [];
@@ -47,7 +47,10 @@ export async function claimLeft(request: ClaimRequest): Promise<ClaimedDirectory
   }
 }
 
-/** The first directory that no process has, which is made if it is not there. Throws the system's error. */
+/**
+ * Claims the first directory that no process holds, and creates it if it is missing. Throws the system's
+ * error.
+ */
 export async function claimDirectory(request: ClaimRequest): Promise<ClaimedDirectory> {
   for (let number = 1; ; number += 1) {
     const claimed = await claim(request, number, number >= maxProcesses);
@@ -68,7 +71,7 @@ async function numbersOf({ parent, name }: ClaimRequest): Promise<number[]> {
   return numbers.filter((number) => isThere.has(number === 1 ? name : `${name}-${number}`));
 }
 
-/** Null if another process has it. */
+/** null if another process holds it. */
 async function claim(
   request: ClaimRequest,
   number: number,
@@ -79,13 +82,13 @@ async function claim(
     try {
       await mkdir(directory, { recursive: true, mode: 0o700 });
       const lock = await lockDirectory(directory);
-      // Another may have looked before this one listened, as this one may have before it: whoever sees
-      // another steps back, so that there are never two.
+      // Each process may have checked before the other one listened. A process that sees another steps back,
+      // so the directory never has two holders.
       if (await lock.isAlone()) return { directory, release: () => release(directory, lock) };
       await lock.release();
     } catch (error) {
       if (hasCode(error, 'queue_unusable') && !mustBe) return null;
-      // Its last owner has just removed it.
+      // Its last holder has just removed it.
       if (!isMissing(error)) throw error;
     }
     await request.clock.sleep(randomInt(maxPauseMs));
@@ -103,23 +106,23 @@ async function release(directory: string, lock: DirectoryLock): Promise<void> {
 }
 
 /*
- * Several processes of one machine may share a scratch directory. Each has a directory of its own in it, and
- * touches that to show that it is alive. Process ids would not serve: each container counts its own.
+ * Several processes of one machine may share a scratch directory. Each has its own subdirectory and touches
+ * it as a sign of life. Process ids are unsuitable, because each container has its own numbering.
  */
 const nameForm = /^process-[0-9a-f-]{36}$/;
 const touchMs = 60_000;
 const staleMs = 3_600_000;
 
 interface ScratchDirectory {
-  /** This process's own, absolute. */
+  /** This process's subdirectory, absolute. */
   directory: string;
   /** Removes it with its contents. */
   close(): Promise<void>;
 }
 
 /**
- * Makes a directory for this process, and removes those of processes that have been dead for an hour. Throws
- * `config_invalid` if that fails.
+ * Creates a subdirectory for this process, and removes those of processes that have been dead for an hour.
+ * Throws `config_invalid` if that fails.
  */
 export async function openScratch(root: string, clock: Clock): Promise<ScratchDirectory> {
   const directory = path.join(root, `process-${randomUUID()}`);

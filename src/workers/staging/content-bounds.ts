@@ -3,23 +3,22 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode } from '../../core/lib/errors.ts';
 import { minRoom, provedAtMost, proveRoom } from './staging-check.ts';
 
-/** What bounds the files that are kept of uploads. */
+/** Limits of the files kept for later uploads. */
 export interface ContentBounds {
-  /** Whether anything is ever kept. */
+  /** Whether any files are kept. */
   isOn: boolean;
-  /** How long a file stays that no upload had any use for. */
+  /** How long an unused file is kept, in milliseconds. */
   ageMs: number;
-  /** Room of one pipeline in bytes; asked each time, as a reload may change it. */
+  /** Maximum bytes kept for one pipeline. Called each time, because a reload may change it. */
   maxBytes: (pipelineId: string) => number;
 }
 
 /**
- * The bounds that `server.staging.keep` gives. Where it names no size, a pipeline has twice its largest
- * bundle: all of that is kept, and of the next one the files that have changed beside those in whose place
- * they come; files count in whole blocks, which adds to it. Of a pipeline that takes no uploads nothing is
- * kept. Pure.
+ * The limits in `server.staging.keep`. The default size per pipeline is twice its largest bundle. That leaves
+ * room for a whole bundle and the changed files of the next one, with files counted in whole blocks. Nothing
+ * is kept for a pipeline that accepts no uploads. Pure.
  *
- * @param largestBundleOf A pipeline, in bytes; null: it takes no uploads.
+ * @param largestBundleOf Largest bundle of a pipeline in bytes; null if it accepts no uploads.
  */
 export function contentBounds(
   { maxBytes, ageMs }: { maxBytes: number | null; ageMs: number },
@@ -36,20 +35,20 @@ export function contentBounds(
 }
 
 /**
- * Kept files are the first to go where the disk has less free than this share of it, or than these bytes; and
- * in any case before uploads are refused.
+ * The reserve: kept files are removed if the disk has less free space than this share or these bytes,
+ * whichever is smaller. They are always removed before uploads are refused.
  */
 const reserveShare = 0.1;
 const reserveBytes = 2 ** 30;
 
-/** How many bytes a disk lacks of what has to stay free. Pure. */
+/** How many bytes of the reserve are not free. Pure. */
 export function shortageOf(disk: { bsize: number; blocks: number; bavail: number }): number {
   const { bsize, blocks, bavail } = disk;
   const reserve = Math.max(minRoom, Math.min(reserveShare * blocks * bsize, reserveBytes));
   return Math.max(0, reserve - bavail * bsize);
 }
 
-/** The same of the disk that the directory is on. Throws the system's error. */
+/** The shortage of the directory's disk, in bytes. Throws the system's error. */
 export async function shortageAt(directory: string): Promise<number> {
   return shortageOf(await statfs(directory));
 }
@@ -57,10 +56,10 @@ export async function shortageAt(directory: string): Promise<number> {
 const lookEveryMs = 1_000;
 
 /**
- * Checks before each upload that the disk of `directory` has the room that readiness asks for. Kept files are
- * removed before an upload is refused. Throws `insufficient_storage`, and `staging_unavailable` if the disk
- * does not answer. The disk is checked at most once a second; if it fills up in between, the uploads that
- * find it full fail.
+ * Checks before each upload that the disk of `directory` has the space that readiness requires. Removes kept
+ * files before it refuses an upload. Throws `insufficient_storage`, or `staging_unavailable` if the disk does
+ * not answer. Checks at most once a second. If the disk fills up in between, uploads fail while they are
+ * written.
  */
 export function roomForUploads({
   directory,
@@ -70,7 +69,7 @@ export function roomForUploads({
 }: {
   directory: string;
   clock: Clock;
-  /** The files that are kept for later uploads. */
+  /** The files kept for later uploads. */
   content: { clear: () => Promise<void> };
   /** Throws if the disk does not answer, so that no upload waits for it. */
   requireAnswers?: () => void;

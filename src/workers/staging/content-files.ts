@@ -14,10 +14,9 @@ import { type Disk, waitingDisk } from '../../core/lib/disk.ts';
 import { errnoOf } from '../../core/lib/system-errors.ts';
 
 /*
- * A kept file is `<pipeline>/<two digits>/<digest>`, and one more name of a file that was staged: a hard
- * link. Neither name's file is ever written to. A link is made in one step, so that whatever is killed leaves
- * a file that is there, or none; and its bytes are hashed before they count. Whatever else lies in the
- * directory is somebody's, and is left alone.
+ * A kept file is `<pipeline>/<two digits>/<digest>`, a hard link to a file that was staged. Neither name is
+ * ever written to. Linking is atomic, so a crash leaves the whole file or none. The bytes are hashed before
+ * use. Other files in the directory are not touched.
  */
 const fileForm = /^[0-9a-f]{64}$/;
 const shardForm = /^[0-9a-f]{2}$/;
@@ -26,26 +25,23 @@ interface FoundFile {
   pipelineId: string;
   digest: Digest;
   size: number;
-  /** When it was linked or unlinked last, in milliseconds: about when it was of use. */
+  /** Time of the last link or unlink in milliseconds, which approximates the last use. */
   usedAt: number;
 }
 
-/**
- * The files below one directory, which belongs to this process. What is done to the disk is done in the order
- * in which it was asked for.
- */
+/** The files below one directory of this process. Disk operations run in the order of the calls. */
 export interface ContentFiles {
-  /** All of them, those of least use first; removes directories that are empty. */
+  /** All files, least recently used first. Removes empty directories. */
   read(): Promise<FoundFile[]>;
-  /** Makes `file` a kept one. Throws the system's error. */
+  /** Links `file` as a kept one. Throws the system's error. */
   link(pipelineId: string, digest: Digest, file: string): Promise<void>;
-  /** Makes a kept file also `file`. False if it is not there, or cannot be. Throws where the disk is full. */
+  /** Links a kept file to `file`. False if it is missing or cannot be linked. Throws if the disk is full. */
   place(pipelineId: string, digest: Digest, file: string): Promise<boolean>;
-  /** Throws the system's error. */
+  /** Removes a kept file. Throws the system's error. */
   remove(pipelineId: string, digest: Digest): Promise<void>;
 }
 
-/** Files are looked at without waiting for anything: now and then, others get their turn. */
+/** Files are examined synchronously. This is the number between two yields to the event loop. */
 const lookedAtOnce = 512;
 
 export function contentFiles(directory: string, disk: Disk = waitingDisk): ContentFiles {
@@ -93,13 +89,13 @@ async function removeIfEmpty(place: string): Promise<void> {
   await rmdir(place).catch(() => undefined);
 }
 
-/** Up to this size a file is read in one call without waiting, which is far quicker. */
+/** Files up to this size are read synchronously in one call, which is much faster. */
 const smallFileBytes = 1 << 16;
 const chunkBytes = 1 << 20;
-/** What says nothing of the file: the process has too many open, or the machine is short of memory. */
+/** Errors not caused by the file: the process has too many open files, or the machine lacks memory. */
 const passing = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** Null if it cannot be read. Throws a system's error that may pass, and the reason of `signal`. */
+/** null if the file cannot be read. Throws temporary system errors and the reason of `signal`. */
 export async function measureFile(
   file: string,
   signal?: AbortSignal,
@@ -137,25 +133,25 @@ async function measureLarge(
   }
 }
 
-/** What is kept of one pipeline, as values: which files, and which of them go first. */
+/** In-memory index of one pipeline's kept files, in the order of their removal. */
 export interface KeptOfPipeline {
   readonly size: number;
-  /** Room that the files take. */
+  /** Disk space of the files. */
   readonly bytes: number;
-  /** When the file of least use was of use, in milliseconds; Infinity if there is none. */
+  /** Last use of the least recently used file, in milliseconds; Infinity if there is none. */
   readonly oldest: number;
   has(digest: Digest): boolean;
-  /** The file is of use now; false if it is not kept. */
+  /** Marks the file as used now. False if it is not kept. */
   use(digest: Digest, now: number): boolean;
   /**
-   * Keeps one more file, and returns those that have to go before it comes; null if it has no room at all,
-   * and nothing goes. `maxBytes`: the bound, which may have changed.
+   * Adds a file. Returns the files to remove first; null if it does not fit even alone, and nothing is
+   * removed. `maxBytes` is the current limit, which may have changed.
    */
   add(file: { digest: Digest; size: number }, now: number, maxBytes: number): Digest[] | null;
   drop(digest: Digest): void;
   /**
-   * Drops files that were of no use since `usedAt`, those of least use first: `most`, or as many as free so
-   * much room. Returns them. Times in milliseconds.
+   * Drops files that were last used at `usedAt` or before, least recently used first: at most `files`, and
+   * enough to free `bytes`. Returns them. Times are in milliseconds.
    */
   expire(usedAt: number, most: { files: number; bytes?: number }): Digest[];
 }
@@ -163,14 +159,14 @@ export interface KeptOfPipeline {
 const blockBytes = 4096;
 
 /**
- * What a file takes of the bound: whole blocks, and at least one, so that empty files are bounded, too. Pure.
+ * Space that a file counts for: whole blocks, and at least one, so that empty files are limited, too. Pure.
  */
 export function roomOf(size: number): number {
   return Math.max(1, Math.ceil(size / blockBytes)) * blockBytes;
 }
 
 export function minRecentlyUsed(): KeptOfPipeline {
-  /** Of least use first. */
+  /** Least recently used first. */
   const files = new Map<Digest, { room: number; usedAt: number }>();
   let bytes = 0;
 

@@ -16,43 +16,43 @@ import {
 } from './content-files.ts';
 
 /**
- * Files of the bundles that pipelines have received, by digest, so that a producer need not send what has not
- * changed. Each pipeline has its own, and its own bound; what was not of use for longest goes first. They
- * outlive the process, and belong to one at a time.
+ * Keeps files of received bundles by digest, so that producers need not send unchanged files. Each pipeline
+ * has its own files and limit. The least recently used files are removed first. Kept files outlive the
+ * process, and belong to one process at a time.
  */
 export interface ContentStore {
-  /** Whether anything is ever kept. */
+  /** Whether any files are kept. */
   readonly isOn: boolean;
-  /** Those of the digests that are not kept for the pipeline. The others are of use now. */
+  /** The digests that are not kept for the pipeline. Marks the others as used now. */
   missing(pipelineId: string, digests: readonly Digest[]): Digest[];
-  /** What is kept of one pipeline. With `keeps: false` nothing is added. */
+  /** The kept files of one pipeline. With `keeps: false` none are added. */
   of(pipelineId: string, options?: { keeps: boolean }): BundleContent;
-  /** Removes everything: the disk is full, and this can come again. */
+  /** Removes all files because the disk is full. Producers can send them again. */
   clear(): Promise<void>;
   stats(): { files: number; bytes: number };
   close(): Promise<void>;
 }
 
 export interface ContentOptions extends ContentBounds {
-  /** Where uploads are staged on this machine; links are made of what lies there. */
+  /** Staging directory on this machine; staged files are linked from here. */
   staging: string;
   clock: Clock;
   log: Log;
-  /** How many bytes the disk of a directory lacks of what has to stay free. Only tests pass their own. */
+  /** Missing bytes of the reserve on a directory's disk. Replaced only by tests. */
   shortage?: (directory: string) => Promise<number>;
-  /** Asked before each file that is kept; by default nobody else needs the event loop. */
+  /** Called before each added file, to share the event loop. Default: no yield. */
   breathe?: Breathe;
-  /** That of `staging`; by default it is waited for by everybody. */
+  /** The disk of `staging`. Default: calls block the process. */
   disk?: Disk;
 }
 
-/** The directory below staging. */
+/** Name of the directory below staging. */
 const directoryName = 'content';
 const sweepMs = 60_000;
-/** Files are removed without waiting for anything: now and then, others get their turn. */
+/** Files removed between two yields to the event loop. */
 const filesAtOnce = 64;
 
-/** Takes up what earlier processes kept, as far as it is within the bounds and can be read. */
+/** Opens the store with the readable files of earlier processes, within the limits. */
 export async function openContentStore(options: ContentOptions): Promise<ContentStore> {
   const store = new LinkedContent(options);
   await store.takeUp();
@@ -68,7 +68,7 @@ class LinkedContent implements ContentStore {
   readonly #options: ContentOptions;
   readonly #pipelines = new Map<string, KeptOfPipeline>();
   readonly #sweeper: { cancel(): void };
-  /** Kinds of errors that were told. */
+  /** Kinds of errors that were logged. */
   readonly #told = new Set<string>();
   #opened: Opened | null = null;
   #opening: Promise<Opened> | null = null;
@@ -81,7 +81,7 @@ class LinkedContent implements ContentStore {
     this.#sweeper = clock.every(Math.min(sweepMs, ageMs), () => void this.#sweep(), { unref: true });
   }
 
-  /** What processes that have ended left. */
+  /** Takes over the files of processes that have ended. */
   async takeUp(): Promise<void> {
     try {
       const [first, ...others] = await claimLeft(this.#request);
@@ -151,7 +151,7 @@ class LinkedContent implements ContentStore {
     return (this.#opened = await this.#opening);
   }
 
-  /** Of a directory that is this process's now: what is in it counts. */
+  /** Reads a directory that this process has claimed, and adds its files. */
   async #read(claimed: ClaimedDirectory): Promise<Opened> {
     const files = contentFiles(claimed.directory, this.#disk);
     try {
@@ -194,7 +194,7 @@ class LinkedContent implements ContentStore {
     return null;
   }
 
-  /** Throws the system's error, and asks for no more then: the same would keep the others from being kept. */
+  /** Throws the system's error and stops: the next file would fail the same way. */
   async #keep(pipelineId: string, added: Iterable<KeptFile>): Promise<void> {
     const { files } = await this.#claim();
     const { breathe: asked = breathless } = this.#options;
@@ -203,13 +203,13 @@ class LinkedContent implements ContentStore {
       await asked();
       const kept = this.#keptOf(pipelineId);
       if (kept.use(file.digest, this.#now())) continue;
-      // First what goes, which the disk then does first: at no moment is there more than there may be.
+      // Removals come first, and the disk keeps the order, so that the limit is never exceeded.
       const gone = kept.add(file, this.#now(), this.#options.maxBytes(pipelineId));
       if (gone === null) continue;
       void this.#remove(files, pipelineId, gone);
       const link = files.link(pipelineId, file.digest, file.file).catch((error: unknown) => {
         kept.drop(file.digest);
-        // A disk that has not answered in time may make the link after all.
+        // A disk that did not answer in time may still make the link.
         void this.#remove(files, pipelineId, [file.digest]);
         throw error;
       });
@@ -236,7 +236,7 @@ class LinkedContent implements ContentStore {
     await this.#makeRoom().catch((error: unknown) => this.#warn(error));
   }
 
-  /** Removes what was of no use since `oldest`. */
+  /** Removes files last used at `oldest` or before. */
   async #expire(pipelineId: string, oldest: number): Promise<void> {
     for (;;) {
       const kept = this.#pipelines.get(pipelineId);
@@ -248,7 +248,7 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  /** Where the disk is short of room, what was of no use for longest goes, of all pipelines. */
+  /** If the disk is short of space, removes the least recently used files of all pipelines. */
   #makeRoom(): Promise<void> {
     return (this.#makingRoom ??= this.#giveWay().finally(() => (this.#makingRoom = null)));
   }
@@ -270,7 +270,7 @@ class LinkedContent implements ContentStore {
     }
   }
 
-  /** Told once of each kind: it is the same with every upload, which goes on without. */
+  /** Logs each kind of error once: it recurs with every upload, and uploads succeed without kept files. */
   #warn(error: unknown): void {
     const kind = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (this.#told.has(kind)) return;

@@ -5,32 +5,31 @@ import path from 'node:path';
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /*
- * One process alone may use a directory. Its holder listens on a socket in it: whoever can connect knows that
- * the holder lives, in whatever container it runs, and when it dies, however it does, the kernel refuses
- * further connections. Which socket is the holder's stands in the data itself, where it can be replaced in
- * one step.
+ * Limits a directory to one process. Its holder listens on a socket in it. A process that can connect knows
+ * that the holder is alive, even in another container. After the holder's death, the kernel refuses
+ * connections. The data itself names the holder's socket, because the name can be replaced there atomically.
  */
 const nameForm = /^daemon-[0-9a-f]{8}\.sock$/;
 
-/** What a socket's address has room for, on every system. */
+/** Maximum length of a socket address on every system. */
 const longestAddress = 100;
 
 export interface DirectoryLock {
-  /** The name that is to be claimed in the data. */
+  /** The name to claim in the data. */
   readonly name: string;
-  /** Throws `queue_unusable` if the process that claimed this name lives. */
+  /** Throws `queue_unusable` if the process that claimed this name is alive. */
   refuseIfAlive(name: string): Promise<void>;
   /**
-   * Whether no other process that lives listens in the directory: of two that came at the same moment at
-   * least one is told of the other.
+   * Whether no other live process listens in the directory. If two processes start at the same moment, at
+   * least one of them gets false.
    */
   isAlone(): Promise<boolean>;
   release(): Promise<void>;
 }
 
 /**
- * Prepares to hold the directory. Throws `queue_unusable` if a process that lives holds it, which is asked
- * before anything in it is opened.
+ * Prepares to hold the directory. Throws `queue_unusable` if a live process holds it, before any file in it
+ * is opened.
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   const opened = openSync(directory, 'r');
@@ -46,7 +45,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
     for (const name of sockets) await refuseIfAlive(name);
     const name = `daemon-${randomBytes(4).toString('hex')}.sock`;
     const server = await listenOn(address(name));
-    // One that was only just made did not answer yet.
+    // A socket created just before did not answer at the first check.
     for (const old of sockets)
       if (await answers(address(old))) {
         await closed(server);
@@ -90,7 +89,7 @@ function answers(address: string): Promise<boolean> {
       socket.destroy();
       resolve(true);
     });
-    // Any other failure, such as a socket of another user, is no sign of death.
+    // Any other failure, such as a socket of another user, is not a sign of death.
     socket.once('error', (error) => resolve(!('code' in error && ofTheDead.has(String(error.code)))));
   });
 }

@@ -6,18 +6,18 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { claimDirectory, type ClaimedDirectory, claimLeft } from './claimed-directory.ts';
 import type { NewPartialUpload, PartialOutcome, PartialUpload } from './partial-upload.ts';
 
-/** The directory of this process's partial uploads, which is there while there are any. */
+/** This process's directory of partial uploads, which exists while it has any. */
 export interface PartialPlace {
-  /** What earlier processes left. */
+  /** Partial uploads of earlier processes. */
   left: readonly PartialUpload[];
   /**
-   * Makes a directory this process's own, if it has none yet, and resolves with what an earlier process left
-   * in it since the start.
+   * Claims a directory if this process has none yet. Resolves with the partial uploads that an ended process
+   * has left in it since the start.
    */
   claim(): Promise<{ files: PartialFiles; left: readonly PartialUpload[] }>;
-  /** Of the directory that was claimed. */
+  /** Files of the claimed directory. */
   files(): PartialFiles;
-  /** Gives the directory back, and removes it if nothing is in it. */
+  /** Releases the directory, and removes it if it is empty. */
   close(): Promise<void>;
 }
 
@@ -27,9 +27,9 @@ interface Claimed extends ClaimedDirectory {
 }
 
 /**
- * Takes the directory `partial` below `staging`, and what is in those of processes that have ended. In bullmq
- * mode several processes of a machine may stage in one directory: each has then a directory of its own, by a
- * number. Throws the system's error.
+ * Claims the directory `partial` below `staging`, and moves the content of ended processes' directories into
+ * it. In BullMQ mode several processes of a machine may share `staging`; each has a numbered directory.
+ * Throws the system's error.
  */
 export async function openPartialPlace(staging: string, clock: Pick<Clock, 'sleep'>): Promise<PartialPlace> {
   const request = { parent: staging, name: 'partial', clock };
@@ -76,19 +76,18 @@ export async function openPartialPlace(staging: string, clock: Pick<Clock, 'slee
 }
 
 /*
- * Each partial upload is two files: `<id>.json`, what is known of it, and `<id>.bytes`, what has come of the
- * archive. Nothing is made durable: what a power failure leaves of the bytes is checked against the manifest
- * like everything that is uploaded.
+ * Each partial upload has two files: the record `<id>.json`, and the received bytes `<id>.bytes`. Neither is
+ * synced. After a power failure, the manifest detects damaged bytes, as for every upload.
  */
 const recordForm = /^([0-9a-z]{24})\.json$/;
 const ownForm = /^[0-9a-z]{24}\.(json|json\.new|bytes)$/;
 
 interface Recorded extends Omit<NewPartialUpload, 'partial' | 'channel'> {
-  /** Left out: an earlier version wrote the record, and knew no such archives. */
+  /** Absent in records of earlier versions, which had no such archives. */
   partial?: NewPartialUpload['partial'];
   /** As `partial`. */
   channel?: NewPartialUpload['channel'];
-  /** 1; whoever reads another one refuses it. */
+  /** Always 1; records with another version are refused. */
   version: number;
   outcome: PartialOutcome | null;
   /** RFC 3339. */
@@ -102,17 +101,17 @@ function recordOf(upload: PartialUpload): Recorded {
   return { version: 1, ...known, outcome, writtenAt: touchedAt.toISOString() };
 }
 
-/** The files of partial uploads in one directory, which belongs to one process. */
+/** The files of partial uploads in one directory of this process. */
 interface PartialFiles {
-  /** Everything that an earlier process left there; whatever is of no use is removed. */
+  /** Reads the partial uploads of an earlier process. Removes unusable files. */
   read(): Promise<PartialUpload[]>;
-  /** Moves everything here that an earlier process left in another directory. */
+  /** Moves the files of an earlier process from another directory to this one. */
   takeOver(from: string): Promise<void>;
-  /** Writes the record in one step; the directory is made if it is gone. */
+  /** Writes the record atomically. Creates the directory if it is missing. */
   save(upload: PartialUpload): Promise<void>;
-  /** Makes the file of the bytes, empty. */
+  /** Creates an empty file for the bytes. */
   begin(id: string): Promise<void>;
-  /** Writes chunk by chunk from `offset` on, and reports the length of each that is written. */
+  /** Writes chunk by chunk from `offset` on. Reports the length of each written chunk. */
   write(
     id: string,
     offset: number,
@@ -130,7 +129,7 @@ function partialFiles(directory: string): PartialFiles {
     path.join(directory, `${id}.${kind}`);
   const remove = (file: string): Promise<void> => rm(file, { force: true });
 
-  /** Null for what is not whole: it cannot be gone on with. */
+  /** null if the upload is incomplete on disk and cannot be continued. */
   async function readOne(id: string): Promise<PartialUpload | null> {
     try {
       const {
@@ -166,7 +165,7 @@ function partialFiles(directory: string): PartialFiles {
     },
     takeOver: async (from) => {
       const names = (await readdir(from)).filter((name) => ownForm.test(name));
-      // The records last: one without its bytes would be taken for a stray.
+      // Records come last: without its bytes, a record would look like a stray file.
       names.sort((a, b) => Number(recordForm.test(a)) - Number(recordForm.test(b)));
       for (const name of names) await rename(path.join(from, name), path.join(directory, name));
     },
@@ -199,7 +198,7 @@ function partialFiles(directory: string): PartialFiles {
     open: (id, length) => createReadStream(of(id, 'bytes'), { end: length - 1 }),
     removeBytes: (id) => remove(of(id, 'bytes')),
     remove: async (id) => {
-      // The record last: without it nobody would know whose bytes these are, until the next start.
+      // The record comes last: without it the bytes would be unidentified until the next start.
       await remove(of(id, 'bytes'));
       await remove(of(id, 'json'));
     },

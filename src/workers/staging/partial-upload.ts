@@ -2,35 +2,35 @@ import type { Clock } from '../../core/lib/clock.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 
-/** An upload whose archive comes in several requests, as it is at this moment. */
+/** The current state of an upload whose archive comes in several requests. */
 export interface PartialUpload extends NewPartialUpload {
   id: string;
-  /** Bytes that have come. The last one counts once there is a run: see `offsetOf`. */
+  /** Received bytes. The last byte counts only once a run is accepted: see `offsetOf`. */
   received: number;
-  /** When the last byte came, or the upload was created. */
+  /** Time of the last byte, or of the creation. */
   touchedAt: Date;
-  /** What came of it; null as long as no run has been accepted. Its bytes are gone then. */
+  /** The accepted run; null until then. Once it is set, the bytes are removed. */
   outcome: PartialOutcome | null;
 }
 
-/** What is known of it from the beginning. */
+/** Properties set at the creation. */
 export interface NewPartialUpload {
   pipelineId: string;
-  /** Id of the token that has begun it. */
+  /** Id of the token that created it. */
   caller: string;
-  /** The Idempotency-Key that it was begun with; null if there was none. */
+  /** The Idempotency-Key of its creation; null if there was none. */
   key: string | null;
-  /** Whether a failed run of that key is to be repeated. */
+  /** Whether to rerun a failed run with that key. */
   rerunFailed: boolean;
-  /** The channel that it is published to; null for what is current. */
+  /** The channel to publish to; null for the current release. */
   channel: string | null;
-  /** Of the archive, in bytes; null until it is declared. */
+  /** Size of the archive in bytes; null until it is declared. */
   length: number | null;
-  /** Of the manifest of an archive that may leave out files that are kept; null: it is whole. */
+  /** Digest of the manifest, if the archive may omit kept files; null for a complete archive. */
   partial: Digest | null;
-  /** What the archive may have at most, in bytes. */
+  /** Maximum size of the archive in bytes. */
   maxBytes: number;
-  /** `Upload-Metadata`, for whoever asks for the upload; nothing else is made of it. */
+  /** `Upload-Metadata`, only returned to clients that query the upload. */
   metadata: Record<string, string | null> | null;
 }
 
@@ -42,9 +42,9 @@ export interface PartialOutcome {
 }
 
 /**
- * Where the client is to go on. The last byte is not acknowledged before the run is accepted: a client that
- * asks after a lost answer would take an upload for done that the queue had no room for. It is sent again
- * then, to the same effect. Pure.
+ * The offset at which the client continues. The last byte is acknowledged only once the run is accepted.
+ * Otherwise a client that queries the offset after a lost answer would see a complete upload that the queue
+ * has refused. The client then sends the last byte again, which is harmless. Pure.
  */
 export function offsetOf({
   received,
@@ -55,7 +55,7 @@ export function offsetOf({
   return outcome === null ? Math.min(received, length - 1) : length;
 }
 
-/** What of the room for partial uploads it takes, in bytes: all that it may still become. Pure. */
+/** The disk space reserved for the upload: its maximum final size in bytes. Pure. */
 export function reservedBytes({
   length,
   maxBytes,
@@ -64,25 +64,25 @@ export function reservedBytes({
   return outcome === null ? (length ?? maxBytes) : 0;
 }
 
-/** The right of one request to one upload. */
+/** One request's exclusive right to an upload. */
 export interface Hold {
-  /** Aborts when another request wants the upload: what it sends after the hold's own is what counts. */
+  /** Aborts when another request wants the upload. Only the newer request's bytes count then. */
   taken: AbortSignal;
   release(): void;
 }
 
-/** Who holds what, by the id of an upload. */
+/** The current holds by upload id. */
 interface Holds {
   /**
-   * Asks whoever holds the upload to let go, and waits for it. A client that asks again has lost its
-   * connection, of which the server may know much later. Throws `upload_locked` if the holder is not done in
-   * time: it hands the whole archive to the queue.
+   * Requests the current holder to release the upload, and waits for that. A client that reconnects has lost
+   * its old connection, which the server may detect much later. Throws `upload_locked` if the holder does not
+   * release in time because it is passing the complete archive to the queue.
    */
   take(id: string): Promise<Hold>;
   isHeld(id: string): boolean;
 }
 
-/** Shorter than the patience of any proxy. */
+/** Shorter than the timeout of any proxy. */
 const patienceMs = 10_000;
 
 export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = patienceMs): Holds {
@@ -108,7 +108,7 @@ export function createHolds(clock: Pick<Clock, 'timeout'>, waitMs: number = pati
 
   return {
     take: async (id) => {
-      // Whoever else waited may have been first.
+      // Another waiting request may have taken it first.
       while (held.has(id)) await whenFree(id);
       const abort = new AbortController();
       let release: () => void = () => undefined;

@@ -14,39 +14,39 @@ import {
 } from './partial-upload.ts';
 
 /**
- * Uploads whose archives come in several requests. They hold no slot of the queue and have bounds of their
- * own; they outlive the process, and are removed when nothing was heard of them for long enough.
+ * Uploads whose archives come in several requests. They hold no slot of the queue and have separate limits.
+ * They outlive the process, and are removed after a time without requests.
  */
 export interface PartialUploads {
-  /** How many there may be at once; 0: none, ever. */
+  /** Maximum of concurrent uploads; 0 disables them. */
   readonly maxUploads: number;
-  /** How long an upload stays after its last byte, and what came of it after its end. */
+  /** How long an upload is kept after its last byte, and its outcome after its end, in milliseconds. */
   readonly retentionMs: number;
   /**
-   * Throws `partial_uploads_full` if there are too many or they would take too much room, and
-   * `upload_too_large` if this one alone would. An upload of the same token, pipeline and key to which
-   * nothing was sent is replaced: the answer to its creation was lost.
+   * Throws `partial_uploads_full` if the limits of number or size are reached, and `upload_too_large` if this
+   * upload alone exceeds the size limit. Replaces an empty upload of the same token, pipeline and key: the
+   * answer to its creation was lost.
    */
   create(upload: NewPartialUpload): Promise<PartialUpload>;
-  /** As it is now; undefined if it is unknown, or was removed. */
+  /** The upload's current state; undefined if it is unknown or was removed. */
   find(id: string): PartialUpload | undefined;
-  /** Those of a token and a pipeline, also those that have ended; the one heard of last comes first. */
+  /** A token's uploads of a pipeline, including ended ones, most recently touched first. */
   of(caller: string, pipelineId: string): PartialUpload[];
-  /** The right to change it, which another request may ask for. Throws `upload_locked`. */
+  /** Takes the right to change the upload, until another request takes it. Throws `upload_locked`. */
   hold(id: string): Promise<Hold>;
   /**
-   * Appends what comes, chunk by chunk: what was written before a failure stays. Throws `upload_not_found` if
-   * its bytes were removed underneath: nothing can be made of it any more.
+   * Appends the chunks. Chunks written before a failure are kept. Throws `upload_not_found` if the bytes were
+   * removed from the disk: the upload is then lost.
    */
   write(id: string, offset: number, chunks: AsyncIterable<Uint8Array>): Promise<void>;
-  /** Notes the length of an archive whose length was not known; at most `maxBytes`. */
+  /** Sets the length of an archive of unknown length; at most `maxBytes`. */
   declareLength(id: string, length: number): Promise<void>;
-  /** All bytes of the archive; reading them throws as `write` does. */
+  /** Reads all bytes of the archive. Throws as `write`. */
   open(id: string): AsyncIterable<Uint8Array>;
-  /** A run was accepted: its bytes go, and what came of it is remembered. */
+  /** Stores the accepted run as the outcome, and removes the bytes. */
   end(id: string, outcome: PartialOutcome): Promise<void>;
   remove(id: string): Promise<void>;
-  /** Of those without a run: how many there are, and the bytes that have come of them. */
+  /** Number of uploads without a run, and their received bytes. */
   stats(): { uploads: number; bytes: number };
   close(): Promise<void>;
 }
@@ -55,25 +55,27 @@ export interface PartialSettings {
   maxUploads: number;
   maxBytes: number;
   retentionMs: number;
-  /** The maximum of one token, by default that of all. */
+  /** The maximum per token. Default: `maxUploads`. */
   maxUploadsPerToken?: number;
   maxBytesPerToken?: number;
 }
 
 export interface PartialOptions {
-  /** Where uploads are staged on this machine. */
+  /** Staging directory on this machine. */
   staging: string;
   clock: Clock;
   log: Log;
   settings: PartialSettings;
-  /** How long a request waits for another that has the upload; 10 s by default. */
+  /** How long a request waits for another one that holds the upload, in milliseconds. Default: 10,000. */
   holdWaitMs?: number;
 }
 
 const newId = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 24);
 const sweepMs = 60_000;
 
-/** Takes up what an earlier process left below `staging`. Throws the system's error if it cannot be used. */
+/**
+ * Restores the uploads of earlier processes below `staging`. Throws the system's error if it cannot be used.
+ */
 export async function openPartialUploads(options: PartialOptions): Promise<PartialUploads> {
   const place = await openPartialPlace(options.staging, options.clock);
   const known = new Map(place.left.map((upload) => [upload.id, upload]));
@@ -90,7 +92,7 @@ function partialUploads(
   const { maxUploads, maxBytes, retentionMs } = settings;
   const { maxUploadsPerToken = maxUploads, maxBytesPerToken = maxBytes } = settings;
   const holds = createHolds(clock, holdWaitMs);
-  // Their files are being made: whoever removed them now would leave files that nobody knows.
+  // Uploads whose files are being created. Removing one now would leave unidentified files.
   const inTheMaking = new Set<string>();
   const open = (): PartialUpload[] => [...known.values()].filter(({ outcome }) => outcome === null);
   const get = (id: string): PartialUpload => {
@@ -102,7 +104,7 @@ function partialUploads(
     known.delete(id);
     await place.files().remove(id);
   };
-  /** What comes of an upload whose file fails so. */
+  /** The error to report for a file error of an upload. */
   const failureOf = (id: string, error: unknown): unknown => {
     if (errnoOf(error) !== 'ENOENT') return error;
     known.delete(id);
@@ -127,7 +129,7 @@ function partialUploads(
     if (bytes > maxBytes) throw tooLarge(bytes, maxBytes);
     const own = others.filter((upload) => upload.caller === caller);
     if (isFull(others, bytes, { uploads: maxUploads, bytes: maxBytes })) throw full();
-    // A single upload may be as large as all together.
+    // A single upload may use the whole limit.
     if (own.length > 0 && isFull(own, bytes, { uploads: maxUploadsPerToken, bytes: maxBytesPerToken }))
       throw tokenFull();
   };
@@ -233,7 +235,7 @@ function partialUploads(
   };
 }
 
-/** No such upload. */
+/** The error for an unknown upload. */
 export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',

@@ -9,19 +9,19 @@ import type { Storage } from '../../core/storage/storage.ts';
 import type { StagedJob } from '../queue/job.ts';
 import { stagingFailure } from './staging-check.ts';
 
-/** The storage through which bundles get from the host that received them to the one that publishes them. */
+/** Transports bundles from the host that received them to the host that publishes them. */
 export interface SharedStaging {
-  /** Writes the staged bundle of the job as one archive, `name`, and resolves with the job to queue. */
+  /** Writes the job's staged bundle as one archive `name`. Resolves with the job to queue. */
   share(job: StagedJob, name: string): Promise<StagedJob>;
-  /** Removes an archive. A name that no archive has comes from a changed Redis and removes nothing. */
+  /** Removes an archive. Ignores names that no archive has: they come from a modified Redis. */
   remove(name: string): Promise<void>;
-  /** Proves that it can be written. Throws `staging_unavailable` or `insufficient_storage`. */
+  /** Checks that shared staging is writable. Throws `staging_unavailable` or `insufficient_storage`. */
   check(): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * Opens shared staging and proves that it can be written. Throws `config_invalid` if it cannot. The storage
+ * Opens shared staging and checks that it is writable. Throws `config_invalid` if it is not. The storage
  * stays open between uploads and is reopened after a failure.
  */
 export async function openSharedStaging(

@@ -8,9 +8,9 @@ import { hasCode } from '../../core/lib/errors.ts';
 import type { ContentStore } from './content-store.ts';
 
 /**
- * `stageUpload` with the kept files of the pipeline, in pieces between which it asks `breathe`. With `keeps:
- * false` nothing of the upload is kept. With `autoManifest` an archive needs no manifest. Kept files are
- * removed if the disk has no room for an upload.
+ * `stageUpload` with the pipeline's kept files. Calls `breathe` between pieces. With `keeps: false` no file
+ * of the upload is kept. With `autoManifest` an archive needs no manifest. Removes kept files if the disk has
+ * no room for an upload.
  */
 export function stageWithContent(
   content: ContentStore,

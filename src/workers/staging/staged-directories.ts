@@ -8,8 +8,8 @@ import { errnoOf } from '../../core/lib/system-errors.ts';
 
 export interface StagingArea {
   /**
-   * Makes an empty directory for one upload and returns its absolute path. It belongs to the upload, and from
-   * acceptance on to the run, which it does not outlive.
+   * Creates an empty directory for one upload and returns its absolute path. The directory belongs to the
+   * upload and, once accepted, to its run. It is removed with the run.
    */
   create(): Promise<string>;
   /** Removes the directory that `create` made; `staged` is that directory or lies in it. */
@@ -17,14 +17,13 @@ export interface StagingArea {
 }
 
 /*
- * Each upload is staged in a directory of its own, directly below `server.staging.directory`, with a name
- * that identifies it as ours: anything else in the staging directory belongs to somebody and is never
- * touched.
+ * Each upload is staged in its own directory directly below `server.staging.directory`. Its name identifies
+ * it as waybill's. Other files in the staging directory are never touched.
  */
 const nameForm = /^upload-[0-9a-z]{16}$/;
 const randomName = customAlphabet('0123456789abcdefghijklmnopqrstuvwxyz', 16);
 
-/** The upload directories in `staging`, on that disk. Asks `breathe` before each is made or removed. */
+/** The upload directories in `staging`, on that disk. Calls `breathe` before each creation or removal. */
 export function uploadDirectories(staging: string, breathe: Breathe, disk: Disk = waitingDisk): StagingArea {
   return {
     create: async () => {
@@ -39,8 +38,8 @@ export function uploadDirectories(staging: string, breathe: Breathe, disk: Disk 
 }
 
 /**
- * Makes a new, empty directory for one upload and returns its path. The staging directory is made again if it
- * was removed underneath the daemon.
+ * Creates an empty directory for one upload and returns its path. Recreates the staging directory if it was
+ * removed while the daemon runs.
  */
 export async function newUploadDirectory(staging: string, disk: Disk = waitingDisk): Promise<string> {
   const directory = path.join(staging, `upload-${randomName()}`);
@@ -48,13 +47,13 @@ export async function newUploadDirectory(staging: string, disk: Disk = waitingDi
     await disk.makeDirectory(directory);
     return directory;
   } catch (error) {
-    // A disk that has not answered in time may make it after all.
+    // A disk that did not answer in time may still create it.
     await disk.remove(directory).catch(() => undefined);
     throw error;
   }
 }
 
-/** Removes the upload directory that is, or contains, `staged`. Throws `internal_error` if none does. */
+/** Removes the upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export async function removeUploadDirectory(
   staging: string,
   staged: string,
@@ -63,7 +62,7 @@ export async function removeUploadDirectory(
   await disk.remove(uploadDirectoryOf(staging, staged));
 }
 
-/** The upload directory that is, or contains, `staged`. Throws `internal_error` if none does. */
+/** The upload directory that is or contains `staged`. Throws `internal_error` if there is none. */
 export function uploadDirectoryOf(staging: string, staged: string): string {
   const name = path.relative(staging, staged).split(path.sep)[0] ?? '';
   if (nameForm.test(name)) return path.join(staging, name);
@@ -71,8 +70,8 @@ export function uploadDirectoryOf(staging: string, staged: string): string {
 }
 
 /**
- * Removes every upload directory in `staging` but those to `keep`, and resolves with the names of the removed
- * ones. `staging` need not exist.
+ * Removes every upload directory in `staging` except `keep`. Resolves with the names of the removed ones.
+ * `staging` may be missing.
  */
 export async function sweepUploadDirectories(
   staging: string,

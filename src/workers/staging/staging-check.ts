@@ -4,12 +4,12 @@ import path from 'node:path';
 import type { Clock } from '../../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 
-/** With less than this many bytes free, no upload is taken. */
+/** With fewer free bytes than this, uploads are refused. */
 export const minRoom = 16 * 1024 * 1024;
 
 /**
- * Proves that uploads can be staged in the directory, which is made if it is gone, by writing to it. Throws
- * `staging_unavailable`, or `insufficient_storage` if the disk is full.
+ * Checks that the directory is writable, and creates it if it is missing. Throws `staging_unavailable`, or
+ * `insufficient_storage` if the disk is full.
  */
 export async function proveStaging(directory: string): Promise<void> {
   const probe = path.join(directory, `.waybill-probe-${randomUUID()}`);
@@ -22,8 +22,8 @@ export async function proveStaging(directory: string): Promise<void> {
 }
 
 /**
- * Proves that there is room for uploads in the directory, or where it would be made. Throws
- * `insufficient_storage` if there is hardly any, and `staging_unavailable` if nobody can say.
+ * Checks that the disk of the directory, or of its nearest parent, has room for uploads. Throws
+ * `insufficient_storage` if it has not, and `staging_unavailable` if the free space cannot be read.
  */
 export async function proveRoom(directory: string): Promise<void> {
   try {
@@ -33,7 +33,7 @@ export async function proveRoom(directory: string): Promise<void> {
   }
 }
 
-/** Room on the disk of the directory, or of where it would be made. Throws the system's error. */
+/** Free bytes on the disk of the directory or of its nearest parent. Throws the system's error. */
 export async function freeBytes(directory: string): Promise<number> {
   try {
     const { bavail, bsize } = await statfs(directory);
@@ -50,8 +50,8 @@ function isMissing(error: unknown): boolean {
 }
 
 /**
- * Repeats `prove` at most every `everyMs` milliseconds; in between its last outcome counts, and so it does
- * while it is repeated, as long as it is not twice as old.
+ * Calls `prove` at most every `everyMs` milliseconds, and returns its last outcome in between. While a new
+ * call is in progress, the last outcome is returned until it is `2 * everyMs` old.
  */
 export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise<void>): () => Promise<void> {
   let last: Proof | null = null;
@@ -71,14 +71,14 @@ export function provedAtMost(clock: Clock, everyMs: number, prove: () => Promise
 }
 
 interface Proof {
-  /** When it was begun, in monotonic milliseconds. */
+  /** Time of the call, in monotonic milliseconds. */
   at: number;
   outcome: Promise<void>;
 }
 
 /**
- * What failed while an upload was staged, as its client is told: `insufficient_storage` for a full disk,
- * `staging_unavailable` for a staging that cannot be used, any other error unchanged.
+ * Maps a staging error for the client: `insufficient_storage` for a full disk, `staging_unavailable` for
+ * unusable staging, any other error unchanged.
  */
 export function stagingFailure(error: unknown): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -99,7 +99,7 @@ function stagingFull(cause?: unknown): WaybillError {
   });
 }
 
-/** The reason without the place, which is no business of a client's; the log has both. */
+/** Gives the reason without the path, which clients must not see. The log has both. */
 function unavailable(reason: string, cause: unknown): WaybillError {
   return new WaybillError('staging_unavailable', `uploads cannot be staged: ${reason}`, {
     cause,

@@ -18,28 +18,28 @@ import { within } from '../../core/storage/wrappers/within.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * What somebody wants to see of a destination: a page of a catalog, what differs between two releases, or
- * whether the published bytes are as recorded. Plain data, for a thread: a catalog may have half a million
+ * A request to read a destination: a page of a catalog, the differences between two releases, or a comparison
+ * of published bytes with the catalog. Plain data for a thread, because a catalog may have half a million
  * outputs. Nothing is written.
  */
 export type LookRequest = Asked & (CatalogQuestion | CompareQuestion | { kind: 'verify' });
 
 interface Asked extends TraceContext {
-  /** Names the request in the log, where runs have their id. */
+  /** Identifies the request in the log, like a run's id. */
   runId: string;
   pipelineId: string;
   destinationId: string;
-  /** Bundle path at the destination, `.` for the root; null: the first one. */
+  /** Bundle path at the destination, `.` for the root; null for the first one. */
   path: string | null;
 }
 
 export interface CatalogQuestion {
   kind: 'catalog';
-  /** Only outputs whose paths begin so. */
+  /** Only outputs whose paths begin with this. */
   prefix: string;
   /** Only outputs after this path. */
   after: string | null;
-  /** Outputs on a page. */
+  /** Maximum of outputs on the page. */
   limit: number;
 }
 
@@ -56,27 +56,27 @@ export type LookAnswer =
 
 export interface CatalogPage {
   kind: 'catalog';
-  /** Bundle paths with something published, sorted; at most `maxPaths` of them. */
+  /** Sorted bundle paths with publications; at most `maxPaths`. */
   paths: string[];
   pathsOmitted: number;
-  /** Null if nothing is published at the destination. */
+  /** null if the destination has no publication. */
   catalog: CatalogView | null;
 }
 
 export interface CatalogView {
   destinationPath: string;
-  /** The current one; null in place. */
+  /** The current release; null in place. */
   release: string | null;
   generation: number;
   updatedAt: string;
   isInterrupted: boolean;
-  /** Of the outputs that begin with the prefix. */
+  /** Number of outputs that begin with the prefix. */
   total: number;
   bytes: number;
   outputs: OutputLine[];
-  /** What readers open: the pages of scene maps, and the index. */
+  /** Entry points for readers: the index and the pages of scene maps. */
   pages: OutputLine[];
-  /** After which the next page begins; null on the last one. */
+  /** The path after which the next page begins; null on the last page. */
   next: string | null;
 }
 
@@ -87,7 +87,7 @@ export interface OutputLine extends Pick<
   owner: string;
 }
 
-/** So many names are sent to a page. */
+/** Maximum of bundle paths in an answer. */
 export const maxPaths = 500;
 const maxDifferences = 1_000;
 
@@ -129,7 +129,7 @@ async function catalogPage(
   layout: 'in_place' | 'releases',
 ): Promise<CatalogPage> {
   const paths = bundlePathsAmong(await managedPaths(root));
-  // At the root there is often but the index of the others.
+  // The root often has only the index of the other bundles.
   const asked = path ?? paths.find((one) => one !== '.') ?? paths[0];
   const named = { kind: 'catalog' as const, paths: paths.slice(0, maxPaths) };
   const pathsOmitted = Math.max(0, paths.length - maxPaths);
@@ -158,7 +158,7 @@ function pagesAmong(outputs: readonly OutputRecord[]): OutputLine[] {
   return [...sceneMaps.slice(0, maxPages), ...index].map(lineOf);
 }
 
-/** Of outputs that are sorted by path. Pure. */
+/** A page of outputs sorted by path. Pure. */
 export function pageOf(
   outputs: readonly OutputRecord[],
   { prefix, after, limit }: Omit<CatalogQuestion, 'kind'>,

@@ -19,26 +19,26 @@ import type { ThreadJob, ThreadOutcome } from './thread-channel.ts';
 export interface WorkerPoolOptions {
   clock: Clock;
   log: Log;
-  /** The module with an export that takes a `ThreadTask`: `publish`, unless another one is named. */
+  /** The module whose export takes a `ThreadTask`. The export is `publish` unless another is named. */
   file: URL;
-  /** Jobs at once; each has a thread of its own. */
+  /** Concurrent jobs; each has its own thread. */
   threads: number;
   /** Plain data for the module, as `workerData`. */
   data: unknown;
   /** The threads' environment. */
   env: Readonly<Record<string, string>>;
-  /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
+  /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
   graceMs: number;
-  /** How long a thread may show no sign of life before it is ended, in milliseconds. */
+  /** How long a thread may send no sign of life before it is ended, in milliseconds. */
   silenceMs?: number;
-  /** The configuration with which a run of the pipeline begins now: plain data, for its thread. */
+  /** The configuration for a run of the pipeline that begins now, as plain data for its thread. */
   configOf: (pipelineId: string) => Config;
   limits?: ResourceLimits;
-  /** Whether debug lines of the log are wanted now; by default not. */
+  /** Whether to send debug lines of the log now. Default: false. */
   verbose?: () => boolean;
-  /** Receives what happened in publications, for notifiers. */
+  /** Receives events of publications for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans of threads; without it none are recorded. */
+  /** Receives the spans of threads. Without it none are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
@@ -48,34 +48,34 @@ export interface WorkerPool extends Omit<ThreadPool<never, never>, 'process'> {
 
 export interface ThreadPool<Job extends ThreadJob, Result> {
   /**
-   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, with the code of the signal's
-   * reason if it was stopped, and with whatever code the work failed with.
+   * Runs a job on a thread. Rejects with `worker_failed` if the thread broke, and with the code of the
+   * signal's reason if it was stopped. Otherwise rejects with the code of the job's own error.
    */
   process: (
     job: Job,
     context: { signal: AbortSignal; onProgress: (progress: JobProgress) => void },
   ) => Promise<Result>;
   stats: () => ThreadStats;
-  /** Ends every thread. Jobs that still run fail with `worker_failed`. */
+  /** Ends every thread. Running jobs fail with `worker_failed`. */
   close(): Promise<void>;
 }
 
 export interface ThreadStats {
-  /** Threads that exist now; they are started when there is work and end when idle. */
+  /** Existing threads. Threads start on demand and end when idle. */
   threads: number;
-  /** How many of these publish. */
+  /** Threads that are running a job. */
   busy: number;
-  /** Threads that broke or had to be ended since the start; each was replaced when there was work again. */
+  /** Threads that broke or had to be ended since the start. Each was replaced on demand. */
   replaced: number;
 }
 
-// Publications stream; a thread that needs more has a defect, and must not take the daemon with it.
+// Publications stream. A thread that needs more memory has a defect, and must not crash the daemon.
 const defaultLimits: ResourceLimits = { maxOldGenerationSizeMb: 512 };
 const idleTimeoutMs = 60_000;
-// No publication computes for this long without turning its event loop, which a sign of life needs.
+// No publication blocks its event loop for this long, and signs of life only need the event loop.
 const defaultSilenceMs = 120_000;
 
-/** Publishes on threads, and notifies of runs that did not complete. */
+/** Publishes on threads. Notifies of runs that did not complete. */
 export function workerPool(options: WorkerPoolOptions): WorkerPool {
   const pool = threadPool<PublishJob, JobResult>(options, 'publish');
   return { ...pool, process: notifyingOfFailures(options, withinTimeout(options, pool.process)) };
@@ -93,17 +93,17 @@ function withinTimeout({ clock, configOf }: WorkerPoolOptions, process: JobProce
 }
 
 /**
- * Runs jobs on threads, so that hashing and compression never delay the HTTP side and a thread that breaks
- * takes nothing with it.
+ * Runs jobs on threads, so that hashing and compression never delay the HTTP side, and a broken thread does
+ * not affect others.
  *
- * A thread that throws, exits, runs out of memory or cannot even load fails its own job with `worker_failed`;
- * the next job gets a new thread. An abort is first a message, so that the core can stop cleanly and release
- * its lease; if that takes longer than `graceMs`, the thread is ended and the job fails with `aborted`. A
- * thread that hangs shows no sign of life; it is ended after `silenceMs` and its job fails with
+ * A thread that throws, exits, runs out of memory or cannot be loaded fails its own job with `worker_failed`.
+ * The next job gets a new thread. An abort is first sent as a message, so that the core can stop cleanly and
+ * release its lease. If that takes longer than `graceMs`, the thread is ended and the job fails with
+ * `aborted`. A hanging thread sends no sign of life: it is ended after `silenceMs`, and its job fails with
  * `worker_failed`.
  *
- * Jobs of one pipeline have all threads but one at most, so that a pipeline whose server is stalled leaves a
- * thread to the others. A pool with a single thread cannot promise that.
+ * One pipeline can occupy all threads except one, so that a pipeline with a stalled server leaves a thread to
+ * the others. A pool with a single thread cannot guarantee that.
  */
 export function threadPool<Job extends ThreadJob, Result>(
   options: WorkerPoolOptions,
@@ -113,7 +113,7 @@ export function threadPool<Job extends ThreadJob, Result>(
     minThreads: 0,
     maxThreads: options.threads,
     idleTimeout: idleTimeoutMs,
-    // Between jobs a thread goes on turning its event loop, so that connections it is closing do close.
+    // An idle thread keeps running its event loop, so that its closing connections do close.
     atomics: 'disabled',
     env: options.env,
     workerData: options.data,
@@ -124,8 +124,8 @@ export function threadPool<Job extends ThreadJob, Result>(
   const shares = new PipelineShares(Math.max(1, options.threads - 1));
   const unanswered = new Set<(failure: unknown) => void>();
   let replaced = 0;
-  // Threads that broke between two jobs, or before they took their first one, are reported here. If no thread
-  // is left, a job that waits for one would wait forever.
+  // Reports threads that broke between jobs or before their first job. If no thread is left, a waiting job
+  // would wait forever.
   pool.on('error', (error: unknown) => {
     options.log.error({ err: error }, 'a worker thread broke');
     if (pool.threads.length === 0) for (const giveUp of unanswered) giveUp(error);
@@ -169,7 +169,7 @@ export function threadPool<Job extends ThreadJob, Result>(
   };
 }
 
-/** The thread itself reports what failed at a destination; this reports a run that did not complete. */
+/** Reports runs that did not complete. The thread itself reports failures of destinations. */
 function notifyingOfFailures({ notify }: WorkerPoolOptions, process: JobProcessor): JobProcessor {
   return async (job, context) => {
     try {
@@ -187,17 +187,17 @@ function resultOf<Result>(outcome: ThreadOutcome<Result>): Result {
   throw new WaybillError(code, message, { ...(hint === null ? {} : { hint }), findings });
 }
 
-/** Bounds how many places of a pool each pipeline has at once. A pipeline at its bound waits in order. */
+/** Limits each pipeline's concurrent places in a pool. A pipeline at its limit waits in order. */
 class PipelineShares {
   readonly #limit: number;
-  /** Of pipelines that hold a place or wait for one. */
+  /** Pipelines that hold or wait for a place. */
   readonly #used = new Map<string, { semaphore: Semaphore; users: number }>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Resolves with the function that gives the place back. Rejects with the reason of `signal`. */
+  /** Resolves with a function that releases the place. Rejects with the reason of `signal`. */
   async acquire(pipelineId: string, signal: AbortSignal): Promise<() => void> {
     const share = this.#used.get(pipelineId) ?? { semaphore: createSemaphore(this.#limit), users: 0 };
     this.#used.set(pipelineId, share);

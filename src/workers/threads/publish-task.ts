@@ -15,17 +15,17 @@ import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask, type ThreadWork } from './thread-channel.ts';
 
-/** What a worker thread is started with. */
+/** Start data of a worker thread. */
 export interface ThreadData {
   env: Record<string, string>;
-  /** The thread decides what publications would do, and carries none out. */
+  /** Only plan publications. */
   dryRun: boolean;
 }
 
 /**
- * The body of a worker thread: a function from a task to its outcome. The configuration comes with the task,
- * as the daemon has it then, so that both sides always agree on it; secrets are read for each job, so that a
- * rotated one is used at once.
+ * The body of a worker thread: a function from a task to its outcome. The daemon's current configuration
+ * comes with each task, so that both sides agree on it. Secrets are read for each job, so that a rotated
+ * secret takes effect immediately.
  */
 export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => Promise<ThreadOutcome> {
   return (task) =>
@@ -37,7 +37,7 @@ export function publishTask({ env, dryRun }: ThreadData): (task: ThreadTask) => 
     );
 }
 
-/** No client waits for a publication: it outlasts the restart of a server. */
+/** No client waits for a publication, so it can outlast the restart of a server. */
 const patient: RetryPolicies = { opening: defaultRetryPolicy };
 
 /** The context of the core on a thread. Throws `secrets_invalid`. */
@@ -49,17 +49,17 @@ export async function threadContext(
 ): Promise<CoreContext> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env });
   const openStorage = storageOpener({ clock: systemClock, log, secrets, signal }, retries);
-  // Each message wakes the daemon's own thread, so none is sent if there is no notifier.
+  // Each message wakes the daemon's main thread, so none is sent without a notifier.
   const notifying = config.notifiers.length === 0 ? {} : { notify };
   const cacheDirectory = path.join(config.server.staging.directory, 'cache');
   return { clock: systemClock, log, secrets, openStorage, cacheDirectory, signal, tracer, ...notifying };
 }
 
 /**
- * Publishes one staged bundle, or what the pipeline's source holds, to every destination of its pipeline;
- * with `dryRun` it decides what that would do, and changes nothing. A failed destination is in the result,
- * not thrown. Throws `pipeline_not_found` or `config_invalid` if this process has another configuration than
- * the one that accepted the job, `channel_not_found` likewise, and what reading the bundle throws.
+ * Publishes a staged bundle, or the content of the pipeline's source, to every destination of its pipeline.
+ * With `dryRun` it only plans that. The result includes failed destinations; they are not thrown. Throws
+ * `pipeline_not_found`, `channel_not_found` or `config_invalid` if this process has another configuration
+ * than the one that accepted the job. Throws the errors of reading the bundle.
  */
 export async function processJob(
   job: PublishJob,

@@ -17,17 +17,19 @@ export interface PublishingPoolOptions {
   env: Readonly<Record<string, string>>;
   clock: Clock;
   log: Log;
-  /** Whether the log shows debug lines; a thread sends them if it did so when its task began. */
+  /** Whether the log shows debug lines. A thread sends them if it did when its task began. */
   verbose: () => boolean;
-  /** Receives what happened in publications, for notifiers. */
+  /** Receives events of publications for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Where runs are traced; by default nowhere. */
+  /** Traces runs. Default: no tracing. */
   tracing?: Pick<Tracing, 'tracer' | 'report'>;
-  /** Another module than the publishing one, for tests of misbehaving threads. */
+  /** Replaces the publishing module in tests of misbehaving threads. */
   workerFile?: URL;
 }
 
-/** How long an aborted publication may take to clean up and release its lease before its thread is ended. */
+/**
+ * How long an aborted publication may take to release its lease before its thread is ended, in milliseconds.
+ */
 const abortGraceMs = 10_000;
 
 /** The worker module next to this file, compiled or from source. */
@@ -43,7 +45,7 @@ export function publishingPool(options: PublishingPoolOptions): WorkerPool {
 
 /**
  * Threads that plan publications, without changes or events: as many as publish, and at least two. Dry runs
- * and publications do not wait for each other. A thread starts with a dry run and ends when it is idle.
+ * and publications do not wait for each other. Threads start on demand and end when idle.
  */
 export function planningPool(options: PublishingPoolOptions): WorkerPool {
   const alone = { ...options, notify: () => undefined, tracing: noTracing };
@@ -54,7 +56,7 @@ export function planningPool(options: PublishingPoolOptions): WorkerPool {
 /** Throws as `AnsweringPool.ask` and `answerReleases`. */
 export type ReleasesPool = AnsweringPool<ReleasesRequest, ReleasesAnswer>;
 
-/** The threads that look at releases and switch between them: apart from all others, as a dry run is. */
+/** Threads that read and switch releases, separate from all others. */
 export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
   const own = poolOptions({ ...options, tracing: noTracing }, { dryRun: false });
   return answeringPool(own, 'releases', 'releases');
@@ -63,7 +65,7 @@ export function releasesPool(options: PublishingPoolOptions): ReleasesPool {
 /** Throws as `AnsweringPool.ask` and `answerLook`. */
 export type LooksPool = AnsweringPool<LookRequest, LookAnswer>;
 
-/** The threads that read catalogs for whoever looks at a destination, and notify nobody. */
+/** Threads that read catalogs of destinations. They send no events. */
 export function looksPool(options: PublishingPoolOptions): LooksPool {
   const alone = { ...options, notify: () => undefined, tracing: noTracing };
   return answeringPool(poolOptions(alone, { dryRun: true }), 'looks', 'catalogs');
@@ -86,13 +88,13 @@ function poolOptions(options: PublishingPoolOptions, { dryRun }: { dryRun: boole
   };
 }
 
-/** What was refused is an answer too: whoever asked is told, and the log need not say that a task failed. */
+/** A refusal is also an answer: the caller gets the error, and the log reports no failed task. */
 export type AnswerOutcome<Answer> = { answer: Answer } | { refused: ErrorRecord };
 
 interface AnsweringPool<Request, Answer> {
   /**
-   * Answers on a thread. Throws `server_busy` if too many wait for one, what the task refuses with, and as
-   * `ThreadPool.process`.
+   * Answers on a thread. Throws `server_busy` if too many requests wait for a thread, the refusals of the
+   * task, and as `ThreadPool.process`.
    */
   ask(request: Request, signal: AbortSignal): Promise<Answer>;
   close(): Promise<void>;
@@ -100,14 +102,14 @@ interface AnsweringPool<Request, Answer> {
 
 const threads = 3;
 const maxRequests = 32;
-/** Of one pipeline, so that one whose server is stalled does not fill the line. */
+/** The limit per pipeline, so that one with a stalled server does not fill the queue. */
 const maxRequestsOfPipeline = 24;
 
 /**
- * Threads that answer requests about destinations, apart from those that publish.
+ * Threads that answer requests about destinations, separate from publishing threads.
  *
  * @param task the export of the thread's module
- * @param about what the requests are about, for a refusal
+ * @param about the subject of the requests, for a refusal
  */
 function answeringPool<Request extends ThreadJob, Answer>(
   options: WorkerPoolOptions,

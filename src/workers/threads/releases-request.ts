@@ -17,14 +17,14 @@ import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
- * What a client of the API, or the daemon itself, asks about the releases of a destination. Plain data: it
- * goes to a thread, since a catalog may have half a million outputs.
+ * A request of an API client or the daemon about the releases of a destination. Plain data for a thread,
+ * because a catalog may have half a million outputs.
  */
 export type ReleasesRequest = Asked &
   ({ kind: 'list' } | { kind: 'tidy' } | ({ kind: 'activate' } & Activation));
 
 interface Asked extends TraceContext {
-  /** Names the request in the log, where runs have their id. */
+  /** Identifies the request in the log, like a run's id. */
   runId: string;
   pipelineId: string;
   destinationId: string;
@@ -34,7 +34,9 @@ interface Asked extends TraceContext {
 
 export interface Activation {
   release: string;
-  /** `rollback` keeps what was current from coming back by itself; `promote` lets it. */
+  /**
+   * `rollback` prevents the previous release from becoming current again automatically; `promote` permits it.
+   */
   verb: 'promote' | 'rollback';
   dryRun: boolean;
 }
@@ -45,10 +47,10 @@ export type ReleasesAnswer =
   | ({ kind: 'activate'; destinationPath: string } & Switched);
 
 /**
- * Looks at or changes the releases of a destination, as the command line does it. Throws
- * `destination_not_found`, `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`,
- * `release_unusable`, `state_conflict`, `destination_busy`; `destination_unavailable` for what trying again
- * may mend, and the storage's own error for the rest.
+ * Reads or changes the releases of a destination, like the command line. Throws `destination_not_found`,
+ * `no_releases`, `bundle_path_needed`, `not_published`, `release_not_found`, `release_unusable`,
+ * `state_conflict`, `destination_busy`. Throws `destination_unavailable` for temporary errors of the storage,
+ * and its other errors unchanged.
  */
 export async function answerReleases(
   context: CoreContext,
@@ -85,7 +87,7 @@ export async function answerReleases(
   }
 }
 
-/** What fails here is only told to the log: readers have the other release already. */
+/** Failures here are only logged, because the other release is already current. */
 async function refreshIndex(
   context: CoreContext,
   root: Storage,
@@ -98,7 +100,7 @@ async function refreshIndex(
     context.log.warn({ destination: index.destination.id, destinationPath }, message);
 }
 
-/** A switch may be asked for again: what is current already stays so. */
+/** A switch may be repeated: the current release stays current. */
 function isPassing(error: unknown): boolean {
   return (['storage_transient', 'lease_lost', 'commit_unknown'] as const).some((code) =>
     hasCode(error, code),

@@ -3,12 +3,12 @@ import type { Current } from '../../core/lib/current.ts';
 
 /** The configuration that runs begin with. */
 export interface RunSettings extends Current<Config> {
-  /** From now on runs begin with this one; those that run go on with theirs. */
+  /** Sets the configuration for runs that begin from now on. Running ones keep theirs. */
   adopt(config: Config): void;
   /**
-   * What a run needs that begins now: the configuration with the run's pipeline alone. A pipeline that is
-   * configured no more has the settings that it had last, for the runs that it had accepted; one that never
-   * was configured in this process is missing.
+   * The configuration for a run that begins now, with its pipeline only. For a removed pipeline it has the
+   * last settings, because accepted runs still need them. It has no pipeline if this process never had it
+   * configured.
    */
   ofPipeline(pipelineId: string): Config;
 }
@@ -34,9 +34,9 @@ export function runSettings(first: Config): RunSettings {
 }
 
 /**
- * The maximum of uploads and runs of a pipeline that are received or wait, as configured now; null if
- * `queue_size` alone bounds them. A share of `queue_size` is rounded down; it is 1 at least. By default a
- * pipeline leaves a quarter of `queue_size` to the others, if there are others.
+ * The current maximum of a pipeline's uploads in progress and waiting runs; null if only `queue_size` limits
+ * them. A share of `queue_size` is rounded down, to at least 1. By default a pipeline leaves a quarter of
+ * `queue_size` to the others, if there are others.
  */
 export function maxWaitingOf(settings: Current<Config>): (pipelineId: string) => number | null {
   return (pipelineId) => {

@@ -4,7 +4,7 @@ import { threadPool } from './pool.ts';
 import { type AnswerOutcome, type PublishingPoolOptions, publishThread } from './publishing-pool.ts';
 import type { SceneMapRequest } from './scene-map-task.ts';
 
-/** Checks scene maps on a thread: a hostile document would hold the event loop for seconds. */
+/** Checks scene maps on a thread: a hostile document could block the event loop for seconds. */
 export interface SceneMapPool {
   /**
    * Resolves with the report as JSON text. Throws `server_busy` if there is no report after `limitMs`,
@@ -14,7 +14,7 @@ export interface SceneMapPool {
   close(): Promise<void>;
 }
 
-// One thread: where there are two cores, the event loop keeps the other one.
+// One thread: on a machine with two cores, the event loop keeps the other one.
 const threads = 1;
 const usualLimitMs = 30_000;
 const limits = { maxOldGenerationSizeMb: 256 };
@@ -28,14 +28,14 @@ export interface SceneMapPoolOptions extends Pick<
 
 export function sceneMapPool(options: SceneMapPoolOptions, limitMs = usualLimitMs): SceneMapPool {
   const { env, clock, log, workerFile: file = publishThread } = options;
-  // Part of every task; this one reads nothing of it.
+  // Every task has a configuration; this one does not use it.
   const config = { ...options.config, pipelines: [] };
   const pool = threadPool<SceneMapRequest, AnswerOutcome<string>>(
     {
       ...{ clock, log, file, threads, env, limits },
       data: { env: { ...env }, dryRun: true },
       configOf: () => config,
-      // A thread that is busy with a document reads no message: it is ended.
+      // A thread busy with a document reads no messages, so it is ended without a grace period.
       graceMs: 0,
       notify: () => undefined,
     },

@@ -6,14 +6,14 @@ import { readTranscript } from '../../core/scene-map/transcript.ts';
 import type { AnswerOutcome } from './publishing-pool.ts';
 import { answerTask, type ThreadJob, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** A scene map that a client wants to be checked. */
+/** A request to check a scene map. */
 export interface SceneMapRequest extends ThreadJob {
   file: NamedBytes;
-  /** null if the segments are not to be checked. */
+  /** null: do not check the segments. */
   transcript: NamedBytes | null;
-  /** Leave the content rules out. */
+  /** Skip the content rules. */
   schemaOnly: boolean;
-  /** Findings in the report; one more says that there are others. */
+  /** Maximum of findings in the report; one more reports that there are others. */
   maxReported: number;
 }
 
@@ -23,8 +23,8 @@ export interface NamedBytes {
 }
 
 /**
- * The body of a thread that checks scene maps. Answers the report as JSON text: the thread that receives it
- * has nothing to do for a long one. Refuses a transcript that cannot be read as `invalid_request`.
+ * The body of a thread that checks scene maps. Returns the report as JSON text, so that the receiving thread
+ * does not have to serialize a long one. Refuses an unreadable transcript as `invalid_request`.
  */
 export async function sceneMapTask(
   task: ThreadTask<SceneMapRequest>,

@@ -20,39 +20,39 @@ import {
 interface SupervisionOptions {
   clock: Clock;
   log: Log;
-  /** How long an aborted job may take to stop by itself before its thread is ended, in milliseconds. */
+  /** How long an aborted job may take to stop before its thread is ended, in milliseconds. */
   graceMs: number;
-  /** How long a thread may show no sign of life before it is ended, in milliseconds. */
+  /** How long a thread may send no sign of life before it is ended, in milliseconds. */
   silenceMs: number;
-  /** The configuration with which a run of the pipeline begins now. */
+  /** The configuration for a run of the pipeline that begins now. */
   configOf: (pipelineId: string) => Config;
-  /** Whether debug lines of the log are wanted now; by default not. */
+  /** Whether to send debug lines of the log now. Default: false. */
   verbose?: () => boolean;
-  /** Receives what happened in publications, for notifiers. */
+  /** Receives events of publications for the notifiers. */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Receives the spans of the thread; without it none are recorded. */
+  /** Receives the spans of the thread. Without it none are recorded. */
   onSpan?: ((span: FinishedSpan) => void) | undefined;
 }
 
-/** The pool's end of one task that a thread works on. */
+/** The pool's side of one task on a thread. */
 interface SupervisedTask<Job extends ThreadJob> {
   task: ThreadTask<Job>;
   transferList: MessagePort[];
-  /** Aborts when the thread has to be ended. */
+  /** Aborts when the pool must end the thread. */
   terminate: AbortSignal;
-  /** Ends the thread; the task then fails with `failure` as its cause. */
+  /** Ends the thread. The task then fails with `failure` as its cause. */
   giveUp: (failure: unknown) => void;
-  /** Delivers what the thread sent before its answer. */
+  /** Delivers the messages that the thread sent before its answer. */
   deliverRest(): void;
-  /** What the task fails with if the thread ended with `failure`. */
+  /** The task's error if the thread ended with `failure`. */
   failureOf(failure: unknown): WaybillError;
   /** Ends the supervision. */
   settle(): void;
 }
 
 /**
- * Passes on what the thread sends and ends the thread if it must be ended: an abort is first a message, and
- * terminates the thread after `graceMs`; silence terminates it after `silenceMs`.
+ * Forwards the thread's messages, and ends the thread if necessary. An abort is first sent as a message and
+ * ends the thread after `graceMs`. Silence ends it after `silenceMs`.
  */
 export function supervise<Job extends ThreadJob>(
   job: Job,
@@ -77,7 +77,7 @@ export function supervise<Job extends ThreadJob>(
   const signs = watchForSigns({ clock, silenceMs, signal: settled.signal, giveUp });
   const deliver = (message: unknown): void => {
     signs.seen();
-    // What a defect in a thread sends must not break the daemon.
+    // Messages of a defective thread must not crash the daemon.
     try {
       if (!isFromThread(message)) throw new TypeError('it is none of the messages of a thread');
       receive(message, job, options, onProgress);
@@ -134,8 +134,8 @@ function receive(
 }
 
 /**
- * The answer comes by another port than the progress and may overtake it; what was sent before the answer has
- * arrived already.
+ * Delivers all pending messages. The answer uses another port than the progress and may overtake it, but
+ * messages sent before the answer have already arrived.
  */
 function deliverAll(port: MessagePort, deliver: (message: unknown) => void): void {
   for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
@@ -144,7 +144,7 @@ function deliverAll(port: MessagePort, deliver: (message: unknown) => void): voi
 }
 
 function broken(cause: unknown): WaybillError {
-  // What a thread throws is cloned on its way here, and not everything stays an `Error`.
+  // An error is cloned on its way from the thread, and may lose its class.
   const message = cause instanceof Error ? cause.message : inspect(cause);
   return new WaybillError('worker_failed', `the worker thread broke: ${message}`, {
     cause,
@@ -159,12 +159,12 @@ function ended({ code, message }: WaybillError, graceMs: number): WaybillError {
   });
 }
 
-// A thread loads its modules before its first sign, which takes long on a busy machine.
+// A thread loads its modules before its first sign of life, which takes long on a busy machine.
 const firstSignMs = 120_000;
 
 /**
- * Calls `giveUp` once if a thread that works on a task hangs: no first sign for two minutes, or later none
- * for `silenceMs` milliseconds. Stops watching when `signal` aborts.
+ * Calls `giveUp` once if a thread with a task hangs: no first sign of life within two minutes, or later none
+ * for `silenceMs` milliseconds. Stops when `signal` aborts.
  */
 function watchForSigns({
   clock,
@@ -185,7 +185,9 @@ function watchForSigns({
     if (signs === 0) reportHang(firstSignMs);
   }
 
-  /** Two silences in a row, because the first may be the sleep of the whole process. */
+  /**
+   * Requires two silent periods in a row, because the whole process may have been asleep during the first.
+   */
   async function watchOn(): Promise<void> {
     for (let silences = 0; silences < 2;) {
       const before = signs;

@@ -10,11 +10,11 @@ import { type TraceContext, traceOf } from '../../core/tracing/trace-context.ts'
 import type { JobProgress, JobResult, PublishJob } from '../queue/job.ts';
 
 /*
- * The protocol between the pool and its threads, with the thread's end of it; the pool's end is
+ * The protocol between the pool and its threads, and the thread's side of it. The pool's side is
  * `supervised-task.ts`.
  */
 
-/** What any task has: by these its lines in the log and its spans are told from others. */
+/** Properties of every task. They identify its log lines and spans. */
 export interface ThreadJob extends TraceContext {
   runId: string;
   pipelineId: string;
@@ -22,38 +22,38 @@ export interface ThreadJob extends TraceContext {
 
 export interface ThreadTask<Job extends ThreadJob = PublishJob> {
   job: Job;
-  /** The thread's end of a channel that lives as long as the task. */
+  /** The thread's end of a channel that lasts as long as the task. */
   port: MessagePort;
-  /** What the run begins with; it has the run's pipeline, and may have no other. */
+  /** The configuration for the run: it has the run's pipeline, and may have no other. */
   config: Config;
-  /** Whether debug lines of the log are wanted. */
+  /** Whether to send debug lines of the log. */
   verbose: boolean;
-  /** Whether spans are wanted; by default not. */
+  /** Whether to send spans. Default: false. */
   traced?: boolean;
 }
 
-/** The answer to a task. A `WaybillError` would lose its class between threads, so failures are data. */
+/** The answer to a task. Failures are data, because a `WaybillError` would lose its class between threads. */
 export type ThreadOutcome<Result = JobResult> =
   { ok: true; result: Result } | { ok: false; error: ErrorRecord };
 
 export interface ToThread {
   type: 'abort';
-  /** What the publication fails with. */
+  /** Error code of the publication. */
   code: ErrorCode;
   reason: string;
   hint: string | null;
 }
 
 export type FromThread =
-  /** A sign of life: the thread's event loop turns. */
+  /** A sign of life: the thread's event loop is running. */
   | { type: 'alive' }
   | { type: 'progress'; progress: JobProgress[] }
-  /** `trace`: the span in which it happened. */
+  /** `trace`: the span of the event. */
   | { type: 'occurrence'; occurrence: Occurrence; trace: TraceContext }
   | { type: 'span'; span: FinishedSpan }
   | { type: 'log'; level: LineLevel; fields: object; message: string };
 
-/** Whether what a thread sent is one of its messages. */
+/** Whether a value from a thread is one of its messages. */
 export function isFromThread(message: unknown): message is FromThread {
   if (!isObject(message)) return false;
   switch (message['type']) {
@@ -90,22 +90,23 @@ function isObject(value: unknown): value is Record<string, unknown> {
 export interface ThreadWork {
   signal: AbortSignal;
   onProgress: (progress: JobProgress) => void;
-  /** Writes through the daemon's own logger, which adds the run's id. */
+  /** Writes through the daemon's logger, which adds the run's id. */
   log: Log;
   /**
-   * The daemon delivers notifications: a run is over when its bundle is published, not when all were sent.
+   * Sends an event to the daemon, which delivers it. A run ends when its bundle is published, without waiting
+   * for deliveries.
    */
   notify: (occurrence: Occurrence, trace?: TraceContext) => void;
   tracer: Tracer;
 }
 
-/** Too short to be noticed in a run's record, and each message wakes the daemon's own thread. */
+/** Short enough to be invisible in a run's record. Each message wakes the daemon's main thread. */
 const progressEveryMs = 50;
 const signOfLifeMs = 5_000;
 
 /**
- * The thread's end: runs `work` on the task's job, with abort, progress and log connected to the pool. Debug
- * lines are sent only if the task is `verbose`. Never rejects.
+ * The thread's side: runs `work` on the task's job, with abort, progress and log connected to the pool. Sends
+ * debug lines only if the task is `verbose`. Never rejects.
  */
 export async function answerTask<Job extends ThreadJob, Result>(
   { job, port, verbose, traced = false }: Omit<ThreadTask<Job>, 'config'>,
@@ -133,7 +134,7 @@ export async function answerTask<Job extends ThreadJob, Result>(
   };
   const signs = clock.every(signOfLifeMs, () => post({ type: 'alive' }));
   try {
-    // What happens in no span of its own happens in that of the run.
+    // An event without its own span belongs to the run's span.
     const notify: ThreadWork['notify'] = (occurrence, trace = traceOf(job)) =>
       post({ type: 'occurrence', occurrence, trace });
     const tracer = traced ? relayedTracer(clock, (span) => post({ type: 'span', span })) : noTracer;
@@ -148,9 +149,9 @@ export async function answerTask<Job extends ThreadJob, Result>(
 }
 
 /**
- * Collects progress and passes it on in order, `everyMs` after the first message or when `flush` is called. A
- * destination that is done is passed on at once, with all before it: a run's record keeps it even if the
- * thread breaks. Consecutive byte counts of one destination are added up.
+ * Collects progress and forwards it in order, `everyMs` after the first message or when `flush` is called. A
+ * completed destination is forwarded immediately, with all earlier messages, so that the run's record has it
+ * even if the thread breaks. Consecutive byte counts of one destination are added up.
  */
 export function batchProgress(
   clock: Clock,
@@ -177,7 +178,7 @@ export function batchProgress(
     if (progress.type === 'bytes' && last?.type === 'bytes' && last.destinationId === progress.destinationId)
       held[held.length - 1] = { ...last, count: last.count + progress.count };
     else held.push(progress);
-    // No timer fires while a publication does not turn its event loop.
+    // No timer fires while a publication blocks its event loop.
     if (progress.type === 'done' || clock.monotonic() - heldSince >= everyMs) flush();
   };
   return { onProgress, flush };
@@ -199,16 +200,16 @@ function plainError(error: Error): object {
 }
 
 /*
- * Spans of worker threads. A thread records them and sends each to the daemon's own thread, which alone
- * exports: one connection to the collector, and no copy of OpenTelemetry in each thread.
+ * Spans of worker threads. A thread records spans and sends them to the daemon's main thread, which alone
+ * exports. This needs one connection to the collector, and OpenTelemetry in one thread only.
  */
 
-/** The thread's end. A run is the parent of whatever a thread does, so it never decides what is sampled. */
+/** The thread's side. Every span has the run as its parent, so the thread makes no sampling decisions. */
 function relayedTracer(clock: Clock, send: (span: FinishedSpan) => void): Tracer {
   return recordingTracer({ clock, report: send, samples: () => false });
 }
 
-/** Whether what a thread sent is a span, as far as a defect in the thread could break its export. */
+/** Whether a value from a thread is a span that can be exported safely. */
 function isFinishedSpan(value: unknown): value is FinishedSpan {
   if (typeof value !== 'object' || value === null) return false;
   const { name, traceId, spanId, startedAt, endedAt, attributes } = value as Partial<FinishedSpan>;

@@ -8,7 +8,7 @@ import { answerReleases, type ReleasesAnswer, type ReleasesRequest } from './rel
 import { sceneMapTask } from './scene-map-task.ts';
 import { answerTask, type ThreadOutcome, type ThreadTask } from './thread-channel.ts';
 
-/** The body of a thread that reads catalogs of destinations. What it refuses is an answer, too. */
+/** The body of a thread that reads catalogs of destinations. Refusals are answers, too. */
 function lookTask({
   env,
 }: ThreadData): (task: ThreadTask<LookRequest>) => Promise<ThreadOutcome<AnswerOutcome<LookAnswer>>> {
@@ -26,7 +26,7 @@ function lookTask({
 
 type ReleasesOutcome = AnswerOutcome<ReleasesAnswer>;
 
-/** The body of a thread that looks at releases and changes which of them is current. */
+/** The body of a thread that reads and switches releases. */
 function releasesTask({
   env,
 }: ThreadData): (task: ThreadTask<ReleasesRequest>) => Promise<ThreadOutcome<ReleasesOutcome>> {

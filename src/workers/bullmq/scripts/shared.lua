@@ -1,66 +1,65 @@
 --[[
-  Stands before every script. The script's text is this file and its own.
+  Precedes every script: a script's text is this file followed by its own.
 
-  Keys, each behind the prefix and a colon:
+  Keys, each after the prefix and a colon:
 
     run:<id>           hash: pipeline, seq, state (queued | running | finished), job, record, key, digest,
-                       owner, takes, expires, position (in the line of its pipeline, when it was accepted),
-                       cancel (1: whoever runs it is to stop), bundle (gone: what was staged is not kept),
-                       bytes (of what is kept), rerun (the run that repeats it), begun (when it was first
-                       taken, by the clock of that worker), told:<event id> (an event of it is kept, or was),
-                       deliveries (members of the record that tell of deliveries that failed)
+                       owner, takes, expires, position (in its pipeline's queue, at acceptance), cancel (1: its
+                       worker must stop), bundle (gone: the bundle is not kept), bytes (of the kept bundle),
+                       rerun (the run that repeats it), begun (when it was first taken, by the clock of that
+                       worker), told:<event id> (the call that stored this event), deliveries (members of the
+                       record with its failed deliveries)
     runs:<pipeline>    sorted set of run ids by seq: the order of acceptance
     queued             sorted set of run ids by seq
-    queued:<pipeline>  set of them
+    queued:<pipeline>  set of the queued run ids of one pipeline
     retrying:<pipeline>
-                       sorted set of the runs that wait for their next try, by the time at which it is due; they
-                       are in no other line
-    blocking           hash: pipeline → a run that waits for its next try, and that later ones wait behind
-    ends               list of the times at which the last runs ended, the latest first
-    ends:<pipeline>    those of one pipeline
-    paused             hash: a pipeline that is paused → JSON of {since, reason}
+                       sorted set of the runs that wait for their next try, by its due time; they are in no other
+                       queue
+    blocking           hash: pipeline → a run that waits for its next try and blocks later runs
+    ends               list of the end times of the last runs, latest first
+    ends:<pipeline>    the same for one pipeline
+    paused             hash: paused pipeline → JSON of {since, reason}
     running            set of run ids
     outbox:<pipeline>  sorted set of run ids by seq: accepted runs that may not be in BullMQ's queue yet
     outboxes           set of the pipelines whose outbox is not empty
-    kept               sorted set of the runs whose bundles are kept, by the time at which they ended
-    kept-bytes         of all of those together
-    finished           sorted set of run ids by the time at which they expire
+    kept               sorted set of the runs whose bundles are kept, by end time
+    kept-bytes         total size of these bundles
+    finished           sorted set of run ids by expiry time
     slots              sorted set of upload slots by the time at which their API counts as dead
-    slots:<pipeline>   those of one pipeline
-    ended:<slot>       a slot that was given up: a renewal that comes late must not take it again
-    staging            sorted set of names in shared staging that belong to no run yet, by the time at which
-                       they become unwanted
-    unwanted           sorted set of such names that are to be removed and then forgotten
-    epoch              a name for this life of the data, made up by whoever asks for it first
-    revision           counts the changes of all records
-    triggers:<kind>    hash: pipeline → JSON of the last trigger of the kind (schedule | watch) that was
-                       decided for it
-    succeeded          hash: pipeline → JSON of the run that succeeded last, {run_id, finished_at}
+    slots:<pipeline>   the same for one pipeline
+    ended:<slot>       a released slot: a late renewal must not take it again
+    staging            sorted set of names in shared staging without a run, by the time at which they become
+                       unwanted
+    unwanted           sorted set of names in shared staging to remove and then forget
+    epoch              name of this generation of the data, set by the first reader
+    revision           number of record changes
+    triggers:<kind>    hash: pipeline → JSON of its last decided trigger of the kind (schedule | watch)
+    succeeded          hash: pipeline → JSON of its last successful run, {run_id, finished_at}
     changed            sorted set of run ids by the revision of their last change
     events             hash: `<notifier> <event id>` → `<host> <JSON>` of an event whose delivery has not ended;
-                       the host sees to it
-    events-of:<host>   sorted set of these by the order in which they were told
-    events-seq         counts the events that were told
-    event-hosts        sorted set of the hosts that deliver events by the time at which they count as dead
+                       the host delivers it
+    events-of:<host>   sorted set of the host's fields of `events` in the order in which they were stored
+    events-seq         number of events stored so far
+    event-hosts        sorted set of the hosts that deliver events, by the time at which they count as dead
     undelivered:<notifier>
-                       hash: event id → `<number> <JSON>` of an event that was given up; of events of the same
-                       millisecond the one with the smaller number came first
+                       hash: event id → `<number> <JSON>` of an undelivered event; the number orders events of
+                       the same millisecond
     undelivered-order:<notifier>
-                       sorted set of their ids by the time at which they happened
-    undelivered-of     set of the notifiers that have any
-    undelivered-seq    counts the events that were given up
+                       sorted set of their ids by event time
+    undelivered-of     set of the notifiers with undelivered events
+    undelivered-seq    number of events that became undelivered
     redelivering:<notifier>
-                       who sends them again; expires if that one dies
-    cleared            hash: pipeline → names of other Redis, with spaces between, that were seen to have no run
-                       of it that has not ended, once its runs were accepted here
-    processes          sorted set of `<process> <names of the Redis that it divides the pipelines among>` by the
-                       time at which the process counts as dead
-    horizon            the newest revision of a run that was deleted
+                       the process that redelivers them; expires if it dies
+    cleared            hash: pipeline → space-separated names of other Redis servers that had no unfinished run
+                       of it after this one began to accept its runs
+    processes          sorted set of `<process> <names of its Redis servers>` by the time at which the process
+                       counts as dead
+    horizon            newest revision of any deleted run
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 
-  Times are milliseconds of Redis's own clock, which all hosts share.
+  Times are milliseconds of Redis's clock, which all hosts share.
 
-  On the channel `changes` every change of a record is published as `<revision> <record>`.
+  The channel `changes` publishes every change of a record as `<revision> <record>`.
 
   ARGV[1]  prefix
 ]]
@@ -68,14 +67,14 @@ local prefix = ARGV[1] .. ':'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- Deletes the key if it still has this value.
+-- Deletes the key if it has this value.
 local function forgetKey(key, value)
   if key ~= '' and redis.call('GET', prefix .. 'key:' .. key) == value then
     redis.call('DEL', prefix .. 'key:' .. key)
   end
 end
 
--- Gives a slot up, for good.
+-- Ends a slot permanently.
 local function endSlot(slot, lifeMs, pipeline)
   redis.call('ZREM', prefix .. 'slots', slot)
   redis.call('ZREM', prefix .. 'slots:' .. pipeline, slot)
@@ -88,13 +87,13 @@ local function hasFailed(runId)
   return known[1] == 'finished' and cjson.decode(known[2])['status'] == 'failed'
 end
 
--- The host that sees to an event, and the event as JSON; nil if its delivery has ended.
+-- The host that delivers an event, and the event as JSON; nil if its delivery has ended.
 local function ownedEvent(field)
   return string.match(redis.call('HGET', prefix .. 'events', field) or '', '^([^ ]+) (.*)$')
 end
 
--- A record with the deliveries that failed as they are known now, whenever it was written. In text between
--- quotation marks these names cannot be: a quotation mark there has a backslash before it.
+-- Inserts the failed deliveries known now into a record. The names that are searched for cannot occur inside a
+-- JSON string, because JSON escapes quotation marks there.
 local function withDeliveries(runId, record)
   local deliveries = redis.call('HGET', prefix .. 'run:' .. runId, 'deliveries')
   if not deliveries then return record end
@@ -104,7 +103,7 @@ local function withDeliveries(runId, record)
   return string.sub(record, 1, first - 1) .. deliveries .. string.sub(record, last + 1)
 end
 
--- Saves a run's record, whose other fields follow, and notifies those who watch.
+-- Saves a run's record and the further fields given, and notifies watchers.
 local function saveRecord(runId, written, ...)
   local record = withDeliveries(runId, written)
   redis.call('HSET', prefix .. 'run:' .. runId, 'record', record, ...)
@@ -113,7 +112,7 @@ local function saveRecord(runId, written, ...)
   redis.call('PUBLISH', prefix .. 'changes', revision .. ' ' .. record)
 end
 
--- Queues a run, and returns its place in the line of its pipeline.
+-- Queues a run. Returns its position in the pipeline's queue.
 local function queueRun(runId, pipeline, job, record, key, digest)
   local seq = redis.call('INCR', prefix .. 'seq')
   redis.call('SADD', prefix .. 'queued:' .. pipeline, runId)
@@ -127,7 +126,7 @@ local function queueRun(runId, pipeline, job, record, key, digest)
   return position
 end
 
--- A run waits no longer, neither for its turn nor for its next try.
+-- Removes a run from the queue and from the runs that wait for their next try.
 local function leaveLine(runId, pipeline)
   redis.call('ZREM', prefix .. 'queued', runId)
   redis.call('SREM', prefix .. 'queued:' .. pipeline, runId)
@@ -137,13 +136,13 @@ local function leaveLine(runId, pipeline)
   end
 end
 
--- In how many milliseconds the next try of a run is due; 0 if it is, or if the run waits for none.
+-- Milliseconds until a run's next try is due; 0 if it is due or the run does not wait for one.
 local function dueIn(runId, pipeline)
   local due = redis.call('ZSCORE', prefix .. 'retrying:' .. pipeline, runId)
   return due and math.max(0, tonumber(due) - now) or 0
 end
 
--- Remembers when turns of runs ended.
+-- Records the end of a try, for `pace`.
 local function noteEnd(pipeline, maxEnds)
   for _, ended in ipairs({prefix .. 'ends', prefix .. 'ends:' .. pipeline}) do
     redis.call('LPUSH', ended, now)
@@ -151,7 +150,7 @@ local function noteEnd(pipeline, maxEnds)
   end
 end
 
--- The bundle of a run is kept no longer, or belongs to another run.
+-- Records that a run no longer has its bundle.
 local function unkeep(runId)
   local run = prefix .. 'run:' .. runId
   if redis.call('ZREM', prefix .. 'kept', runId) == 1 then
@@ -160,7 +159,7 @@ local function unkeep(runId)
   redis.call('HSET', run, 'bundle', 'gone')
 end
 
--- The run cannot be run again any more, which its record says.
+-- Records that the run can no longer be rerun.
 local function notRerunnable(runId)
   local record = redis.call('HGET', prefix .. 'run:' .. runId, 'record')
   local changed, count = string.gsub(record or '', '"rerunnable":true', '"rerunnable":false', 1)
@@ -177,8 +176,8 @@ local function unwant(runId)
   end
 end
 
--- Records the end of a run. Its record and its key expire after the retention. `bytes`: of its bundle, which is
--- kept; '' if it is not.
+-- Records the end of a run. Its record and its key expire after the retention. `bytes`: size of its kept bundle;
+-- '' if the bundle is not kept.
 local function endRun(runId, record, retentionMs, key, digest, bytes)
   if bytes == '' then
     redis.call('HSET', prefix .. 'run:' .. runId, 'bundle', 'gone')
@@ -209,7 +208,7 @@ local function recordOf(runId)
   return isGone and '' or record
 end
 
--- Whether there is no slot: 'full', 'pipeline_full' or nil. `maxWaiting`: nil if `queueSize` alone counts.
+-- Why no slot is free: 'full' or 'pipeline_full'; nil if one is. `maxWaiting`: nil for no limit per pipeline.
 local function noSlot(pipeline, queueSize, maxWaiting)
   redis.call('ZREMRANGEBYSCORE', prefix .. 'slots', '-inf', now)
   if redis.call('ZCARD', prefix .. 'slots') + redis.call('ZCARD', prefix .. 'queued') >= queueSize then

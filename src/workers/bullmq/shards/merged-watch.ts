@@ -2,19 +2,22 @@ import { hasCode } from '../../../core/lib/errors.ts';
 import type { ChangePage, RunChange, RunWatch } from '../../queue/run-changes.ts';
 import { away, type Shards } from './shards.ts';
 
-/** No cursor of a queue has such a character. */
+/** A character that no queue's cursor contains. */
 const separator = '.';
-/** In the place of the cursor of a Redis that was away when the reader began. */
+/** Replaces the cursor of a Redis that was unreachable when the reader began. */
 const unknown = '0';
 
 /**
- * The changes of all shards. A cursor is that of each, in the order of their names: of one that is away the
- * reader stays where it is, and goes on once it is back. Where it was away from the beginning, that is a gap.
+ * The changes of all shards. A cursor joins the cursors of all shards, in the order of their names. For an
+ * unreachable shard the cursor stays unchanged, and reading continues once the shard is back. If a shard was
+ * unreachable from the beginning, its first answer is a gap.
  */
 export function mergedWatch(shards: Shards, onChange: () => void): RunWatch {
   const watches: (RunWatch | undefined)[] = shards.map.names.map(() => undefined);
   let isClosed = false;
-  /** The shard that comes first on the next page: one with many changes must not keep the others from it. */
+  /**
+   * The shard that comes first on the next page. It rotates, so that a busy shard does not starve the others.
+   */
   let turn = 0;
   shards.onOpen((queue, shard) => {
     if (isClosed) return;
@@ -75,7 +78,7 @@ async function pageOf(
   return page === undefined ? 'away' : (page ?? 'gap');
 }
 
-/** Undefined if the Redis is away. */
+/** undefined while the Redis is unreachable. */
 async function answered<T>(asked: Promise<T> | undefined): Promise<T | undefined> {
   try {
     return await asked;

@@ -2,25 +2,28 @@ import type { Clock } from '../../../core/lib/clock.ts';
 import { hasCode } from '../../../core/lib/errors.ts';
 import type { Log } from '../../../core/lib/log.ts';
 
-/** Something that is opened as soon as it can be, which may be later than the process begins. */
+/** A resource that opens as soon as possible, which may be after the process has started. */
 export interface Late<T> {
-  /** Null as long as it is not open. */
+  /** null until it is open. */
   get(): T | null;
-  /** Called once it is open; at once if it is. */
+  /** Calls `use` once it is open; immediately if it is open already. */
   onOpen(use: (opened: T) => void): void;
-  /** Resolves once it is open, or was tried for seconds. Rejects if the first attempt failed for good. */
+  /**
+   * Resolves once it is open or has been tried for some seconds. Rejects if the first attempt failed
+   * permanently.
+   */
   readonly tried: Promise<void>;
-  /** Tries no more, and waits for an attempt that is under way. What is open stays open. */
+  /** Stops trying, and waits for an attempt in progress. An open resource stays open. */
   stop(): Promise<void>;
 }
 
 const pauseMs = 1_000;
-/** As long as a first connection is waited for (`link.ts`): a machine that is busy answers late. */
+/** The same limit as for a first connection (`link.ts`): a busy machine answers late. */
 const patienceMs = 10_000;
 
 /**
- * Opens it, again and again while what is behind it is away (`queue_unavailable`). Anything else that goes
- * wrong at the first attempt is for the caller; later it is logged, and tried again.
+ * Opens a resource, and retries while its server is unreachable (`queue_unavailable`). Any other error of the
+ * first attempt rejects `tried`. Later errors are logged and retried.
  */
 export function openLate<T>(
   open: () => Promise<T>,

@@ -14,13 +14,14 @@ export interface ShardedEventsOptions {
   clock: Clock;
   log: Log;
   names: readonly string[];
-  /** Opens what keeps the events of one Redis. */
+  /** Opens the event store of one Redis. */
   open: (name: string) => Promise<EventKeeping>;
 }
 
 /**
- * Events are kept where the run is that they tell of, so that one step in Redis sees both; those of no run
- * where their pipeline lives. Throws what opening throws if no Redis answers, or one cannot be used.
+ * Stores each event on the Redis that has its run, so that one step in Redis covers both. Events without a
+ * run are stored on the Redis of their pipeline. Throws the error of opening if no Redis answers, or if one
+ * cannot be used.
  */
 export async function shardedEvents({
   names,
@@ -46,7 +47,7 @@ export async function shardedEvents({
     throw failed === undefined ? away(names) : failed.reason;
   }
 
-  /** Null until the queue is open, too. */
+  /** null until the queue is open. */
   let queue: Pick<ShardedQueue, 'redisOf' | 'noteDelivery'> | null = null;
   let noting: Promise<void> = Promise.resolve();
   const redisOf = (runId: string | null, pipelineId: string | null): string =>
@@ -74,7 +75,7 @@ export async function shardedEvents({
         lates.get(redisOf(runId, null))?.onOpen((one) => one.note(runId, note));
         return;
       }
-      // Also where its pipeline lived before. One after another: the order in which it happened.
+      // The run may be on the pipeline's former Redis. One at a time, to keep their order.
       noting = noting
         .then(() => attached.noteDelivery(runId, note))
         .catch((error: unknown) =>
@@ -94,7 +95,7 @@ export async function shardedEvents({
   };
 }
 
-/** What was given up, over all Redis; one that is away tells nothing. */
+/** The undelivered events of all Redis servers, except unreachable ones. */
 function undeliveredOver(
   names: readonly string[],
   lates: readonly Late<EventKeeping>[],
@@ -119,7 +120,8 @@ function undeliveredOver(
     return found;
   };
   return {
-    // Wherever it is, it is found. It stays in its outbox until then, which must not wait for another Redis.
+    // Any Redis will do, because `list` reads all of them. The event stays in its outbox until it is kept, so
+    // this does not wait for an unreachable Redis.
     keep: async (notifierId, undelivered) => {
       const home =
         homeOf(undelivered.event).get() ?? lates.map((late) => late.get()).find((one) => one !== null);
@@ -127,7 +129,7 @@ function undeliveredOver(
     },
     list: async (notifierId) => {
       const all = (await each((events) => events.list(notifierId))).flat();
-      // Each is in order; those of one millisecond stay as they are.
+      // Each list is sorted; events of the same millisecond keep their order.
       return all.toSorted((a, b) => Date.parse(a.event.timestamp) - Date.parse(b.event.timestamp));
     },
     remove: async (notifierId, eventId) => {

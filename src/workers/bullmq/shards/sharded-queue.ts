@@ -16,33 +16,33 @@ export interface ShardedQueueOptions extends Omit<
   BullmqQueueOptions,
   'redis' | 'slots' | 'mayBegin' | 'told'
 > {
-  /** At least two, by their names. */
+  /** The URLs of at least two Redis servers, by name. */
   redis: { urls: ReadonlyMap<string, string>; prefix: string };
-  /** As that of one Redis, by its name. */
+  /** As `BullmqQueueOptions.told`, for the Redis with this name. */
   told?: (redis: string) => Promise<void>;
 }
 
 export interface ShardedQueue extends Omit<BullmqQueue, 'isUsed' | 'marks' | 'isUp' | 'prove' | 'queues'> {
   /** The name of the Redis that has the run, as far as this process knows. */
   redisOf(runId: string | null, pipelineId: string | null): string;
-  /** The names of those that do not answer. Throws `queue_unavailable` if none does. */
+  /** The names of unreachable Redis servers. Throws `queue_unavailable` if none answers. */
   away(): Promise<string[]>;
 }
 
 /**
- * One queue over several Redis. Each is a whole queue of its own (`bullmqQueue`), and has the pipelines that
- * `shardMap` gives to it, with their limits, runs, keys and events; here is decided which one is asked. So
- * one that is away stops its own pipelines, and nothing else.
+ * One queue over several Redis servers. Each server has a complete queue (`bullmqQueue`) with the pipelines
+ * that `shardMap` assigns to it, including their limits, runs, keys and events. This module selects the
+ * server for each call. An unreachable server therefore stops only its own pipelines.
  *
- * When a name is added, some pipelines live on its Redis from then on. Their records are found where they
- * are, runs that wait are finished there, and what is accepted on the new one begins after them
- * (`clearance`). All processes must have the same names, which each Redis sees to (`joinProcesses`).
+ * When a name is added, some pipelines move to its Redis. Their old records stay where they are, and their
+ * waiting runs finish there. Runs accepted on the new server begin after them (`clearance`). All processes
+ * must have the same names, which each Redis enforces (`joinProcesses`).
  */
 export async function shardedQueue(options: ShardedQueueOptions): Promise<ShardedQueue> {
   const { clock, log, redis, told } = options;
   const names = [...redis.urls.keys()];
   const slots = runSlots(options.maxConcurrency);
-  /** Empty until all are open. */
+  /** Empty until the shards are open. */
   const late: { shards?: Shards } = {};
   const shards = (): Shards => {
     if (late.shards === undefined) throw away(names);
@@ -69,7 +69,7 @@ export async function shardedQueue(options: ShardedQueueOptions): Promise<Sharde
   });
   late.shards = opened;
   await movePauses(opened);
-  // One that answers later may know of others.
+  // A Redis that answers later may have paused other pipelines.
   opened.onOpen(
     () =>
       void movePauses(opened).catch((error: unknown) => log.error({ err: error }, 'a pause was not moved')),
@@ -85,7 +85,7 @@ function queueOver(shards: Shards, clock: Clock): ShardedQueue {
     if (found === undefined) throw runUnknown();
     return found;
   };
-  /** Runs that are finished where their pipelines do not live any more. */
+  /** Runs that finish on a former Redis of their pipeline. */
   const elsewhere = new Map<string, number>();
   const noting =
     (shard: number, process: JobProcessor): JobProcessor =>
@@ -127,7 +127,7 @@ function queueOver(shards: Shards, clock: Clock): ShardedQueue {
     retryNow: async (runId) => (await known(runId)).queue.retryNow(runId),
     rerun: async (runId, newRunId, trace) => {
       const { queue, record } = await known(runId);
-      // Two Redis cannot agree on whose turn it is.
+      // Two Redis servers cannot agree on the order of runs.
       if (queue !== owner(record.pipeline_id)) throw bundleGone();
       return queue.rerun(runId, newRunId, trace);
     },
@@ -168,7 +168,7 @@ function ifOpen(work: () => void): void {
   }
 }
 
-/** A pipeline that was paused where it lived before is paused where it lives now, as far as both answer. */
+/** Copies the pauses of moved pipelines to their current Redis, as far as both servers answer. */
 async function movePauses({ map, at, up, former }: Shards): Promise<void> {
   try {
     for (const shard of up())
@@ -184,8 +184,8 @@ async function movePauses({ map, at, up, former }: Shards): Promise<void> {
 }
 
 /**
- * Triggers are decided where their pipelines live. One that lived elsewhere before has its last ticks there,
- * until one was decided where it lives now.
+ * Decides triggers on the current Redis of each pipeline. The last ticks of a moved pipeline are on its
+ * former Redis until the first one is decided on the current Redis.
  */
 function shardedTriggers({ at, owner, up, map }: Shards): Triggers {
   const elsewhere = async <K extends TriggerKind>(pipelineId: string, kind: K): Promise<TriggerOf<K>[]> => {
@@ -216,10 +216,10 @@ function byTick(a: Trigger, b: Trigger): number {
 }
 
 /**
- * Whether runs of a pipeline may begin where it lives now: not before the last one has ended wherever it
- * lived before, so that the order of acceptance holds, and one at a time. Nothing of it is accepted there any
- * more, so that what was seen once holds for good, and is noted for all hosts and starts: a Redis that is
- * away later stops no other.
+ * Whether runs of a pipeline may begin on its current Redis. They begin only after the last run on every
+ * former Redis has ended. This keeps the order of acceptance and one run at a time. A former Redis accepts no
+ * further runs of the pipeline, so the result is final. It is stored for all hosts and restarts, so that a
+ * later outage of the former Redis does not block the pipeline.
  */
 function clearance(shards: () => Shards): (shard: number, pipelineId: string) => Promise<boolean> {
   const cleared = new Set<string>();

@@ -7,7 +7,7 @@ import type { RunRecord } from '../../queue/run-record.ts';
 import type { BullmqQueue } from '../bullmq-queue.ts';
 import { away, pipelineOfRun, type Shards } from './shards.ts';
 
-/** Where a run is, and its record. */
+/** A run's record and the queue that has it. */
 export interface Located {
   queue: BullmqQueue;
   record: RunRecord;
@@ -17,13 +17,16 @@ interface ShardedReads extends Pick<
   JobQueue,
   'find' | 'untilFinished' | 'list' | 'overview' | 'waitingSince' | 'depth' | 'kept' | 'pauses'
 > {
-  /** Undefined if no Redis knows the run. Throws `queue_unavailable` if one that may know it is away. */
+  /**
+   * undefined if no Redis knows the run. Throws `queue_unavailable` if a Redis that may know it is
+   * unreachable.
+   */
   locate(runId: string): Promise<Located | undefined>;
 }
 
 const askEveryMs = 500;
 
-/** What is read over all shards. What counts or lists over all pipelines leaves out what is away. */
+/** Reads over all shards. Counts and lists over all pipelines omit unreachable shards. */
 export function shardedReads(shards: Shards, clock: Clock): ShardedReads {
   const { map, at, up, former } = shards;
 
@@ -42,7 +45,7 @@ export function shardedReads(shards: Shards, clock: Clock): ShardedReads {
     return undefined;
   };
 
-  /** Of each shard that answers. Throws `queue_unavailable` if none does. */
+  /** The answers of all reachable shards. Throws `queue_unavailable` if none answers. */
   const ofAll = async <T>(ask: (queue: BullmqQueue) => Promise<T>): Promise<T[]> => {
     const answers = await Promise.allSettled(map.names.map(async (_, shard) => ask(at(shard))));
     const found = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
@@ -54,7 +57,7 @@ export function shardedReads(shards: Shards, clock: Clock): ShardedReads {
     return found;
   };
 
-  /** By the shards that have, or had, any of the pipelines: which. */
+  /** The pipelines by shard, on their current and former shards. */
   const byShard = (pipelineIds: readonly string[]): Map<number, string[]> => {
     const asked = new Map<number, string[]>();
     for (const id of pipelineIds)
@@ -122,7 +125,7 @@ const nothing: PipelineOverview = {
   ...{ running: null, lastRun: null, lastSuccess: null },
 };
 
-/** How a pipeline stands that has runs on two Redis. */
+/** Merges the overviews of a pipeline that has runs on two Redis servers. */
 function together(one: PipelineOverview, other: PipelineOverview): PipelineOverview {
   const isLater = (a: string | undefined, b: string | undefined): boolean => (a ?? '') > (b ?? '');
   return {
@@ -146,8 +149,8 @@ function sums<T extends object>(all: readonly T[]): T {
 }
 
 /**
- * A page of runs of all shards that have any of the pipelines. `before` is a place in all of their lists, or
- * the id of a run, from which on each list is read by time.
+ * A page of runs from all shards that have any of the pipelines. `before` is a place in all of their lists or
+ * the id of a run. With a run id, each other list is read from that run's time.
  */
 async function listOver(
   shards: number,
@@ -180,27 +183,27 @@ async function listOver(
 }
 
 /*
- * One list of runs out of several, each with its own order of acceptance, which stays. Between them the times
- * of acceptance decide. All pure.
+ * Merges several lists of runs into one. Each list keeps its own order of acceptance. Between lists the
+ * acceptance times decide. All functions are pure.
  */
 
-/** How far a reader is in each of the lists; in their order. */
+/** A reader's place in each of the lists, in their order. */
 export type Place = readonly ListPlace[];
 
-/** `null`: nothing was read yet; `end`: everything was. */
+/** `null`: nothing read yet; `end`: everything read. */
 type ListPlace = { before: string } | 'end' | null;
 
-/** No run id has such a character. */
+/** A character that no run id contains. */
 const separator = ',';
 const endMark = '!';
 
-/** As the text that a reader sends back; null if it has read everything. */
+/** The place as the text that a reader sends back; null if everything was read. */
 export function placeText(place: Place): string | null {
   if (place.every((one) => one === 'end')) return null;
   return place.map((one) => (one === null ? '' : one === 'end' ? endMark : one.before)).join(separator);
 }
 
-/** Null for a text that is none of so many lists: the id of a run, for instance. */
+/** null if the text is not a place in `lists` lists, for example a run id. */
 export function placeOf(text: string, lists: number): Place | null {
   const parts = text.split(separator);
   if (lists === 1 || parts.length !== lists) return null;
@@ -208,10 +211,10 @@ export function placeOf(text: string, lists: number): Place | null {
 }
 
 /**
- * The newest runs of all lists, at most `limit`, and the place after them. A list that tells less than it has
- * (`next`) ends the page: what follows in it may be newer than what the others have.
+ * The newest runs of all lists, at most `limit`, and the place after them. A list with unread runs (`next`)
+ * ends the page, because those may be newer than the remaining runs of the other lists.
  *
- * @param pages Of each list what follows its place, at least `limit` runs if there are as many.
+ * @param pages For each list, the page after its place: at least `limit` runs if the list has that many.
  */
 export function mergedPage(
   pages: readonly RunPage[],

@@ -5,19 +5,19 @@ import type { Log } from '../../../core/lib/log.ts';
 import type { BullmqQueue } from '../bullmq-queue.ts';
 import { type Late, openLate } from './open-late.ts';
 
-/** Which of several Redis has which pipeline. All pure; a shard is its index. */
+/** Assigns pipelines to Redis servers. All functions are pure; a shard is its index. */
 interface ShardMap {
   readonly names: readonly string[];
-  /** Where the runs of the pipeline are accepted. */
+  /** The shard that accepts the runs of the pipeline. */
   readonly ownerOf: (pipelineId: string) => number;
 }
 
 /**
- * By rendezvous hashing: each pipeline lives on the shard whose name, hashed together with the pipeline's id,
- * gives the largest value. So all hosts agree without asking, the order of the names does not matter, and one
- * more name takes over only the pipelines that it wins.
+ * Assigns pipelines by rendezvous hashing. A pipeline lives on the shard whose name, hashed with the
+ * pipeline's id, gives the largest value. All hosts therefore agree without communication, in any order of
+ * the names. An added name takes over only the pipelines for which it has the largest value.
  *
- * @param names As they are configured: those of the variables with the URLs, which may change.
+ * @param names Configured names of the variables that hold the URLs. The URLs may change.
  */
 export function shardMap(names: readonly string[]): ShardMap {
   const known = new Map<string, number>();
@@ -35,38 +35,38 @@ export function shardMap(names: readonly string[]): ShardMap {
   };
 }
 
-/** As hexadecimal digits, which sort as their number does. */
+/** Hexadecimal digits, which sort like the number. */
 function weightOf(name: string, pipelineId: string): string {
   return createHash('sha256')
     .update(JSON.stringify([name, pipelineId]))
     .digest('hex');
 }
 
-/** The pipeline that is part of a run's id: what stands before its time and suffix. Pure. */
+/** The pipeline id in a run id: the part before the time and suffix. Pure. */
 export function pipelineOfRun(runId: string): string {
   const [, pipelineId] = /^(.+)\.\d{8}T\d{6}Z\.[0-9a-z]+$/.exec(runId) ?? [];
   return pipelineId ?? runId.slice(0, Math.max(0, runId.lastIndexOf('.')));
 }
 
 /**
- * The queues of several Redis, each open as soon as its Redis answers, and what each still has of pipelines
- * that live elsewhere: those that lived there before the names changed.
+ * The queues of several Redis servers, each open as soon as its Redis answers. Also knows which shards have
+ * runs of pipelines that lived there before the names changed.
  */
 export interface Shards {
   readonly map: ShardMap;
-  /** Throws `queue_unavailable`, with its name, as long as it is not open. */
+  /** The queue of a shard. Throws `queue_unavailable` with the shard's name until it is open. */
   readonly at: (shard: number) => BullmqQueue;
-  /** Where runs of the pipeline are accepted. Throws as `at`. */
+  /** The queue that accepts runs of the pipeline. Throws as `at`. */
   readonly owner: (pipelineId: string) => BullmqQueue;
-  /** Those whose Redis answers, as far as that is known. */
+  /** The shards whose Redis answers, as far as known. */
   readonly up: () => number[];
-  /** The shards beside its owner that answer and have runs of the pipeline, ended or not. */
+  /** The shards, other than its owner, that answer and have runs of the pipeline, ended or not. */
   readonly former: (pipelineId: string) => number[];
-  /** Calls `use` with each, once it is open. */
+  /** Calls `use` with each queue once it is open. */
   readonly onOpen: (use: (queue: BullmqQueue, shard: number) => void) => void;
-  /** Pipelines that are new in the configuration. Throws `queue_unavailable`. */
+  /** Adds newly configured pipelines. Throws `queue_unavailable`. */
   readonly add: (pipelineIds: readonly string[]) => Promise<void>;
-  /** Tries to open no more, and resolves with those that are open. */
+  /** Stops opening queues. Resolves with the open ones. */
   readonly stop: () => Promise<BullmqQueue[]>;
 }
 
@@ -79,7 +79,7 @@ interface ShardsOptions {
   open: (shard: number, pipelineIds: readonly string[]) => Promise<BullmqQueue>;
 }
 
-/** Throws what opening throws if no Redis answers, or one that answers cannot be used. */
+/** Throws the error of opening if no Redis answers, or if one that answers cannot be used. */
 export async function openShards(options: ShardsOptions): Promise<Shards> {
   const { clock, log, names } = options;
   const map = shardMap(names);
@@ -88,7 +88,10 @@ export async function openShards(options: ShardsOptions): Promise<Shards> {
 
   const ownedBy = (shard: number): string[] => [...known].filter((id) => map.ownerOf(id) === shard);
 
-  /** What lived here and lives elsewhere now: what waits of it is run here, before all that follows. */
+  /**
+   * Finds runs of pipelines that have moved to another shard. Their waiting runs are finished here, before
+   * any later run.
+   */
   const findFormer = async (queue: BullmqQueue, shard: number, ids: readonly string[]): Promise<void> => {
     const foreign = ids.filter((id) => map.ownerOf(id) !== shard);
     if (foreign.length === 0) return;
@@ -156,7 +159,7 @@ export async function openShards(options: ShardsOptions): Promise<Shards> {
       const fresh = pipelineIds.filter((id) => !known.has(id));
       for (const [shard, late] of lates.entries()) {
         const queue = late.get();
-        // One that opens later takes them with all others.
+        // A shard that opens later takes these pipelines with all others.
         if (queue === null) continue;
         const owned = fresh.filter((id) => map.ownerOf(id) === shard);
         if (owned.length > 0) await queue.addPipelines(owned);
@@ -168,7 +171,7 @@ export async function openShards(options: ShardsOptions): Promise<Shards> {
   };
 }
 
-/** @param names Of the Redis that cannot be reached. */
+/** @param names Names of the unreachable Redis servers. */
 export function away(names: readonly string[]): WaybillError {
   const those = names.length === 1 ? 'the Redis' : 'none of the Redis';
   return new WaybillError(

@@ -1,8 +1,8 @@
 --[[
-  Gives a slot back, and its key with it.
+  Releases a slot and its key.
 
   ARGV[2]  slot
-  ARGV[3]  lifeMs  as it was renewed for
+  ARGV[3]  lifeMs  life of the slot
   ARGV[4]  key     or ''
   ARGV[5]  pipeline
 

@@ -1,5 +1,5 @@
 --[[
-  Extends the life of a slot, of its key and of the name that its upload has in shared staging.
+  Extends the life of a slot, its key and its upload's name in shared staging.
 
   ARGV[2]  slot
   ARGV[3]  lifeMs
@@ -8,7 +8,7 @@
   ARGV[6]  stagedLifeMs  until the name becomes unwanted
   ARGV[7]  pipeline
 
-  Returns 'ok' | 'ended' (the slot was given up)
+  Returns 'ok' | 'ended' (the slot was released)
 ]]
 local slot, lifeMs, key, staged, stagedLifeMs = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local pipeline = ARGV[7]

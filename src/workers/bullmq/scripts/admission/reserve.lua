@@ -1,13 +1,13 @@
 --[[
-  Takes an upload slot, unless the key was used: its request will queue nothing.
+  Takes an upload slot, unless the key was used: such a request queues nothing.
 
   ARGV[2]  slot
   ARGV[3]  queueSize
   ARGV[4]  lifeMs     until the slot and the key expire, unless they are renewed
   ARGV[5]  key        or ''
-  ARGV[6]  rerunFailed  1: a key whose run has failed counts as not used
+  ARGV[6]  rerunFailed  1: the key of a failed run counts as unused
   ARGV[7]  pipeline
-  ARGV[8]  maxWaiting  slots and queued runs of the pipeline at most, or ''
+  ARGV[8]  maxWaiting  maximum of slots and queued runs of the pipeline, or ''
 
   Returns 'ok' | 'used' (a run was accepted with this key; no slot was taken) | 'full' |
   'pipeline_full' | 'busy' (another request is staging an upload with this key)

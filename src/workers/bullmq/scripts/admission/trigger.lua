@@ -1,15 +1,15 @@
 --[[
-  Decides a trigger, and queues its run if there is to be one. It takes no slot.
+  Decides a trigger, and queues its run if it starts one. The run takes no slot.
 
   ARGV[2]  runId
   ARGV[3]  pipeline
   ARGV[4]  trigger  JSON
   ARGV[5]  job      JSON
   ARGV[6]  record   JSON
-  ARGV[7]  passes   1: no run is to be queued
-  ARGV[8]  latest   a decided tick later than this is ignored; '': none is
+  ARGV[7]  passes   1: queues no run
+  ARGV[8]  latest   ignores a decided tick later than this; '': ignores none
 
-  Returns {'known'} (it was decided before) | {outcome, the trigger before or ''} with the outcome
+  Returns {'known'} (it was already decided) | {outcome, the previous trigger or ''} with the outcome
   'started' | 'coalesced' | 'paused' | 'passed'
 ]]
 local runId, pipeline, trigger, job, record, passes = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]

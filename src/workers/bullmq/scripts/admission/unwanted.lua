@@ -1,7 +1,7 @@
 --[[
   Lists names in shared staging of uploads that were never accepted. From now on no run can claim them.
 
-  ARGV[2]  limit  how many names at most
+  ARGV[2]  limit  maximum of names
 
   Returns {staged, …}
 ]]

@@ -1,11 +1,11 @@
 --[[
-  Takes or extends the right to send to a notifier again what is kept for it.
+  Takes or extends the right to redeliver a notifier's undelivered events.
 
   ARGV[2]  notifier
   ARGV[3]  owner
-  ARGV[4]  lifeMs    0: gives it back
+  ARGV[4]  lifeMs    0: releases it
 
-  Returns 1, or 0 if somebody else has it
+  Returns 1 | 0 if another process has it
 ]]
 local notifier, owner, lifeMs = ARGV[2], ARGV[3], tonumber(ARGV[4])
 

@@ -1,5 +1,5 @@
 --[[
-  Returns {notifier, how many events of it are undelivered, notifier, …} of those that have any
+  Returns {notifier, number of its undelivered events, …} of the notifiers that have any
 ]]
 local counts = {}
 for _, notifier in ipairs(redis.call('SMEMBERS', prefix .. 'undelivered-of')) do

@@ -1,7 +1,7 @@
 --[[
-  Forgets an event whose delivery to a notifier has ended, whichever host saw to it by then.
+  Deletes an event whose delivery to a notifier has ended, on whichever host.
 
-  ARGV[2]  field  notifier and event id with a space between
+  ARGV[2]  field  notifier and event id, separated by a space
 ]]
 local field = ARGV[2]
 

@@ -1,14 +1,14 @@
 --[[
-  Keeps an event that was given up for a notifier, in the place of what is kept of the same event. Where
-  there are too many, those that happened first go.
+  Keeps an undelivered event of a notifier, and replaces an earlier entry of the same event. Beyond the limit
+  the oldest events are removed.
 
   ARGV[2]  notifier
   ARGV[3]  event        id
-  ARGV[4]  happened     in milliseconds
+  ARGV[4]  happened     event time in milliseconds
   ARGV[5]  undelivered  JSON
   ARGV[6]  limit
 
-  Returns how many had to go
+  Returns the number of removed events
 ]]
 local notifier, event, happened, undelivered, limit = ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 

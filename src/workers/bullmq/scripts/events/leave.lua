@@ -1,5 +1,5 @@
 --[[
-  A host delivers no more events: what it has is for others, at once.
+  Records that a host delivers no more events. Other hosts may take its events immediately.
 
   ARGV[2]  host
 ]]

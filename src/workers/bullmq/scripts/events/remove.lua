@@ -1,5 +1,5 @@
 --[[
-  Forgets an event that was delivered after all.
+  Deletes an undelivered event that was redelivered.
 
   ARGV[2]  notifier
   ARGV[3]  event     id

@@ -1,12 +1,12 @@
 --[[
-  Shows that a host lives that delivers events, and gives it those of hosts that have ended.
+  Extends the life of a host that delivers events, and moves events of dead hosts to it.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs  without a sign of life it counts as dead after it
-  ARGV[4]  limit    events of others at most; 0: none, as they may only be cut off like this host was
-  ARGV[5]  own     1: returns what the host has, too; it may have missed an answer
+  ARGV[3]  lifeMs  after this time without another call the host counts as dead
+  ARGV[4]  limit    maximum of moved events; 0: none, because the others may only have been cut off, too
+  ARGV[5]  own     1: also returns the host's own events, because it may have missed an answer
 
-  Returns {notifier and event id with a space between, JSON, …} in the order in which they were told
+  Returns {notifier and event id separated by a space, JSON, …} in the order in which they were stored
 ]]
 local host, lifeMs, limit, own = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 

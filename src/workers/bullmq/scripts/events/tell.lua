@@ -1,14 +1,14 @@
 --[[
-  Keeps an event for each notifier that wants it, until it is delivered or given up; `host` sees to that.
+  Stores an event for each of its notifiers until it is delivered or given up. `host` delivers it.
 
   ARGV[2]  host
-  ARGV[3]  lifeMs    without a sign of life the host counts as dead after it
-  ARGV[4]  runId     of the run in which it happened, or ''
+  ARGV[3]  lifeMs    after this time without another call the host counts as dead
+  ARGV[4]  runId     the event's run, or ''
   ARGV[5]  event     id
-  ARGV[6]  call      names this call: it may be repeated
+  ARGV[6]  call      identifies this call, which may be repeated
   ARGV[7…]  notifier, JSON, notifier, …
 
-  Returns 1 | 0 if it was told of this run before, by another call
+  Returns 1 | 0 if another call has stored this event of the run before
 ]]
 local host, lifeMs, runId, event, call = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6]
 

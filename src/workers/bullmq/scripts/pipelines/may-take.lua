@@ -1,6 +1,6 @@
 --[[
-  Tells whether a run of a pipeline may be taken now: the pipeline is not paused, and no run that others wait
-  behind waits for its next try.
+  Whether a run of a pipeline may be taken now: the pipeline is not paused, and no run that blocks the others
+  waits for its next try.
 
   ARGV[2]  pipeline
 

@@ -1,11 +1,11 @@
 --[[
-  Pauses a pipeline: no run of it is taken from now on. One that is paused stays so since it was.
+  Pauses a pipeline: from now on no run of it is taken. A paused pipeline keeps its first `since`.
 
   ARGV[2]  pipeline
   ARGV[3]  since   RFC 3339
   ARGV[4]  reason  JSON: a text or null
 
-  Returns JSON of {since, reason}, as they are from now on
+  Returns JSON of {since, reason}, as stored now
 ]]
 local pipeline, since, reason = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,11 +1,11 @@
 --[[
-  Notes that a process uses this Redis, and finds those that divide the pipelines otherwise.
+  Registers a process of this Redis, and finds processes that divide the pipelines differently.
 
   ARGV[2]  process  its id
-  ARGV[3]  names    of all the Redis that it divides the pipelines among, sorted, with spaces between
-  ARGV[4]  lifeMs   after so long without another call it counts as dead
+  ARGV[3]  names    of all its Redis servers, sorted, separated by spaces
+  ARGV[4]  lifeMs   after this time without another call it counts as dead
 
-  Returns the names that other live processes have, as far as they differ
+  Returns the differing names of other live processes
 ]]
 local process, names, lifeMs = ARGV[2], ARGV[3], ARGV[4]
 local processes = prefix .. 'processes'

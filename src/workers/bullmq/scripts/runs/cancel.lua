@@ -1,12 +1,12 @@
 --[[
-  Cancels a run. One that waits has ended then; whoever runs one is told to stop.
+  Cancels a run. A waiting run ends immediately. The worker of a running one is requested to stop.
 
   ARGV[2]  runId
-  ARGV[3]  record       JSON: what it is if it waits
+  ARGV[3]  record       JSON: the new record if the run is waiting
   ARGV[4]  retentionMs
 
   Returns {} if the run is unknown | {'forgotten', record, job} | {'stopping', record} |
-  {'finished', record} if it had ended before
+  {'finished', record} if it has already ended
 ]]
 local runId, record, retentionMs = ARGV[2], ARGV[3], ARGV[4]
 

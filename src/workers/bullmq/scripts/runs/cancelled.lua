@@ -1,5 +1,5 @@
 --[[
-  Tells which of some runs that are under way are to be stopped.
+  Finds the given running runs that have to stop.
 
   ARGV[2…] run ids
 

@@ -1,9 +1,9 @@
 --[[
   Lists the runs whose records changed after a revision, in the order of their last changes.
 
-  ARGV[2]  after  '': none is listed
-  ARGV[3]  limit   how many runs at most
-  ARGV[4]  epoch  the name of this life of the data, if it has none yet
+  ARGV[2]  after  '': lists no run
+  ARGV[3]  limit   maximum of runs
+  ARGV[4]  epoch  name for this generation of the data, if it has none yet
 
   Returns {epoch, newest revision, horizon, revision, record or '', …}
 ]]

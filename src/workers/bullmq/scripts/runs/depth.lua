@@ -1,5 +1,5 @@
 --[[
-  Counts.
+  Counts slots and runs.
 
   Returns {slots, queued runs, running runs}
 ]]

@@ -1,7 +1,7 @@
 --[[
   Lists finished runs whose retention is over.
 
-  ARGV[2]  limit  how many runs at most
+  ARGV[2]  limit  maximum of runs
 
   Returns {run id, job or '', …}
 ]]

@@ -5,10 +5,10 @@
   ARGV[3]  owner
   ARGV[4]  record       JSON
   ARGV[5]  retentionMs
-  ARGV[6]  maxEnds     how many ends of runs are remembered
-  ARGV[7]  bytes        of its bundle, which is kept, or ''
+  ARGV[6]  maxEnds     number of end times to keep
+  ARGV[7]  bytes        of its kept bundle, or ''
 
-  Returns 1, also if it was finished before | 0 if the run has another owner
+  Returns 1, also if it was already finished | 0 if the run has another owner
 ]]
 local runId, owner, record, retentionMs, maxEnds = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local bytes = ARGV[7]

@@ -1,9 +1,9 @@
 --[[
-  Tells which of some runs have finished.
+  Finds the given runs that are finished or unknown.
 
   ARGV[2…] run ids
 
-  Returns {run id, …}: those that are finished or unknown
+  Returns {run id, …}
 ]]
 local finished = {}
 for i = 2, #ARGV do

@@ -1,5 +1,5 @@
 --[[
-  Deletes a run, and its key if no other run has taken it since.
+  Deletes a run, and its key unless another run has taken the key.
 
   ARGV[2]  runId
 

@@ -1,10 +1,10 @@
 --[[
-  Extends BullMQ's lock on an active job, as BullMQ does itself. Besides, it takes a lock again that expired
-  while Redis was away and that no other worker has taken since: the job is still in the active list then.
+  Extends BullMQ's lock on an active job, as BullMQ does. Unlike BullMQ, it also renews a lock that expired while
+  Redis was unreachable, unless another worker has the job: the job is then still in the active list.
 
   ARGV[2]  lockKey
   ARGV[3]  activeKey   list of active jobs
-  ARGV[4]  stalledKey  set of jobs that may have stalled
+  ARGV[4]  stalledKey  set of possibly stalled jobs
   ARGV[5]  token
   ARGV[6]  lockMs
   ARGV[7]  jobId

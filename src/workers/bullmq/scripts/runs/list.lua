@@ -1,8 +1,8 @@
 --[[
   Lists runs of some pipelines, newest first.
 
-  ARGV[2]  before  seq of the run before which to begin; '': the newest
-  ARGV[3]  limit    how many runs at most
+  ARGV[2]  before  only runs with a smaller seq; '': from the newest run on
+  ARGV[3]  limit    maximum of runs
   ARGV[4…] pipelines
 
   Returns {seq, record, …}; the record is '' if the run has expired

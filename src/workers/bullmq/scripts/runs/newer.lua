@@ -2,7 +2,7 @@
   Lists the jobs of runs of the same pipeline that were accepted after a run, the newest first.
 
   ARGV[2]  runId
-  ARGV[3]  limit   how many at most
+  ARGV[3]  limit   maximum of jobs
 
   Returns {job, …}
 ]]

@@ -1,11 +1,11 @@
 --[[
-  Notes in a run's record what became of deliveries, unless somebody else was quicker.
+  Stores failed deliveries in a run's record, unless another process has changed them since they were read.
 
   ARGV[2]  runId
-  ARGV[3]  before  what was noted until now, '' if nothing
+  ARGV[3]  before  the deliveries as read, '' if there are none
   ARGV[4]  after   members of the record, JSON without the braces
 
-  Returns 1, also if the run is unknown | 0 if something else is noted by now
+  Returns 1, also if the run is unknown | 0 if they have changed
 ]]
 local runId, before, after = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,11 +1,10 @@
 --[[
-  Takes the bundles that are not to be kept any longer from their runs: those kept for too long, and the oldest
-  ones of too many.
+  Detaches bundles from their runs: expired ones, and the oldest ones beyond the limits.
 
   ARGV[2]  keepMs
   ARGV[3]  maxBundles
-  ARGV[4]  maxBytes    of all together
-  ARGV[5]  limit        how many bundles at most
+  ARGV[4]  maxBytes    total of all bundles
+  ARGV[5]  limit        maximum of detached bundles
 
   Returns {job, …}
 ]]

@@ -1,10 +1,10 @@
 --[[
-  Tells how pipelines stand.
+  Reads the state of pipelines.
 
   ARGV[2…] pipelines
 
-  Returns {runs that wait, id of the run that runs or '', newest record or '', last success as JSON or '', runs
-  that wait for their next try, …}, five values for each pipeline
+  Returns {number of queued runs, id of the running run or '', newest record or '', last success as JSON or '',
+  number of runs that wait for their next try, …}, five values for each pipeline
 ]]
 local running = {}
 for _, runId in ipairs(redis.call('SMEMBERS', prefix .. 'running')) do

@@ -1,9 +1,9 @@
 --[[
-  Tells how many hold a slot, and when the last runs ended.
+  Reads the number of occupied slots and the end times of the last runs.
 
   ARGV[2]  pipeline  or '' for all together
 
-  Returns {now, slots and queued runs together, 1 if the pipeline is paused, end of a run, …}, the latest end
+  Returns {now, slots and queued runs together, 1 if the pipeline is paused, end time of a run, …}, latest
   first; all as strings
 ]]
 local pipeline = ARGV[2]

@@ -1,5 +1,5 @@
 --[[
-  Looks up where a run stands in the order of acceptance.
+  Looks up a run's place in the order of acceptance.
 
   ARGV[2]  runId
 

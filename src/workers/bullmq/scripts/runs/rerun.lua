@@ -1,17 +1,17 @@
 --[[
-  Queues a run that repeats one that has ended, once. The bundle belongs to the new run from then on.
+  Queues a run that repeats an ended one. A run is repeated once. The bundle then belongs to the new run.
 
   ARGV[2]  runId
   ARGV[3]  newRunId
   ARGV[4]  record      JSON of the new run
   ARGV[5]  job         JSON of the new run
-  ARGV[6]  oldJob      JSON: what the job of the old run is without its bundle
-  ARGV[7]  hasBundle   1: the old run was given a bundle
+  ARGV[6]  oldJob      JSON: the old run's job without its bundle
+  ARGV[7]  hasBundle   1: the old run was accepted with a bundle
   ARGV[8]  queueSize
-  ARGV[9]  maxWaiting  slots and queued runs of the pipeline at most, or ''
+  ARGV[9]  maxWaiting  maximum of slots and queued runs of the pipeline, or ''
 
-  Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that repeats it
-  already | {'gone'} if its bundle is not kept | {'full'} | {'pipeline_full'} | {'ok', position}
+  Returns {} if the run is unknown | {'unfinished'} | {'replay', record, position} of the run that already
+  repeats it | {'gone'} if its bundle is not kept | {'full'} | {'pipeline_full'} | {'ok', position}
 ]]
 local runId, newRunId, record, job, oldJob = ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local hasBundle, queueSize, maxWaiting = ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])

@@ -1,8 +1,8 @@
 --[[
-  Makes the next try of a run due, if it waits for one.
+  Makes the next try of a run due if it waits for one.
 
   ARGV[2]  runId
-  ARGV[3]  record  JSON: what it is then
+  ARGV[3]  record  JSON: the new record
 
   Returns {} if the run is unknown | {'finished' | 'due' | 'unchanged', record}
 ]]

@@ -1,11 +1,11 @@
 --[[
-  Saves the record of a run that is under way.
+  Saves the record of a running run.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  record  JSON
 
-  Returns 1 | 0 if the run does not run or has another owner
+  Returns 1 | 0 if the run is not running or has another owner
 ]]
 local runId, owner, record = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,14 +1,15 @@
 --[[
-  Makes a worker the owner of a run, whoever owned it before.
+  Makes a worker the owner of a run, even if the run has an owner.
 
   ARGV[2]  runId
   ARGV[3]  owner
   ARGV[4]  at     RFC 3339, by the worker's clock
 
-  Returns {} if the run is finished or unknown | {'paused'} if its pipeline is: the run stays as it was |
-  {'early', milliseconds, '1' if later runs wait behind it or '0'} before its next try is due: likewise |
-  {'taken' | 'cancelled', record, job, how often it was taken, as a string, when it was taken before, or ''};
-  'cancelled': it is to be ended
+  Returns {} if the run is finished or unknown | {'paused'} if its pipeline is paused |
+  {'early', milliseconds, '1' if it blocks later runs or '0'} if its next try is not due yet |
+  {'taken' | 'cancelled', record, job, number of takes as a string, time of the first earlier take or ''}
+
+  'paused' and 'early' leave the run unchanged. 'cancelled': the caller ends the run.
 ]]
 local runId, owner, at = ARGV[2], ARGV[3], ARGV[4]
 

@@ -1,5 +1,5 @@
 --[[
-  Tells since when the first run in line of each pipeline waits.
+  Reads the first queued run of each pipeline.
 
   ARGV[2…] pipelines
 
