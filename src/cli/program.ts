@@ -64,8 +64,8 @@ const commands: Readonly<Record<string, () => Command>> = Object.fromEntries(
 /**
  * The program with all commands, their flags and help.
  *
- * @param argv The words after `waybill`. Where the first of them is the name of a command, the others are not
- *   made: each start would pay for all their options.
+ * @param argv The words after `waybill`. If the first is the name of a command, only that command is built:
+ *   otherwise each start would pay for the options of all commands.
  */
 export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -198,7 +198,7 @@ export function withChoices(message: string, program: Command, argv: readonly st
   return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
 }
 
-/** The list of the program has names alone; those of a group have arguments, too. */
+/** The program's list has names only; the list of a group has arguments, too. */
 function termOf(command: Command): string {
   return command.parent?.parent === null ? command.name() : `${command.name()} ${command.usage()}`;
 }

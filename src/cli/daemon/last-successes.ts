@@ -18,7 +18,7 @@ export interface Search {
   close(): Promise<void>;
 }
 
-/** What a reload changes of what is needed to look. */
+/** The parts of the foundation that a reload replaces. */
 export type Configured = Pick<Foundation, 'config' | 'secrets'>;
 
 /** Records of each pipeline that are looked at. */
@@ -27,11 +27,11 @@ const maxRecords = 50;
 const patienceMs = 60_000;
 
 /**
- * Finds out, in the background, when each destination was last published to before this process began: from
- * the records of runs where the queue still has them, and otherwise from the catalogs at the destination.
- * What cannot be found cheaply, or cannot be reached, is left out; the next run tells.
+ * Finds, in the background, when each destination was last published to before this process started. Uses
+ * the run records that the queue still has, and otherwise the catalogs at the destination. Skips a
+ * destination that is slow or unreachable: its next run sets the time.
  *
- * @param found Told of each destination of which it was found.
+ * @param found Notified of each destination with a known time.
  */
 export function findLastSuccesses(
   foundation: Foundation,
@@ -124,7 +124,7 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
   return new Set(destinations.map(({ destination_id }) => destination_id).filter((id) => !failed.has(id)));
 }
 
-/** Nobody has asked for these looks, so that what fails in them is no warning. */
+/** Logs at debug level: these lookups are best effort, so a failure is not worth a warning. */
 function quiet(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return { debug, info: debug, warn: debug, error: debug };
@@ -148,7 +148,7 @@ async function fromCatalogs(
       await storage.close();
     }
   };
-  // A look that takes too long ends by itself, and nobody waits for it.
+  // A lookup that takes too long is aborted, and its result is ignored.
   const late = new AbortController();
   const tooLate = clock.sleep(patienceMs, AbortSignal.any([signal, late.signal])).then(
     () => null,

@@ -35,7 +35,7 @@ export function newEntrance(): Entrance {
   };
 }
 
-/** Where a worker answers probes and Prometheus. */
+/** The listener of a worker, for probes and Prometheus. */
 export interface WorkerListener {
   /** Base URL, with the port that was really bound; ends with `/`. */
   url: string;

@@ -61,7 +61,7 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
   });
 }
 
-/** Where the lines of a log go. */
+/** The output of a log. */
 interface LogLines {
   /** Writes whole lines. Never throws: a log that cannot be written must not stop what it reports on. */
   write(lines: string): void;
@@ -72,10 +72,10 @@ const pauseMs = 5;
 const maxPauses = 40;
 
 /**
- * Writes lines to a file descriptor, at once. What cannot be written (a full disk, a closed pipe) is lost;
- * with the next line that can be, `onRecovered` is called with the number of writes that were lost.
+ * Writes lines to a file descriptor synchronously. A failed write (a full disk, a closed pipe) loses its
+ * lines. The next successful write calls `onRecovered` with the number of lost writes.
  *
- * @param write `writeSync`, or what breaks like it.
+ * @param write `writeSync`, or a replacement with the same errors.
  */
 export function logLines(
   descriptor: number,

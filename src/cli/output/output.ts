@@ -6,7 +6,7 @@ import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
-/** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
+/** The output of a command: data goes to stdout, all else to stderr. Uses colors on terminals only. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
@@ -16,7 +16,7 @@ export interface Output {
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
-  /** Tells people something, on stderr; nothing with `--format json`. */
+  /** Prints a note for people on stderr; prints nothing with `--format json`. */
   readonly note: (text: string) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;

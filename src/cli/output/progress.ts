@@ -6,7 +6,7 @@ import type { Output } from './output.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
-  /** So many bytes more are to come. */
+  /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;
   /** For work of unknown length: shows how much was read, without a bar. */
   onBytes: (count: number) => void;
@@ -19,9 +19,9 @@ const quickMs = 400;
 const soonestMs = 500;
 
 /**
- * How long it will take at the pace since `begun`, as people read it; as long as that says nothing, nothing.
- * Not by the pace of the last updates, as the bar's package tells it: a connection takes bytes in bursts, and
- * between two of one burst nothing is ever left. Pure.
+ * The remaining time at the average pace since `begun`, as text; empty while the pace is still a guess. The
+ * bar's package uses the pace of its last updates instead. A connection takes bytes in bursts, so that
+ * estimate drops to zero between two updates of a burst. Pure.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -176,7 +176,7 @@ export function newBars(output: Pick<Output, 'isJson'>): Bars {
   };
 }
 
-/** The same upload, and the same part of it, each with a bar for what is sent. */
+/** The same upload with a progress bar for its bytes, also where only a part of it is sent. */
 export function withBars<T extends Upload>(upload: T, bars: Bars): T {
   const { open, pieces, parts, size } = upload;
   const bytes = pieces?.readBytes ?? size ?? 0;

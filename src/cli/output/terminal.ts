@@ -44,7 +44,10 @@ function endProcess({ code }: NodeJS.ErrnoException): never {
   process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1);
 }
 
-/** Only its stream knows; but most that are none can be told from what the file system says. */
+/**
+ * Rules out most descriptors that are not terminals by their file status. Only the stream itself is
+ * certain.
+ */
 function mayBeTerminal(descriptor: StandardStream): boolean {
   try {
     const stats = fstatSync(descriptor);

@@ -7,18 +7,18 @@ import { serviceManager } from './systemd.ts';
 /** The process of a long-running program, from its first moment to its exit. */
 export interface DaemonProcess {
   /**
-   * Tells systemd, if it runs this process, that the start is over. Closes the daemon at the first SIGINT or
-   * SIGTERM, one that came while it started included, and ends the process after that, whatever is still open
-   * in it. A second signal ends the process at once. SIGHUP reloads the configuration; one that came while
-   * the daemon started does so now, and one that comes while it stops does nothing.
+   * Notifies systemd, if it runs this process, that startup is complete. The first SIGINT or SIGTERM closes
+   * the daemon and then ends the process, whatever is still open in it. A signal that arrived during
+   * startup counts. A second signal ends the process immediately. SIGHUP reloads the configuration. A
+   * SIGHUP during startup takes effect now, and a SIGHUP during shutdown is ignored.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
-  /** To be told when a reload begins and when it has ended, whoever asked for it; systemd hears of both. */
+  /** Called when a reload begins and when it has ended, whatever triggered it. Notifies systemd of both. */
   onReload(phase: 'begun' | 'ended'): void;
 }
 
 export interface RunningDaemon {
-  /** Where it answers; null or absent if it listens nowhere. */
+  /** Base URL of the listener; null or absent if the daemon does not listen. */
   url?: string | null;
   /** Reads the configuration again, and logs what came of it. */
   reload(): Promise<unknown>;

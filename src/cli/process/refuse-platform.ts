@@ -38,8 +38,8 @@ function said(what: string, next: string): string {
 }
 
 /*
- * Imported first by each program: what comes after may not even load where this refuses, and would say so in
- * words of its own.
+ * Imported first by each program. On an unsupported platform the later imports may fail to load, with
+ * errors that do not name the platform.
  */
 const refusal = refusalOf({
   node: process.versions.node,

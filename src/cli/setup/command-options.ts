@@ -94,7 +94,7 @@ export function withBundleOptions(command: Command): Command {
     .option('--renew', 'make the manifest anew where there is one');
 }
 
-/** Where the daemon is and who calls, as commander parses it. */
+/** The daemon's URL and the caller's token, as commander parses them. */
 export interface RemoteFlags {
   to: string;
   tokenFile?: string;
@@ -138,7 +138,7 @@ export interface RunOptions extends ConfiguredOptions {
   channel?: string;
   /** How long destinations that failed for a passing cause are tried again. */
   retryFor?: string;
-  /** Where the plan of a dry run is written. */
+  /** The file for the plan of a dry run. */
   out?: string;
   /** The plan that is carried out. */
   plan?: string;

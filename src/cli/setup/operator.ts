@@ -8,7 +8,7 @@ import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { type Finding, WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
-/** A daemon as whoever runs it sees it: with its admin token. */
+/** A daemon as its operator sees it, with the admin token. */
 export interface Operator {
   /** The file here, which may be another than the daemon's. */
   config: Config;

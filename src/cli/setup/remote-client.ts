@@ -7,8 +7,8 @@ import type { Output } from '../output/output.ts';
 import type { RemoteFlags } from './command-options.ts';
 
 /**
- * The daemon that the flags name. Tries again are told on stderr. Throws `usage` for the URL and
- * `secrets_invalid` if there is no token, unless `tokenIsOptional`.
+ * A client of the daemon that the flags name. Reports retries on stderr. Throws `usage` for an invalid URL,
+ * and `secrets_invalid` if there is no token, unless `tokenIsOptional`.
  */
 export async function openClient(
   flags: RemoteFlags,
@@ -61,7 +61,7 @@ async function readToken(file: string): Promise<string> {
   }
 }
 
-/* What whoever runs a command does about a refusal. */
+/* What the user of a command can do about a refusal. */
 type Remedy = (url: string) => string;
 
 /** Of what the daemon says in the words of HTTP, or the client without any: told in its place. */
@@ -91,7 +91,7 @@ const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
   connection_lost: () => 'run the same command again: what was taken already is not published twice',
 };
 
-/** Runs work on a daemon and gives its errors the remedy for whoever runs the command. */
+/** Runs work on a daemon and adds a remedy for the user of the command to its errors. */
 export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

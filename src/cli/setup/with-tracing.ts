@@ -10,8 +10,8 @@ import type { SetUp } from './set-up.ts';
 const waitAtMostMs = 3_000;
 
 /**
- * Runs `work` with the tracer of the configuration, and sends its spans in the end. Where nothing is traced,
- * nothing of it is loaded. Throws as `openTracing`, before `work` begins.
+ * Runs `work` with the tracer of the configuration, and sends its spans at the end. Without tracing, no
+ * tracing module is loaded. Throws as `openTracing`, before `work` begins.
  */
 export async function withTracing<T>(
   { config, context }: Pick<SetUp, 'config' | 'context'>,

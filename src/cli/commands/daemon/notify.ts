@@ -174,7 +174,7 @@ export async function redeliverAll(options: UndeliveredOptions): Promise<number>
   return isDone ? 0 : 1;
 }
 
-/** Those that were asked for, or all that the file here has. */
+/** The requested notifiers; by default all in the local configuration. */
 function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): string[] {
   const ids = notifier ?? config.notifiers.map(({ id }) => id);
   if (ids.length > 0) return ids;

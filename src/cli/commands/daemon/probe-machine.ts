@@ -37,7 +37,7 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
   return `is not there, and can be made: ${there} ${describeOwner(there)}; ${room}`;
 }
 
-/** `f_type` of tmpfs: what is there is gone with a restart of the machine. */
+/** `f_type` of tmpfs, whose files do not survive a restart of the machine. */
 const memoryFileSystem = 0x01021994;
 
 /** Whether a directory is there and can be listed. As above. */

@@ -12,7 +12,7 @@ import type { StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 
-/** Of a server that is up and near, with much to spare. */
+/** Time limit for the weather database. A healthy server nearby answers much sooner. */
 const answerWithinMs = 5_000;
 
 /** A weather database: opened and asked one question. An embedded one is opened by one process at a time. */
@@ -28,7 +28,7 @@ export async function tryDatabase({ secrets }: CoreContext, database: DatabaseCo
   return 'reached, logged in to, and asked';
 }
 
-/** Where a notifier sends: connected to, and nothing is sent. */
+/** Connects to the receiver of a notifier and sends nothing. */
 export async function tryNotifier(
   { clock, secrets }: CoreContext,
   notifier: NotifierConfig,
@@ -59,15 +59,15 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
   }
 }
 
-/** What has to be free where uploads are staged, in bytes. */
+/** The free space that staging needs, in bytes. */
 export { minRoom } from '../../../workers/staging/staging-check.ts';
 
-/** Of a server that is up and near, with much to spare. */
+/** Time limit for the Redis of the queue. A healthy server nearby answers much sooner. */
 const queueAnswerMs = 5_000;
 
 /**
- * A Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. Resolves with
- * what was found, in words. Throws as `linkRedis`.
+ * Connects to the Redis of the queue, logs in and checks that Redis persists its data. Resolves with the
+ * result as text. Throws as `linkRedis`.
  *
  * @param redisUrlEnv the variable that holds its URL
  */

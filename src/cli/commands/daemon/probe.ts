@@ -22,7 +22,7 @@ import {
   trySource,
 } from './probe-services.ts';
 
-/** A person waits: what fails once is told, and not tried again. */
+/** Reports the first failure: a person is waiting at the terminal. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
 /** Tries everything that the configuration names. Leaves nothing behind. */
@@ -81,7 +81,7 @@ function trialsOf(config: Config, context: CoreContext): Trial[] {
   ];
 }
 
-/** Where staging of this machine is configured, beside staging that hosts share and without. */
+/** The settings that name the staging directory of this machine, with and without a shared queue. */
 const ofRedis = ['server', 'queue'] as const;
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
@@ -155,11 +155,11 @@ function ofTemplates({ templates: { baseDir } }: Config): Trial[] {
 interface Trial {
   /** The setting that names it. */
   path: KeyPath;
-  /** What is tried, for people and without a secret: a directory, a server. */
+  /** The directory or server that is tried, for display. Contains no secret. */
   subject: string;
   /**
-   * Tries it, leaves nothing behind, and returns what was found, as half a sentence. Throws what is wrong.
-   * What is still open when `signal` aborts is closed; whatever comes then is not waited for.
+   * Runs the probe, leaves nothing behind, and returns the result as half a sentence. Throws the failure.
+   * If `signal` aborts, the probe closes its connections, and its later result is ignored.
    */
   run: (signal: AbortSignal) => Promise<string>;
 }

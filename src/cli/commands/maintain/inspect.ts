@@ -196,7 +196,7 @@ interface Report {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
-  /** With `manifest: auto`, what is not published; a directory ends with `/`. */
+  /** The unpublished paths with `manifest: auto`; a directory ends with `/`. */
   excluded: readonly string[];
   destinations: DestinationView[];
   probes: PlaceProbe[] | null;

@@ -94,9 +94,9 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
 }
 
 /**
- * Carries out a plan. First all of it is decided anew, and nothing is changed unless every decision is the
- * one that was written down; then each is held against the plan again, under the lease, before anything is
- * written.
+ * Carries out a plan. All decisions are made again first, and any difference from the plan stops the run
+ * before it changes anything. Under the lease, each decision is compared with the plan again before the
+ * first write.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { channel } = plan;

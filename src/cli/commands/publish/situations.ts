@@ -4,9 +4,9 @@ import path from 'node:path';
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** Where a configuration puts what it needs: beside itself, or where a service of this machine has it. */
+/** The paths in a new configuration: relative to the configuration, or the paths of a system service. */
 export interface Places {
-  /** What is published is read here, and written there. */
+  /** The source directory, and the directory of the destination below. */
   incoming: string;
   published: string;
   /** What the daemon keeps: staging, queue, the keys of servers. */
@@ -31,7 +31,7 @@ export interface Situation {
   next: (config: string) => string[];
 }
 
-/** Beside the configuration: for trying out, and for whoever runs waybill as himself. */
+/** Relative to the configuration: for trials, and for users who run waybill under their own account. */
 export const placesBeside: Places = {
   incoming: './incoming',
   published: './public',
@@ -40,7 +40,7 @@ export const placesBeside: Places = {
   keepsQueue: false,
 };
 
-/** Of the service, as its unit makes them. */
+/** The paths that the systemd unit creates. */
 export const placesOfService: Places = {
   incoming: '/var/lib/waybill/incoming',
   published: '/var/lib/waybill/public',

@@ -13,7 +13,7 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/** Where the units expect the configuration; below a home directory they could not read it. */
+/** The configuration file of the units, which cannot read home directories. */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
 /** The directory whose files are the secrets of a service; only root may read it. */
