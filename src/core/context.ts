@@ -17,8 +17,8 @@ export interface CoreContext {
   cacheDirectory?: string;
   signal?: AbortSignal;
   /**
-   * Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified.
-   * `trace` is the span in which it happened.
+   * Reports a committed occurrence and returns immediately. Without it, no notification is sent. `trace` is
+   * the span in which it happened.
    */
   notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
   /** Makes the spans of destinations; without it nothing is traced. */

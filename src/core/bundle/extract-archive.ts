@@ -14,7 +14,7 @@ import { invalidBundle } from './source-bundle.ts';
 export interface ArchiveLimits {
   /** Bytes, of the archive and, counted apart, of the files in it. */
   maxUploadSize: number;
-  /** Files beside `manifest.json`. */
+  /** Number of files, not counting `manifest.json`. */
   maxFiles: number;
 }
 
@@ -26,12 +26,12 @@ export interface ExtractRequest {
   limits: ArchiveLimits;
   /** Whether an archive without a root `manifest.json` is refused; by default it is. */
   needsManifest?: boolean;
-  /** Asked before each file; by default nobody else needs the event loop. */
+  /** Yields to the event loop before each file; by default never. */
   breathe?: Breathe;
   disk?: Disk;
 }
 
-/** What is on disk below the directory, hashed while it was written. */
+/** The files on disk below the directory, hashed while they were written. */
 export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
   /** When the files were modified, in milliseconds since 1970, if the archive says so. */
@@ -171,7 +171,7 @@ function pathTree({ maxFiles }: ArchiveLimits): {
 
 /** The directories above a file that were not made before, from the top; they are noted in `made`. */
 function parentsToMake(file: string, made: Set<string>): string[] {
-  // Nearly every file lies beside one whose parents exist already; look only once for those.
+  // Nearly every file shares its directory with an earlier one. Each directory is looked up only once.
   if (made.has(path.posix.dirname(file))) return [];
   const parents = [...ancestorsOf(file)].filter((directory) => !made.has(directory));
   for (const parent of parents) made.add(parent);

@@ -43,7 +43,7 @@ export class Problems {
 export interface JsonDocument {
   /** Undefined if the bytes are not JSON. */
   value: JsonValue | undefined;
-  /** Problems so far; whoever reads the value adds to them. */
+  /** Problems so far. Readers of `value` add to them. */
   problems: Problems;
   /** The problems as findings with line and column, in the order of the text. */
   locate(): Finding[];

@@ -86,7 +86,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
     return await stageUpload({
       input: whole,
       directory,
-      // Whoever received it has applied the limits; a tar is a little larger than what it holds.
+      // The receiver has already applied the limits; a tar is a little larger than its files.
       limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
       signal,
       pipelineId,

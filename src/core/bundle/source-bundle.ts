@@ -6,13 +6,13 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { Revision } from './revision.ts';
 
-/** One file that a manifest lists, with what is known of it before any byte is read. */
+/** One file of a manifest, with the facts that are known before any byte is read. */
 export interface BundleFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
   size: number;
-  /** Null if the manifest does not declare it: whoever needs it computes it from `body`. */
+  /** null if the manifest does not declare it; the digest can then be computed from `body`. */
   digest: Digest | null;
   body: Body;
 }

@@ -49,15 +49,15 @@ const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
 /** Told of reading that takes as long as writing does, and is done before it is known what to write. */
 export interface Reading {
-  /** So many bytes are to be read. */
+  /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;
   onBytes: (count: number) => void;
 }
 
 /**
- * The bundle with every digest known: files whose manifest declares none are read, once however many
- * destinations ask, of which the first is told. Throws `body_mismatch` if a file does not have the size it
- * was listed with.
+ * The bundle with every digest known. Files whose manifest declares none are read once for all
+ * destinations, and `reading` of the first destination gets the progress. Throws `body_mismatch` if a file
+ * does not have its listed size.
  */
 export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
   const known = completed.get(bundle);
@@ -95,7 +95,7 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
   }
 }
 
-/** Whether a content finding makes the bundle invalid (`error`) or is only reported beside it. */
+/** Whether a content finding makes the bundle invalid (`error`) or is only reported (`warning`). */
 export interface SceneMapRules {
   contentRules: 'warning' | 'error';
 }
@@ -103,9 +103,9 @@ export interface SceneMapRules {
 export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**
- * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. What is wrong with it
- * are errors; what is only doubtful are warnings, or errors if the rules say so. A failure to read is
- * thrown.
+ * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. Violations are
+ * errors. Doubtful content is a warning, or an error if the rules say so. Throws if the file cannot be
+ * read.
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {
   if (file.kind !== sceneMapKind) return [];

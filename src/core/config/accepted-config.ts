@@ -17,7 +17,7 @@ export interface LoadOptions {
 export interface Loaded {
   config: Config;
   warnings: Finding[];
-  /** Where a setting stands in the file; of one that is left to its default, what is around it. */
+  /** The position of a setting in the file; for a setting left to its default, the position of its parent. */
   locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
 }
 

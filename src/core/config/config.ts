@@ -53,7 +53,7 @@ export interface ServerConfig {
   /** Partial uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
   worker: ResolvedBy<typeof worker>;
-  /** Variable that holds the token of whoever runs the daemon; null if there is none. */
+  /** Variable that holds the admin token; null if there is none. */
   adminTokenEnv: string | null;
   staging: {
     /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */
@@ -128,7 +128,7 @@ export interface DestinationConfig {
   workflow: 'additive' | 'replacement';
   /** What becomes of a bundle that is older than the one that is published. */
   stale: 'publish' | 'refuse';
-  /** What a run does with what it published earlier from bundles that the source no longer holds. */
+  /** How a run treats earlier outputs whose bundles the source no longer holds. */
   orphans: 'keep' | 'report' | 'remove';
   /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
@@ -147,7 +147,7 @@ export interface DestinationConfig {
   fileConcurrency: number;
 }
 
-/** What is kept of releases, and for how long after another became current instead. */
+/** How many releases are kept, and for how long a replaced one stays. */
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
@@ -156,7 +156,7 @@ export interface ReleasesConfig {
   channels: readonly ChannelConfig[];
 }
 
-/** A pointer beside the current one. */
+/** A pointer in addition to `current`. */
 export interface ChannelConfig {
   name: string;
   /** How long it stays after something was published to it. */

@@ -47,7 +47,7 @@ function mend(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   const mended: JsonSchema = {};
   for (const [key, value] of Object.entries(node)) {
-    // Of a map by name, the converter repeats the patterns as if they were names.
+    // The converter repeats the patterns of a map by name as if they were names.
     if (key === 'properties' && 'patternProperties' in node) continue;
     // These are the places where keys are names of settings and not keywords.
     if (key === 'properties' || key === 'dependencies' || key === 'patternProperties')
@@ -67,7 +67,7 @@ function mend(node: unknown): unknown {
   return mended;
 }
 
-/** Of a title such as `duration, 1s to 24h`. */
+/** The message of a title such as `duration, 1s to 24h`. */
 function messageOf(title: unknown): string | undefined {
   if (typeof title !== 'string') return undefined;
   const [kind = '', bounds] = title.split(', ');

@@ -47,8 +47,8 @@ export function tooLarge(file: string, maxBytes: number): WaybillError {
 }
 
 /**
- * Nothing is converted (`"8080"` is no number), and everything that is wrong is reported at once. The message
- * of every failure is the label of the schema that failed, which says what was expected there.
+ * Converts nothing (`"8080"` is not a number) and reports all failures together. The message of a failure
+ * is the label of the schema that failed, which describes the expected value.
  */
 export const validationOptions: joi.ValidationOptions = {
   abortEarly: false,
@@ -97,7 +97,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
   );
 }
 
-/** Joi's findings as sentences: what was found, what was expected, and what was probably meant. Pure. */
+/** Joi's findings as sentences: the value found, the value expected, and a suggestion. Pure. */
 function schemaFaults(error: joi.ValidationError | undefined): Fault[] {
   const faults = new Map<string, Fault>();
   for (const item of error?.details ?? []) {
@@ -205,7 +205,7 @@ const refused: Readonly<Record<string, string>> = {
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
 };
 
-/** What was found, for people, and never a value that could be a secret. */
+/** Describes a value for people, and never shows one that could be a secret. */
 function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Finding } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
-/** What came of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */
+/** The result of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */
 export interface ReloadReport extends ConfigChanges {
   /** Settings whose new values hold only once the process is started again. */
   restartNeeded: string[];
@@ -82,7 +82,7 @@ function named(prefix: string, settings: object): Record<string, unknown> {
   );
 }
 
-/** Where there is none, a setting is left out. */
+/** Settings without a value are omitted. */
 function reloadedSettings(config: Config): Map<string, unknown> {
   const { secrets, server, log } = config;
   const single: [string, unknown][] = [

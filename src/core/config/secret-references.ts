@@ -5,7 +5,7 @@ import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
-  /** Of the environment variable. */
+  /** Name of the environment variable. */
   name: string;
   /** For people: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;
@@ -119,7 +119,10 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
     .map((name) => ({ name, neededBy }));
 }
 
-/** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */
+/**
+ * The minimum length of a token, in characters, since a guessed token can publish. Shorter ones are often
+ * words. `openssl rand -base64 18` prints 24 characters.
+ */
 export const minCharacters = 24;
 
 /**

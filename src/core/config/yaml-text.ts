@@ -33,10 +33,11 @@ export interface YamlProblem extends Position {
 
 export interface YamlText {
   value: unknown;
-  /** What is wrong and does not keep `value` from being judged. */
+  /** Problems that do not prevent `value` from being judged. */
   problems: YamlProblem[];
   /**
-   * Where the value (or the key of the value) stands; where it is missing, the nearest map or list around it.
+   * The position of the value, or of its key. For a missing value, the position of the nearest map or list
+   * around it.
    */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
@@ -84,7 +85,7 @@ export function readYaml(
       const misplaced = misplacedLine(text, complaints, at);
       if (misplaced !== undefined)
         return failed({ code: 'yaml_syntax', path: null, column: 1, ...misplaced });
-      // Of several complaints about one place the first is the cause.
+      // The first of several complaints about one position is the cause.
       const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
       return failed(
         ...[...byPlace.values()]
@@ -106,7 +107,7 @@ export function readYaml(
   }
 }
 
-/** What the parser reports where a line is indented wrongly, in its own words for what it then lacks. */
+/** The parser's error codes for wrong indentation, which describe the token that it then missed. */
 const ofIndentation = new Set([
   ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
 ]);

@@ -73,7 +73,7 @@ export function hasCode(thrown: unknown, code: ErrorCode): boolean {
   return thrown instanceof WaybillError && thrown.code === code;
 }
 
-/** One result of a validation: what is wrong or noteworthy, where, and what would be right. */
+/** One result of a validation: the problem or remark, its place, and the correct form. */
 export interface Finding {
   severity: 'error' | 'warning';
   /** Stable, snake_case. */

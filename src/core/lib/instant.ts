@@ -47,7 +47,7 @@ export function parseInstant(text: string): InstantVerdict {
 
 /** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. Pure. */
 export function compareInstants(a: Instant, b: Instant): number {
-  // Without the Z, which sorts after digits, the order of the texts is that of the moments.
+  // Without the Z, which sorts after digits, instants sort as text.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }

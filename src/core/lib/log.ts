@@ -30,8 +30,8 @@ export interface LogSettings {
 }
 
 /**
- * What the log of a long-running program shows. It may change while the program runs, so whoever depends on
- * it asks each time.
+ * Which lines the log of a long-running program shows. The settings may change while the program runs, so
+ * callers read them for each line.
  */
 export interface LogControl {
   /** Which requests have a line. */
@@ -43,8 +43,9 @@ export interface LogControl {
 }
 
 /**
- * Begins with level info and all requests. With `verbose` the level is debug at least, whatever is set later:
- * whoever started the program by hand asked for it. `onLevel` is called whenever the level may have changed.
+ * Starts with level info and all requests. With `verbose`, later settings cannot raise the level above
+ * debug: the flag comes from a person who started the program by hand. `onLevel` is called whenever the
+ * level may have changed.
  */
 export function logControl({
   verbose = false,

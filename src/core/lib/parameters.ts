@@ -2,8 +2,8 @@ import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
 /**
- * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text
- * becomes a value. Who speaks HTTP makes query parameters of them (`api/http/query-parameters.ts`).
+ * A parameter that arrives as text, as plain data: its documentation, and the conversion of its text to a
+ * value. The HTTP layer makes query parameters of these (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
@@ -16,7 +16,7 @@ export interface Parameter<T> {
   parse: (text: string) => T | undefined;
   /** Completes the sentence `must be …`. */
   expected: string;
-  /** Said beside that of a text that is not a value, where its form shows what was meant. */
+  /** A hint that follows the message about an invalid text, if the text shows what the caller meant. */
   hint?: (text: string) => string | null;
   /** A request without it is refused. */
   isRequired?: true;
@@ -33,8 +33,8 @@ export type ValuesOf<P extends ParameterMap> = {
 };
 
 /**
- * A condition between parameters: names one that breaks it and completes a sentence about it, or null.
- * `values` has the parsed values, and those of absence for what is not given or not valid.
+ * A condition between parameters. Returns one that breaks it and the end of a sentence about it, or null.
+ * `values` has the parsed values. A parameter that is missing or invalid has its value of absence.
  */
 export type Rule = (
   given: ReadonlySet<string>,

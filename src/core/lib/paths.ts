@@ -110,9 +110,9 @@ export function areApart(paths: readonly string[]): boolean {
 }
 
 /**
- * The directories that a relative path lies in, outermost first: `a/b/c` yields `a`, then `a/b`. The path
- * itself and the root are not among them, so a path of one segment yields nothing. Lazy: a caller that stops
- * early pays for what it has seen only. Pure.
+ * The directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields neither the
+ * path itself nor the root, so a path of one segment yields nothing. Lazy: a caller that stops early saves
+ * the rest. Pure.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -137,7 +137,7 @@ export const reservedPrefix = '.publisher';
 export const stateName = '.publisher.json';
 /** The lock that guards the catalog where the storage can create a file only if it is absent. */
 export const lockName = '.publisher.lock';
-/** The directory, beside the catalog, where an attempt stages its outputs. */
+/** The directory next to the catalog in which an attempt stages its outputs. */
 export const stagingName = '.publisher.tmp';
 
 /**
@@ -169,8 +169,8 @@ export function pathWithin(destinationPath: string, within: string): string {
 }
 
 /**
- * How a channel of releases may be named: like a label of a host name (RFC 1123), since servers make one of
- * it, and unlike what else lies beside the releases.
+ * The form of a channel name: like a label of a host name (RFC 1123), since servers use it as one. The
+ * names of other entries next to the releases are excluded.
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

@@ -28,7 +28,7 @@ export function escapedName(bytes: Uint8Array): string {
   return text;
 }
 
-/** Of the character that begins with this byte; one that is cut short is no UTF-8. */
+/** The length in bytes of the character that begins with this byte. A truncated character is not UTF-8. */
 function lengthOf(first: number): number {
   if (first < 0xc0) return 1;
   return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;

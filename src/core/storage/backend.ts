@@ -43,7 +43,7 @@ export interface StorageBackend<
    * and no secret is in it.
    */
   describe(location: Location): string;
-  /** Where the bytes are, to find locations that are the same or lie inside one another. */
+  /** The physical place of the bytes, which shows whether two locations are the same or nested. */
   place(location: Location): Place;
   /** The files and directories of this machine that the location uses, with the settings that name them. */
   localPaths(location: Location): LocalPath[];

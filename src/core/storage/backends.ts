@@ -16,7 +16,7 @@ type Backend = (typeof backends)[BackendName];
 /** A location as the configuration file has it, with its defaults. */
 export type LocationDocument = Parameters<Backend['resolve']>[0];
 export type DestinationLocationDocument = Parameters<Backend['resolveDestination']>[0];
-/** Where a source is, or shared staging. */
+/** The location of a source, or of shared staging. */
 export type SourceLocation = ReturnType<Backend['resolve']>;
 export type DestinationLocation = ReturnType<Backend['resolveDestination']>;
 /** Any place that can be opened. */

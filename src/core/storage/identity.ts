@@ -1,6 +1,6 @@
 import type { SourceBackend } from './backends.ts';
 
-/** Who published an output: one pipeline through one destination. */
+/** The owner of an output: one pipeline and one of its destinations. */
 export interface Owner {
   pipelineId: string;
   destinationId: string;

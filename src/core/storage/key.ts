@@ -60,8 +60,8 @@ export function parseBundlePath(text: string): Key | '' {
 }
 
 /**
- * The staging directory beside a key. The cleanup of abandoned attempts looks there, so that whatever a crash
- * leaves in it is found. Pure.
+ * The staging directory next to a key. The cleanup of abandoned attempts looks there, so it finds the files
+ * that a crash leaves. Pure.
  */
 export function stagingBeside(key: Key): Key {
   return joinKey(parentOf(key), stagingName);

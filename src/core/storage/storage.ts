@@ -76,9 +76,9 @@ export interface Storage {
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how. The
-   * file itself stays as it is. Null if there is no file; a directory is none. `aside` is a free key in the
-   * staging directory of the attempt, with which whatever was put there is swept.
+   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how.
+   * Does not change the file. null if there is no file; a directory does not count. `aside` is a free key
+   * in the staging directory of the attempt, and the sweep of that directory removes it.
    *
    * Nothing of this is made durable: it serves an attempt that fails, not one that is killed.
    */
@@ -99,14 +99,14 @@ export interface Storage {
    */
   duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null>;
 
-  /** Where the symbolic link at `key` leads, as it is written there; null if there is no link. */
+  /** The target of the symbolic link at `key`, exactly as stored; null if there is no link. */
   readLink(key: Key): Promise<string | null>;
 
   /**
-   * Makes `key` a symbolic link to `target`, a path from the directory of the link, which need not exist. A
-   * link that is there is replaced in one step: whoever follows it sees the old target or the new one.
-   * Durable once it returns. Throws `storage_exists` if something else than a link is there, and
-   * `storage_permanent` unless `facts.replacesLinks`. `remove` removes a link and leaves what it leads to.
+   * Makes `key` a symbolic link to `target`, a path relative to the directory of the link, which need not
+   * exist. Replaces an existing link in one step: readers see the old target or the new one. Durable once
+   * it returns. Throws `storage_exists` if `key` is not a link, and `storage_permanent` unless
+   * `facts.replacesLinks`. `remove` removes a link and keeps its target.
    */
   replaceLink(key: Key, target: Key): Promise<void>;
 
@@ -250,8 +250,8 @@ export interface Move {
   /** `from` is a directory of files that were written as `scratch`. Needs `facts.movesDirectories`. */
   isDirectory?: true;
   /**
-   * Where the replaced file goes, for one that was kept by `move`. A reader may briefly find nothing at `to`
-   * then. What is at `aside` already stays.
+   * The new key of the replaced file, if it was kept by `move`. Readers may briefly find nothing at `to`.
+   * An existing file at `aside` is kept.
    */
   aside?: Key;
 }
@@ -278,13 +278,12 @@ export interface Kept {
 }
 
 /**
- * - `link`: `aside` is a second name of the file. What is put back is the very same file, with its times.
+ * - `link`: `aside` is a second name of the file. Putting it back restores the same file, with its times.
  * - `copy`: `aside` is a copy of the file, with its headers or its time of modification.
- * - `version`: the storage keeps what is replaced or removed by itself.
- * - `move`: nothing was done yet. Whoever replaces the file gives `aside` to `rename`, and whoever removes it
- *   renames it to `aside`.
- * - `nothing`: the file cannot be put back, because it is too large to be copied or the server copies
- *   nothing.
+ * - `version`: the storage itself keeps replaced and removed content.
+ * - `move`: nothing was done yet. A caller that replaces the file passes `aside` to `rename`; a caller that
+ *   removes the file renames it to `aside`.
+ * - `nothing`: the file cannot be put back, because it is too large to be copied or the server cannot copy.
  */
 export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
@@ -309,10 +308,10 @@ export interface LocalFile {
 
 /**
  * - `replace`: replaces the content of the key in one step.
- * - `create`: succeeds only if the key is free, else throws `storage_exists`. Of any number of concurrent
- *   writers exactly one succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
+ * - `create`: succeeds only if the key is free, else throws `storage_exists`. Exactly one of several
+ *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
  *   lock means nothing after a power loss.
- * - `scratch`: for keys that nobody else reads and that are renamed later. A failed write may leave partial
+ * - `scratch`: for keys without other readers that are renamed later. A failed write may leave partial
  *   bytes at the key.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';

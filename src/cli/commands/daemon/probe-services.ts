@@ -66,8 +66,8 @@ export { minRoom } from '../../../workers/staging/staging-check.ts';
 const queueAnswerMs = 5_000;
 
 /**
- * Connects to the Redis of the queue, logs in and checks that Redis persists its data. Resolves with the
- * result as text. Throws as `linkRedis`.
+ * Connects to the Redis of the queue, logs in and checks its settings. Resolves with the result as text,
+ * including warnings about settings that can lose data. Throws as `linkRedis`.
  *
  * @param redisUrlEnv the variable that holds its URL
  */

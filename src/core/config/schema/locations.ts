@@ -244,7 +244,7 @@ export const destinationSchema = variants(
   ),
 ) as Setting<DestinationDocument, false>;
 
-/** The map of a location, with these settings before and after those of the backend. */
+/** The map of a location: `before`, then the settings of the backend, then `after`. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
   const { setTogether } = backend;

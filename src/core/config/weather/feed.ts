@@ -25,7 +25,7 @@ import {
 export interface FeedConfig {
   /** Name of the database; null: the first. */
   database: string | null;
-  /** Variable that holds the URL of a role that may write; null: that of the database. */
+  /** Variable that holds the URL of a role that may write; null for the URL of the database. */
   urlEnv: string | null;
   watch: WatchConfig | null;
   nws: NwsConfig | null;
@@ -37,7 +37,7 @@ export interface WatchConfig {
   settleMs: number;
 }
 
-/** What can be asked for, each with a rhythm of its own. */
+/** The kinds of data that the feed polls, each at its own interval. */
 export type SourceName =
   'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks' | 'places';
 

@@ -1,9 +1,8 @@
 import type { Form, MapForm, NumberForm, Setting, TextForm } from './setting.ts';
 
 /*
- * Judges documents by their settings and says no more than yes or no, which takes next to nothing. What is
- * wrong with a document that is not accepted, and where, says the schema of `joi-schema.ts`, which accepts
- * the same ones: it takes longer to load and to make than most commands take altogether.
+ * Judges documents by their settings with yes or no, which is fast. `joi-schema.ts` accepts the same
+ * documents and explains a refusal. It takes longer to load and build than most commands take in total.
  */
 
 const refused = Symbol('refused');

@@ -7,7 +7,10 @@ import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting
  * is made. It is made when it is asked for: joi takes its time.
  */
 
-/** Of forms that several settings share, and of what is asked for as a part and within the whole. */
+/**
+ * Schemas by form: several settings share a form, and some forms are used alone and within the whole
+ * schema.
+ */
 const made = new WeakMap<Form, joi.Schema>();
 
 export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
@@ -86,7 +89,7 @@ function variantsSchema(
   });
 }
 
-/** Where the discriminator itself is wrong it is the only finding: nothing can be said of the rest. */
+/** A wrong discriminator is the only finding, since the other keys depend on it. */
 function undecided(discriminator: string, names: readonly string[]): joi.Schema {
   return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
 }

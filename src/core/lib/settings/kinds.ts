@@ -44,8 +44,9 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each says in one phrase what it expects: every failure tells it,
- * and `config/judge-config.ts` builds the sentence around it. A check that knows better adds `reason`.
+ * The kinds of values that settings have. Each has one phrase for the value it expects, which every failure
+ * includes. `config/judge-config.ts` builds the sentence around it. A check with a more precise message
+ * adds `reason`.
  */
 
 /** The `title` is the kind of text, for editors and for the type column of the reference. */
@@ -116,8 +117,8 @@ export const id = shared(() =>
 );
 
 /**
- * A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it
- * may be the secret.
+ * A setting whose name ends in `_env` takes the name of a variable. The text found there is never shown,
+ * since it may be the secret itself.
  */
 export const environmentName = shared(() =>
   matching(

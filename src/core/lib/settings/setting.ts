@@ -75,7 +75,7 @@ export type ResolvedOf<K extends Settings> = {
 };
 
 export interface About {
-  /** The phrase that every failure tells. */
+  /** The phrase that every failure includes. */
   expected: string;
   /** The kind of text, for editors and for the type column of the reference. */
   title?: string;
@@ -88,14 +88,14 @@ export interface About {
   unit?: Duration['unit'];
 }
 
-/** What is wrong with a value, where more can be said than what was expected. */
+/** Details of a failure, for checks that can say more than the expected value. */
 export interface Refusal {
   reason?: string;
   /** Instead of the phrase of the setting. */
   expected?: string;
 }
 
-/** What a value may be. No value is converted: `"8080"` is no number. */
+/** The form of a value. Values are not converted: `"8080"` is not a number. */
 export type Form =
   | TextForm
   | { kind: 'boolean' }
@@ -138,6 +138,6 @@ export interface MapForm {
   setTogether: readonly (readonly string[])[];
   /** Groups of keys of which exactly one is set. */
   oneOf: readonly (readonly string[])[];
-  /** What is wrong with the accepted values taken together. */
+  /** Checks the accepted values together. */
   check?: (value: never) => Refusal | null;
 }

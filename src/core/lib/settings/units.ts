@@ -60,7 +60,7 @@ export function parseAmount(value: string | number): Amount | undefined {
   return Number(digits) <= 100 ? { percent: Number(digits) } : undefined;
 }
 
-/** So many of `total` an amount is at most, a share rounded down; `20%` of 9 is 1. */
+/** The maximum that an amount allows of `total`. Shares are rounded down: `20%` of 9 is 1. */
 export function maxOf(amount: Amount, total: number): number {
   return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
 }

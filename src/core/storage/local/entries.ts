@@ -26,7 +26,10 @@ interface Named {
   type: EntryType;
 }
 
-/** What is at `file`, links not followed; undefined if nothing is. Throws what the file system throws. */
+/**
+ * The file status at `file`, without following links; undefined if nothing exists there. Throws the error
+ * of the file system.
+ */
 export function statOf(file: () => string): FileStat | undefined {
   const found = unlessAbsent(() => lstatSync(file()));
   if (found === undefined) return undefined;
@@ -85,7 +88,7 @@ export async function* entriesBelow(
     }
   }
 
-  /** Reads the names as bytes, since only those tell what decoding has changed. */
+  /** Reads the names as bytes, since a decoded name does not show whether decoding has changed it. */
   function readable(each: Key | '', tell: (unreadable: UnreadableName) => void): Named[] {
     const found: Named[] = [];
     for (const entry of readdirSync(handles.of(each), { withFileTypes: true, encoding: 'buffer' })) {

@@ -13,8 +13,8 @@ const keysPerTurn = 1024;
 const shortNameBytes = 100;
 
 /**
- * By the `f_type` of statfs(2): file systems on which a file takes at least the room of its bytes. Others may
- * compress, so nobody knows what still fits.
+ * File systems, by the `f_type` of statfs(2), on which a file takes at least as much space as it has bytes.
+ * Others may compress, so their free space cannot be compared with sizes.
  */
 const countsBytes = new Set([
   0xef53, // ext2, ext3, ext4
@@ -23,15 +23,15 @@ const countsBytes = new Set([
   0x4d44, // vfat
   0x2011bab0, // exfat
 ]);
-/** Those of them that have a fixed number of inodes. */
+/** The file systems among them with a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
-/** Those of them that take every name of up to 255 bytes, and paths of up to 4,096. */
+/** The file systems among them that accept any name of up to 255 bytes, and paths of up to 4,096. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
 /** A path with fewer UTF-16 code units has at most three times as many bytes. */
 const shortPathUnits = 1_000;
 
-/** As `Storage.obstacleTo`. The root is not looked at: that was done when the storage was opened. */
+/** As `Storage.obstacleTo`. Skips the root, which was checked when the storage was opened. */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -66,7 +66,7 @@ class Look {
   readonly #mounts: ReadonlySet<string>;
   /** Whether only long names and paths can be refused where the files are staged. */
   readonly #takesEveryName: boolean;
-  /** By directory: what is wrong with it; null if nothing is, undefined if it does not exist. */
+  /** Findings by directory: null if there is no problem, undefined if the directory does not exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 
@@ -188,7 +188,10 @@ function lackOfRoom(
   return null;
 }
 
-/** Absolute paths. A bind mount may have the device of what is around it; renames fail all the same. */
+/**
+ * The absolute paths of mounts. A bind mount may have the same device number as the directory around it,
+ * but renames into it still fail.
+ */
 function mountPoints(): Set<string> {
   try {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
@@ -214,9 +217,9 @@ function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefin
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
- * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
- * nothing. Throws the system error if it cannot be looked at.
+ * The error for a key whose path leads through a symbolic link to something that exists. That target is not
+ * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
+ * Throws the system error if the path cannot be inspected.
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,

@@ -60,7 +60,7 @@ export interface Upload {
 }
 
 interface BodyOptions {
-  /** Of the bytes, in hexadecimal; signed, so that the server refuses other bytes. */
+  /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server refuses other bytes. */
   sha256: string;
   signal?: AbortSignal | undefined;
 }
@@ -242,7 +242,7 @@ export class BucketClient {
     return ETag;
   }
 
-  /** Makes the object visible and returns its version. `etags` are those of the parts in order. */
+  /** Makes the object visible and returns its version. `etags` belong to the parts, in order. */
   async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };

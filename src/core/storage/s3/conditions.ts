@@ -29,7 +29,7 @@ export class ConditionProbe {
   readonly #options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log };
   #probed: Promise<Conditions> | undefined;
 
-  /** Probe objects are written to the staging directory below `prefix`, which is that of the storage. */
+  /** Probe objects are written to the staging directory below `prefix`, the prefix of the storage. */
   constructor(
     client: BucketClient,
     options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log },

@@ -16,7 +16,7 @@ export interface S3Place {
   /** For messages. */
   label: string;
   bucket: string;
-  /** Where it was asked for; null or absent: AWS. */
+  /** The server of the request; null or absent for AWS. */
   endpoint?: string | null;
 }
 

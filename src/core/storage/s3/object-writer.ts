@@ -80,8 +80,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes a body in one request, after its digest has been verified in memory. `name` is for messages, `key`
-   * that of the object. Throws `body_mismatch`, and `storage_conflict` if the condition does not hold.
+   * Writes a body in one request, after its digest has been verified in memory. `name` is for messages,
+   * `key` names the object. Throws `body_mismatch`, and `storage_conflict` if the condition does not hold.
    */
   async putWhole(
     { name, key }: { name: string; key: string },

@@ -157,7 +157,7 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
   return null;
 }
 
-/** Servers may hide the directories above those of a user. */
+/** Returns `hidden` if access is denied: servers may hide the directories above a user's own. */
 async function lookAt(
   root: SftpRoot,
   here: string,

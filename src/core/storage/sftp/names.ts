@@ -34,8 +34,8 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, which must be free; false if it is not. Of several processes exactly one
-   * succeeds.
+   * Renames `from` to `to`, which must be free; false if it is not. If several processes claim `to`,
+   * exactly one succeeds.
    *
    * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
    * step). Some servers overwrite instead. Looking first protects an existing file from them, but does not

@@ -117,9 +117,9 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
- * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
- * nothing. Nothing is remembered, because a directory may be replaced by a link at any time.
+ * The error for a key whose path leads through a symbolic link to something that exists. That target is not
+ * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
+ * Nothing is cached, because a directory may be replaced by a link at any time.
  */
 export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
   const ancestors = [...ancestorsOf(key)].map(listedKey);
@@ -169,7 +169,10 @@ export async function detectFullDisk<T>(
   }
 }
 
-/** The fields of statvfs(3) used here; `avail` is what ordinary users may use of what is free. */
+/**
+ * The fields of statvfs(3) used here. `f_bavail` is the part of the free blocks that ordinary users may
+ * use.
+ */
 export interface FileSystem {
   f_bfree?: number;
   f_bavail?: number;
@@ -187,7 +190,7 @@ export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise
   return statvfs(root, root.at(directory));
 }
 
-/** Whether nobody can write anything more there. */
+/** Whether no user can write more there, including root. */
 export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }
