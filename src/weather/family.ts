@@ -136,7 +136,7 @@ export function reading<T>(
   found: { data: T; lastModified: Date | null; asOf: Date },
   { rejected }: Notes,
 ): Reading<T> {
-  // What was left out may come back with the clock alone, so there is no date to rely on.
+  // Left-out values may become valid as time passes, so no modification date is reliable.
   return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
 }
 

@@ -77,7 +77,7 @@ export interface Storage {
 
   /**
    * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how.
-   * Does not change the file. null if there is no file; a directory does not count. `aside` is a free key
+   * Does not change the file. null if the key is free or a directory. `aside` is a free key
    * in the staging directory of the attempt, and the sweep of that directory removes it.
    *
    * Nothing of this is made durable: it serves an attempt that fails, not one that is killed.

@@ -134,7 +134,7 @@ interface CleanerOptions<Row, N extends keyof Row> {
   key: readonly (keyof Row & string)[];
   /** Fields that the table requires and a reader can do without. */
   nullable?: readonly N[];
-  /** Checks in addition to those of the column's type. */
+  /** Checks in addition to the checks of the column's type. */
   checks?: Partial<Record<keyof Row, FieldCheck>>;
 }
 

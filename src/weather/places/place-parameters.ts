@@ -125,7 +125,7 @@ function boxOf(text: string): Box | null {
   return { west, south, east, north };
 }
 
-/** Removes spaces around commas and at both ends. A plus sign that was not encoded arrives as a space, too. */
+/** Removes spaces at commas and at both ends. A plus sign that was not encoded arrives as a space, too. */
 function compacted(text: string): string {
   return text.trim().replaceAll(/ *, */g, ',');
 }

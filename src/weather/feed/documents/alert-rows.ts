@@ -171,7 +171,7 @@ export function vtecCodes(texts: readonly string[]): string[] {
  * name the state or marine area, and the last three the county or marine zone.
  */
 
-/** Two digits by the two letters of UGC codes: FIPS codes of states and territories, and codes of marine areas. */
+/** FIPS codes of states and territories, and codes of marine areas, by the two letters of UGC codes. */
 const areas: Readonly<Record<string, string>> = Object.fromEntries(
   (
     'AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 ' +
