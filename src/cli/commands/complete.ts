@@ -4,8 +4,8 @@ import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 
 /*
- * Each script asks `waybill completion words` with the words up to the cursor, so that it knows what the
- * installed version knows. Where that says nothing, the shell completes names of files.
+ * The scripts call `waybill completion words` with the words up to the cursor, so completions always match
+ * the installed version. If it prints nothing, the shell completes file names.
  */
 
 const bash = `_waybill() {

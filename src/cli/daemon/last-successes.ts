@@ -8,22 +8,22 @@ import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { Foundation } from './bootstrap.ts';
 
-/** A look that is under way in the background. */
+/** A background search. */
 export interface Search {
-  /** Resolves when everything was looked at that was asked for so far, or given up. Never rejects. */
+  /** Resolves when all requested searches have finished or were aborted. Never rejects. */
   readonly done: Promise<void>;
   /** Looks, after that, at the destinations that only this configuration has. */
   extend(next: Configured): void;
-  /** Gives up what is left. */
+  /** Aborts the rest of the search. */
   close(): Promise<void>;
 }
 
 /** The parts of the foundation that a reload replaces. */
 export type Configured = Pick<Foundation, 'config' | 'secrets'>;
 
-/** Records of each pipeline that are looked at. */
+/** Maximum number of records that are read for each pipeline. */
 const maxRecords = 50;
-/** A destination that takes longer is left out. */
+/** Time limit for one destination, which is then skipped. */
 const patienceMs = 60_000;
 
 /**
@@ -67,7 +67,7 @@ export function findLastSuccesses(
 interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
-  /** Whether the place was not looked at before; remembers that it was. */
+  /** Whether this is the first search of the place. Remembers the place. */
   isNew: (place: Place) => boolean;
   signal: AbortSignal;
 }

@@ -1,4 +1,4 @@
-/** What the program runs on, as `process` says it. */
+/** The platform of the program, as `process` reports it. */
 interface Platform {
   /** The version of Node.js, e.g. `20.19.0`. */
   readonly node: string;
@@ -8,7 +8,7 @@ interface Platform {
   readonly arch: NodeJS.Architecture;
 }
 
-/** As `engines` in package.json has it. */
+/** Must match `engines` in package.json. */
 const oldest = { major: 20, minor: 19 };
 const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 

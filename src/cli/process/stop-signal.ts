@@ -16,8 +16,8 @@ export interface StopRequest {
 }
 
 /**
- * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`; a second one ends the process at once
- * with exit code 130 or 143.
+ * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`. A second one ends the process
+ * immediately with exit code 130 or 143.
  */
 export function listenForStop(onFirst: (signal: StopSignal) => void): StopRequest {
   let release: () => void = () => undefined;

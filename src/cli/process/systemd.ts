@@ -117,9 +117,9 @@ function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: num
 const firstDescriptor = 3;
 
 /**
- * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) says; null
- * if there is none. Variables that are for another process, as for a parent that passed its environment on,
- * say nothing. Throws `config_invalid` if there are several: which of them would be a guess.
+ * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) describes;
+ * null if there is none. Ignores variables for another process, for example those inherited from a parent.
+ * Throws `config_invalid` for several sockets, since the choice would be a guess.
  */
 export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | null {
   const count = Number(env['LISTEN_FDS']);

@@ -50,7 +50,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
 interface Checked {
   config: Config;
   warnings: Finding[];
-  /** Null: nothing was tried. */
+  /** null without `--probe`. */
   probes: Tried[] | null;
 }
 

@@ -27,7 +27,7 @@ interface Written {
   manifest: string | null;
 }
 
-/** `waybill pack`. Nothing is written before every file was found to be fit for a bundle. */
+/** `waybill pack`. Checks every file before it writes anything. */
 export async function pack(directory: string, flags: PackFlags): Promise<number> {
   const output = makeOutput({ json: flags.format === 'json', color: flags.color });
   const target = flags.manifestOnly ? null : targetOf(directory, flags);

@@ -1,6 +1,6 @@
 import path from 'node:path';
 
-/** The situations that `waybill init` knows, and a configuration for each. Pure. */
+/** The situations of `waybill init`, with a configuration for each. Pure. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
@@ -9,7 +9,7 @@ export interface Places {
   /** The source directory, and the directory of the destination below. */
   incoming: string;
   published: string;
-  /** What the daemon keeps: staging, queue, the keys of servers. */
+  /** The daemon's own data: staging, queue, host keys. */
   state: string;
   /** The private key of SFTP. */
   key: string;
@@ -27,7 +27,7 @@ export interface Situation {
   /** Files that the service gets as credentials, as it gets the secrets, and the configuration names. */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /** What to do after it was written, where no unit is asked for: command lines that name the file. */
+  /** Next steps without a systemd unit: command lines that name the file. */
   next: (config: string) => string[];
 }
 
