@@ -13,7 +13,7 @@ export interface CoreContext {
   secrets: Secrets;
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
-  /** Where what can be computed again is kept between commands; without it nothing is. */
+  /** Directory for data that can be recomputed, kept between commands; absent: no cache. */
   cacheDirectory?: string;
   signal?: AbortSignal;
   /**
@@ -21,6 +21,6 @@ export interface CoreContext {
    * the span in which it happened.
    */
   notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Makes the spans of destinations; without it nothing is traced. */
+  /** Creates the spans of destinations. Without it, nothing is traced. */
   tracer?: Tracer;
 }

@@ -38,7 +38,7 @@ export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<D
   return declaredDigest === null || missing.has(declaredDigest);
 }
 
-/** Small files are placed without waiting for anything: now and then, others get their turn. */
+/** Placing small files never waits for I/O. After this many files, other work gets the event loop. */
 const filesAtOnce = 64;
 
 /** Throws `invalid_request` if the archive has another manifest than the request has named. */
@@ -89,7 +89,7 @@ function notKept(file: RelativePath, index: number): Finding {
   });
 }
 
-/** The archive left out files that are not kept: each is a finding. */
+/** The error for a partial archive that left out files that are not kept. Each file is a finding. */
 export function filesMissing(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',

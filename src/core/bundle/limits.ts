@@ -1,6 +1,4 @@
-/*
- * What a bundle may hold at most, in whatever way it comes: a manifest and an archive refuse the same.
- */
+/* The limits of a bundle. They apply to manifests and archives alike. */
 
 /**
  * The maximum number of files, not counting the manifest. An upload source may set a lower one

@@ -58,13 +58,13 @@ export interface StageRequest {
   pipelineId: string;
   sceneMaps?: SceneMapRules;
   /**
-   * Of `manifest.json`, byte for byte, where the archive may leave out files of the bundle that are kept;
-   * null: it has all of them.
+   * Digest of the exact bytes of `manifest.json`, for an archive that may leave out kept files; null if the
+   * archive must be complete.
    */
   partial?: Digest | null;
   /**
-   * Makes the manifest of an archive that has none, from its extracted files in `directory`. Without it, such
-   * an archive is refused.
+   * Makes a manifest from the extracted files in `directory` for an archive without one. By default such an
+   * archive is refused.
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
   /** Supplies the files that the archive leaves out, and keeps the files of this bundle. */
@@ -80,7 +80,7 @@ export interface StagedBundle {
   manifest: Manifest;
   /** The digest of the normalized manifest, completed with the measured digests. */
   contentDigest: Digest;
-  /** The bundle's relative path: the manifest's `name`, or one made of its time and digest. */
+  /** The bundle's relative path: the manifest's `name`, or a name from its time and digest. */
   bundlePath: string;
   /** How many files the manifest lists, and their bytes. */
   files: number;
@@ -102,7 +102,7 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   }
 }
 
-/** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` if it is gone. */
+/** Opens a bundle that `stageUpload` left in `directory`. Throws `bundle_not_found` if it is missing. */
 export async function openStagedBundle(
   directory: string,
   pipelineId: string,
@@ -203,10 +203,10 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   };
 }
 
-/** Keeps nothing, and has nothing. */
+/** An empty store that keeps nothing. */
 const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
 
-/** The listed files that the archive held, as they lie below `directory`. */
+/** The listed files from the archive, with their paths below `directory`. */
 function* keepable(
   manifest: Manifest,
   { files }: Extraction,

@@ -9,12 +9,12 @@ import type { BundleFile, SourceBundle } from './source-bundle.ts';
 export interface ValidateOptions {
   /** Called with the number of bytes of each chunk that was read. */
   onBytes?: (count: number) => void;
-  /** Files read side by side; 8 by default. */
+  /** Number of files read concurrently; 8 by default. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
   /**
-   * `scene_maps`: only these are read, and of all else size and presence are taken from the listing that the
-   * bundle was loaded from. Left out: all.
+   * With `scene_maps`, only scene maps are read. The sizes of other files come from the listing that the
+   * bundle was loaded from. Default: `all`.
    */
   contents?: 'all' | 'scene_maps';
 }
@@ -22,8 +22,8 @@ export interface ValidateOptions {
 const filesAtOnce = 8;
 
 /**
- * Reads a bundle and reports each file whose size, digest or scene map is wrong, sorted by path. Doubts are
- * in `bundle.warnings` already. A read that fails for any reason but a missing file is thrown.
+ * Reads a bundle and reports each file with a wrong size, digest or scene map, sorted by path. Warnings are
+ * already in `bundle.warnings`. Throws if a read fails for any reason except a missing file.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -47,7 +47,7 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
-/** Told of reading that takes as long as writing does, and is done before it is known what to write. */
+/** Notified of bytes read before it is known which files to write. This can take as long as writing. */
 export interface Reading {
   /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;

@@ -9,7 +9,7 @@ import { configSchema } from './schema/schema.ts';
 import { type KeyPath, readYaml, type YamlText } from './yaml-text.ts';
 
 export interface LoadOptions {
-  /** Home directory, absolute: what `~/` stands for. */
+  /** Home directory for `~/`; absolute. */
   home: string;
 }
 
@@ -22,8 +22,8 @@ export interface Loaded {
 }
 
 /**
- * The configuration in the bytes of `file`, against whose directory relative paths are resolved; null if
- * something is wrong with it, of which `judgeConfig` knows all. Pure.
+ * The configuration in the bytes of `file`; null if it has faults, which `judgeConfig` explains. Relative
+ * paths are relative to the directory of `file`. Pure.
  */
 export function acceptedConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded | null {
   const read = readYaml(bytes);

@@ -88,8 +88,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
 }
 
 /**
- * With a queue of one process staging is the directory that was named; in bullmq mode it is shared, and each
- * machine has a scratch directory of its own.
+ * A queue within one process uses the configured directory for staging. In bullmq mode staging is shared,
+ * and each machine has its own scratch directory.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],

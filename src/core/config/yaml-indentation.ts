@@ -1,4 +1,4 @@
-/** What a line belongs to, by how far it is indented. */
+/** A block that contains lines of the same indentation. */
 interface Level {
   indent: number;
   isItem: boolean;

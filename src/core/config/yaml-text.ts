@@ -72,7 +72,7 @@ export function readYaml(
 
   try {
     requireFlat(text);
-    // Duplicate keys are looked for below: the parser's own search is quadratic.
+    // Duplicate keys are detected below: the parser's own check takes quadratic time.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -112,7 +112,7 @@ const ofIndentation = new Set([
   ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
 ]);
 
-/** The first line whose indentation explains what the parser stumbled over there or in the line before. */
+/** The line whose indentation explains a parser error: the line of the error or the next one. */
 function misplacedLine(
   text: string,
   complaints: readonly Complaint[],
@@ -130,7 +130,7 @@ function misplacedLine(
 
 type Complaint = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
 
-/** Its text is the parser's own, but for the bracket. */
+/** The parser's messages about a missing closing bracket. */
 const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
 
 function sentenceFor({ code, message }: Complaint): string {
@@ -274,7 +274,7 @@ function inspect(
 function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
   const indexes = new WeakMap<object, Map<string, Pair>>();
   const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
-    // Of duplicate keys the last stays, which is the one whose value counts.
+    // The last of several duplicate keys counts, as its value does.
     const index = indexes.get(map) ?? new Map(map.items.map((pair) => [keyOf(pair), pair]));
     indexes.set(map, index);
     return index.get(String(key));
@@ -289,7 +289,7 @@ function locator(document: Document.Parsed, at: (offset: number) => Position): Y
         if (pair === undefined) break;
         if (part === 'key' && depth === path.length - 1) return at(offsetOf(pair.key));
         node = pair.value;
-        // `key:` with nothing after it has a value that stands nowhere.
+        // The empty value of a `key:` has no position of its own.
         offset = isScalar(node) && node.value === null ? offsetOf(pair.key) : offsetOf(node);
       } else if (isSeq(parent) && typeof step === 'number' && step < parent.items.length) {
         node = parent.items[step];

@@ -12,7 +12,7 @@ export const breathless: Breathe = () => undefined;
 /** Shares the event loop between background work and new connections. */
 export interface SharedBreath {
   breathe: Breathe;
-  /** To be called for each connection that was accepted. */
+  /** Must be called for each accepted connection. */
   onAccepted: () => void;
 }
 

@@ -6,7 +6,7 @@ export interface Current<T> {
   get(): T;
 }
 
-/** For the one who replaces it. */
+/** A value with a setter, for the owner. */
 export interface Replaceable<T> extends Current<T> {
   replace(value: T): void;
 }

@@ -10,9 +10,9 @@ export interface Parameter<T> {
   /** JSON Schema 2020-12 of the value. */
   schema: Readonly<Record<string, unknown>>;
   example?: unknown;
-  /** The value if the parameter is not given. */
+  /** The value of a parameter that is not given. */
   absent: T;
-  /** Undefined if the text, which may be empty, is not a value of this parameter. */
+  /** Parses a text, which may be empty. Returns undefined if it is not a valid value. */
   parse: (text: string) => T | undefined;
   /** Completes the sentence `must be …`. */
   expected: string;
@@ -50,7 +50,7 @@ export function atMostOneOf(...names: string[]): Rule {
   };
 }
 
-/** `name` says something about `other`, and nothing without it. */
+/** `name` qualifies `other` and has no meaning alone. */
 export function onlyWith(name: string, other: string): Rule {
   return (given) =>
     given.has(name) && !given.has(other) ? { name, message: `needs "${other}" beside it` } : null;
@@ -72,7 +72,7 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `most` identifiers separated by commas; empty if absent. Repetitions count once. */
+/** Up to `most` identifiers separated by commas; empty if absent. Duplicates count once. */
 export function identifiers(
   pattern: RegExp,
   most: number,

@@ -25,7 +25,7 @@ export async function reachServer(
         resolve();
         socket.end();
       })
-      // Also after it was met: a server may find it rude that it is asked nothing.
+      // Handled after the connection, too: a server may reset a connection without a request.
       .on('error', reject)
       .on('close', release)
       .resume();

@@ -15,18 +15,19 @@ export interface Secrets {
    */
   require(name: string, neededBy: string): string;
   /**
-   * One for each variable whose file was ignored because the environment says otherwise. Never holds a value.
+   * One warning for each variable whose file was ignored because the environment has another value. Never
+   * contains a value.
    */
   readonly warnings: readonly Finding[];
 }
 
 export interface SecretsOptions {
   /**
-   * Absolute; null if none is configured. Then the directory that systemd names in `CREDENTIALS_DIRECTORY` is
-   * read, if this process was given one.
+   * Absolute; null if none is configured. In that case the systemd directory in `CREDENTIALS_DIRECTORY` is
+   * read, if it is set.
    */
   directory: string | null;
-  /** The real environment; it is read and never changed. An empty value there counts as none. */
+  /** The real environment, which is read and never changed. An empty value counts as unset. */
   env: Readonly<Record<string, string | undefined>>;
 }
 

@@ -26,7 +26,7 @@ import {
   type LocationDocument,
 } from '../../storage/backends.ts';
 
-/** Sources and destinations: what each backend declares, and what they have in common. */
+/** The schema of sources and destinations: the settings of each backend, and the common ones. */
 
 const prune = map(
   {
@@ -201,7 +201,7 @@ const destination = {
   ),
 };
 
-/** The settings of every destination, whatever its backend. */
+/** The settings that all destinations share. */
 export const destinationSettings = map(destination);
 
 const httpUpload = map({

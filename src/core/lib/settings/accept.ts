@@ -8,7 +8,7 @@ import type { Form, MapForm, NumberForm, Setting, TextForm } from './setting.ts'
 const refused = Symbol('refused');
 type Judged = unknown;
 
-/** The value with its defaults filled in, or null if it is not as the setting says. Pure. */
+/** The value with its defaults filled in, or null if it is invalid. Pure. */
 export function accept<T>(setting: Setting<T>, value: unknown): { value: T } | null {
   const judged = judge(setting, value);
   return judged === refused ? null : { value: judged as T };
@@ -101,7 +101,7 @@ function judgeNamed(
   return accepted;
 }
 
-/** As they come of YAML; anything else is left to the schema. */
+/** Whether a value is a plain map from YAML. Other objects are left to the schema. */
 function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

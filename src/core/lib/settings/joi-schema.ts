@@ -3,8 +3,8 @@ import { choice } from './kinds.ts';
 import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
 
 /*
- * The schema of a setting, which knows everything that is wrong with a document, and of which the JSON Schema
- * is made. It is made when it is asked for: joi takes its time.
+ * The schema of a setting, which finds every fault of a document and is the source of the JSON Schema. It
+ * is built on demand, since joi is slow.
  */
 
 /**
@@ -26,8 +26,8 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
 }
 
 function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
-  // As its label, which `validationOptions` makes the message of every failure: a message of its own costs
-  // joi thirty times as much to take in.
+  // A label, which `validationOptions` uses as the message of every failure. Setting a message directly
+  // takes joi thirty times as long.
   const labelled = bareSchema(form, expected).label(expected);
   const titled = title === undefined ? labelled : labelled.meta({ title });
   if (form.kind === 'map') return titled.error(tellKnownKeys(Object.keys(form.keys)));

@@ -110,7 +110,7 @@ export type Form =
       kind: 'variants';
       discriminator: string;
       maps: Readonly<Record<string, Setting>>;
-      /** Judges a map of none of these; without it there is no such map. */
+      /** Validates a map with any other discriminator; null: such maps are invalid. */
       otherwise: Setting | null;
     };
 
@@ -125,14 +125,14 @@ export interface NumberForm {
   kind: 'number';
   isWhole: boolean;
   min: number;
-  /** Null for as large as a number can be that is exact. */
+  /** null for the largest safe integer. */
   max: number | null;
   check?: (value: number) => Refusal | null;
 }
 
 export interface MapForm {
   kind: 'map';
-  /** These and no others. */
+  /** The allowed keys; all others are invalid. */
   keys: Settings;
   /** Groups of keys that are set together or not at all. */
   setTogether: readonly (readonly string[])[];
