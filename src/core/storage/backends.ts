@@ -22,7 +22,7 @@ export type DestinationLocation = ReturnType<Backend['resolveDestination']>;
 /** Any place that can be opened. */
 export type StorageLocation = SourceLocation | DestinationLocation;
 
-/** A backend that takes the documents and locations of all backends; it is only ever given its own. */
+/** A backend whose type accepts the documents and locations of all backends. It must only get its own. */
 export type AnyBackend = StorageBackend<
   BackendName,
   LocationDocument,
@@ -38,7 +38,7 @@ export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
   return backends[backend];
 }
 
-/** What the source of a pipeline, and of a published output, can be: a storage, or uploads over HTTP. */
+/** The kinds of sources, of a pipeline or of a published output: a storage, or uploads over HTTP. */
 export type SourceBackend = BackendName | 'http_upload';
 export const sourceBackends: readonly SourceBackend[] = [
   ...allBackends.map(({ name }) => name),

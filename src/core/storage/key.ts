@@ -16,9 +16,7 @@ export function joinKey(directory: Key | '', name: string): Key {
   return (directory === '' ? name : `${directory}/${name}`) as Key;
 }
 
-/**
- * A name as a storage reported it. Nothing is promised beyond that it came from a listing of that storage.
- */
+/** A name as a storage reported it. Guarantees only that it comes from a listing of that storage. */
 export function listedKey(name: string): Key {
   return name as Key;
 }

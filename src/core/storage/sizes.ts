@@ -6,7 +6,7 @@ import type { LocalFiles, Storage } from './storage.ts';
 /** The part of a storage that reports sizes. */
 type Look = Pick<Storage, 'facts' | 'list' | 'stat'>;
 
-/** A loop that does not wait lets timers run after so many files, above all the lease's. */
+/** After this many files, the loop lets timers run, including the lease's. */
 const filesPerBreath = 2048;
 
 /**
@@ -41,7 +41,7 @@ async function askedFor(
       const size = files.sizeOf(keyOf(path));
       if (size !== undefined) sizes.set(path, size);
     } catch {
-      // The storage knows what is only absent, what to try again, and what to say of the rest.
+      // The storage has the rules for missing files, retries and error messages.
       const found = await storage.stat(keyOf(path));
       if (found?.type === 'file') sizes.set(path, found.size);
     }

@@ -56,7 +56,7 @@ export async function localObstacle(
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
-/** One look at many keys; each directory is looked at once. */
+/** Inspects many keys, and each directory only once. */
 class Look {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
@@ -85,7 +85,7 @@ class Look {
     this.#takesEveryName = takesEveryName;
   }
 
-  /** The file may be gone, and so may be what it lay in. */
+  /** A missing file, or a missing directory of it, is not an obstacle. */
   obstacleToRemoving(key: Key): WaybillError | null {
     const link = linkAbove(this.#storage, this.#handles, key);
     if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
@@ -111,7 +111,7 @@ class Look {
     try {
       accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
-      // A root that does not exist yet was looked at before.
+      // A missing root was checked when the storage was opened.
       if (!isAbsent(cause))
         error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
     }
@@ -119,7 +119,7 @@ class Look {
     return error;
   }
 
-  /** Above the staging directory, another file system is not in the way. */
+  /** A mount is an obstacle below the staging directory only. */
   #obstacleAt(directory: Key): WaybillError | null | undefined {
     if (this.#directories.has(directory)) return this.#directories.get(directory);
     const found = lstatIfThere(this.#handles, directory);
@@ -139,7 +139,10 @@ class Look {
     return error;
   }
 
-  /** Asks the file system about the whole path, and about each long name where it would be made. */
+  /**
+   * Checks the whole path with the file system, and each long name in the directory where it would be
+   * created.
+   */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
@@ -166,7 +169,7 @@ function deepestExisting(
   }
 }
 
-/** What the superuser may use beyond the others counts only for the superuser. */
+/** Space reserved for the superuser counts for the superuser only. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
