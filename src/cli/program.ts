@@ -29,7 +29,7 @@ import { sceneMapCommand } from './commands/scene-map/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
 
-/** By group and name, in the order of the help. Each loads what it needs when it runs. */
+/** Commands by group and name, in the order of the help. Each loads its modules when it runs. */
 const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {
   'Publish:': {
     publish: publishCommand,
@@ -64,8 +64,8 @@ const commands: Readonly<Record<string, () => Command>> = Object.fromEntries(
 /**
  * The program with all commands, their flags and help.
  *
- * @param argv The words after `waybill`. Where the first of them is the name of a command, the others are not
- *   made: each start would pay for all their options.
+ * @param argv The words after `waybill`. If the first is the name of a command, only that command is built:
+ *   otherwise each start would pay for the options of all commands.
  */
 export function makeProgram(argv: readonly string[] = []): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
@@ -91,7 +91,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
           : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
       getOutHelpWidth: () => columnsOf(1),
       getErrHelpWidth: () => columnsOf(2),
-      // The help has none, and to ask a stream makes it.
+      // The help has no colors, and reading this from a stream would open the stream.
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })
@@ -136,7 +136,7 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
   return program;
 }
 
-/** Whether colours are wanted, as far as the command line says. */
+/** Whether the command line allows colors. */
 export function takesColour(program: Command): boolean {
   return program.opts<{ color: boolean }>().color;
 }
@@ -148,7 +148,7 @@ export function asksForJson(argv: readonly string[]): boolean {
   );
 }
 
-/** Gives commander's errors the form of all others. */
+/** Gives commander's errors the same form as all other errors. */
 function restyled(text: string): string {
   return text.replace(/^error: /, 'error  ').replace(/^\((Did you mean .*)\)$/m, 'next   $1');
 }
@@ -157,7 +157,7 @@ const exitCodesText = `
 Exit codes: 0 done, 1 something failed (a destination, a validation), 2 usage,
 configuration or secrets.`;
 
-/** Whether the help of a command has exit codes of its own. */
+/** Whether the help of a command lists its own exit codes. */
 function statesExitCodes(command: Command): boolean {
   return /exit codes?\b/i.test(textAfterHelp(command));
 }
@@ -198,7 +198,7 @@ export function withChoices(message: string, program: Command, argv: readonly st
   return message.replace(/'(.+)'/, `<${name ?? ''}>: one of ${argChoices.join(', ')}`);
 }
 
-/** The list of the program has names alone; those of a group have arguments, too. */
+/** The program's list has names only; the list of a group has arguments, too. */
 function termOf(command: Command): string {
   return command.parent?.parent === null ? command.name() : `${command.name()} ${command.usage()}`;
 }

@@ -13,14 +13,14 @@ export interface CoreContext {
   secrets: Secrets;
   /** Opens a source or destination. The caller closes it. */
   openStorage: OpenStorage;
-  /** Where what can be computed again is kept between commands; without it nothing is. */
+  /** Directory for data that can be recomputed, kept between commands; absent: no cache. */
   cacheDirectory?: string;
   signal?: AbortSignal;
   /**
-   * Notifies of what happened, once it is committed; returns at once. Without it, nobody is notified.
-   * `trace` is the span in which it happened.
+   * Reports a committed occurrence and returns immediately. Without it, no notification is sent. `trace` is
+   * the span in which it happened.
    */
   notify?: (occurrence: Occurrence, trace?: TraceContext) => void;
-  /** Makes the spans of destinations; without it nothing is traced. */
+  /** Creates the spans of destinations. Without it, nothing is traced. */
   tracer?: Tracer;
 }

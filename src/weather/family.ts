@@ -42,7 +42,7 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   /** Each by its name in the query, in the order in which the document shows them. */
   parameters: P;
   rules?: readonly Rule[];
-  /** Refusals of its own, beside those of every endpoint. */
+  /** Error codes of this endpoint, in addition to the common ones. */
   problems?: readonly ErrorCode[];
   /** How long caches may reuse an answer that has data. */
   maxAgeSeconds: number;
@@ -58,9 +58,9 @@ export interface Features {
 
 /** One place, or one thing that lies somewhere. */
 export interface Placed {
-  /** What tells it from the others of its family; null if nothing does. */
+  /** Identifies the feature within its family; null if it has no id. */
   id: string | null;
-  /** Null: where it is, is not known. */
+  /** null if the location is unknown. */
   geometry: Geometry | null;
   /** Every other member of it, as JSON has them. */
   properties: object;
@@ -84,9 +84,9 @@ export interface Reading<T> {
    * alerts, no data, and all that depends on the clock.
    */
   lastModified: Date | null;
-  /** When the data was measured, issued or fetched: what tells whether it is stale. */
+  /** When the data was measured, issued or fetched. Decides whether it is stale. */
   asOf?: Date;
-  /** What was left out since it cannot be; absent if nothing was. */
+  /** Values and records left out as impossible; absent if there are none. */
   rejected?: readonly Rejection[];
   /** Parts of the record that are unknown, and not empty; absent if none is. */
   unknown?: readonly UnknownPart[];
@@ -96,7 +96,7 @@ export interface Reading<T> {
   newerIssuedAt?: Instant;
   /** What a request for a point was answered with; absent without one. */
   resolved?: ResolvedPlace;
-  /** The rest of a list that is told in pages; absent if this was the last. */
+  /** The next page of a list; absent after the last page. */
   next?: NextPage;
 }
 
@@ -136,7 +136,7 @@ export function reading<T>(
   found: { data: T; lastModified: Date | null; asOf: Date },
   { rejected }: Notes,
 ): Reading<T> {
-  // What was left out may come back with the clock alone, so there is no date to rely on.
+  // Left-out values may become valid as time passes, so no modification date is reliable.
   return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
 }
 

@@ -22,7 +22,7 @@ export function createReaderApp(
   return withDirectReads(createHttpApp(readerRoutes, own, { pages }), own);
 }
 
-/** Whoever comes to the base path with a browser is led to the map. */
+/** Redirects browsers from the base path to the map. */
 function startAtMap({ http: { basePath } }: HttpPorts): RequestHandler {
   return (req, res, next) => {
     const isRead = req.method === 'GET' || req.method === 'HEAD';

@@ -84,8 +84,8 @@ interface OpenReaderOptions {
   /** Longest time that one read may take; 5 s if not given. */
   deadlineMs?: number;
   /**
-   * Called for a database that is away where the program starts nevertheless, and has it opened when it is
-   * back. Without it that is an error.
+   * Called for a database that is unreachable at startup, which is then opened once it is reachable.
+   * Without it, an unreachable database is an error.
    */
   onAway?: (name: string, error: unknown) => void;
 }

@@ -27,7 +27,7 @@ export interface PlaceUnits {
 export type UnitSystem = 'si' | 'us';
 
 /**
- * Turns stored values (degC, km/h, Pa, m, mm, %) into those of a unit system, rounded once. Null stays null.
+ * Converts stored values (degC, km/h, Pa, m, mm, %) to a unit system and rounds once. null stays null.
  * Pure.
  */
 export interface Converter {

@@ -96,7 +96,7 @@ export type Cell = string | number | boolean | null;
 /** One column of a table whose rows are `Row`. */
 export interface Column<Row> {
   name: string;
-  /** What is measured; its unit is that of the request. Without it the values have none. */
+  /** The quantity, whose unit the request selects. Without it, the values have no unit. */
   quantity?: keyof Units;
   of: (row: Row) => Cell;
 }

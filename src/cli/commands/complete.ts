@@ -4,8 +4,8 @@ import type { Command, Option } from 'commander';
 import { readYaml } from '../../core/config/yaml-text.ts';
 
 /*
- * Each script asks `waybill completion words` with the words up to the cursor, so that it knows what the
- * installed version knows. Where that says nothing, the shell completes names of files.
+ * The scripts call `waybill completion words` with the words up to the cursor, so completions always match
+ * the installed version. If it prints nothing, the shell completes file names.
  */
 
 const bash = `_waybill() {
@@ -55,15 +55,16 @@ export async function printScript(shell: string): Promise<number> {
   return 0;
 }
 
-/** What may be typed, and what it is. */
+/** A completion and its description. */
 interface Candidate {
   word: string;
   about: string;
 }
 
 /**
- * Prints what may stand in place of the last word, each with a tab and what it is; nothing where it is the
- * name of a file, which shells know best. Never fails: there is nobody to tell.
+ * Prints the completions of the last word, one per line, each followed by a tab and its description. Prints
+ * nothing for file names, which shells complete themselves. Never fails: a completion has no place to show
+ * an error.
  */
 export async function printCandidates(program: Command, words: readonly string[]): Promise<number> {
   const names = await namesIn(configNamed(words));
@@ -72,7 +73,7 @@ export async function printCandidates(program: Command, words: readonly string[]
   return 0;
 }
 
-/** What may stand in place of the last of the words that follow `waybill`. Pure. */
+/** The completions of the last of the words that follow `waybill`. Pure. */
 function candidates(program: Command, words: readonly string[], names: Names): Candidate[] {
   const current = words.at(-1) ?? '';
   const place = walk(program, words.slice(0, -1));
@@ -94,7 +95,7 @@ function candidates(program: Command, words: readonly string[], names: Names): C
   return all.filter(({ word }) => word.startsWith(current));
 }
 
-/** Where the words before the last one lead. */
+/** The command that the words before the last one select, and the option that is still without its value. */
 interface Place {
   /** From the program to the command. */
   path: readonly [Command, ...Command[]];
@@ -144,7 +145,7 @@ function argumentsOf(place: Place): Candidate[] {
   return (argument?.argChoices ?? []).map((word) => ({ word, about: argument?.description ?? '' }));
 }
 
-/** Those of the command and of the commands above it, which it shares. */
+/** The options of the command, and those it inherits from its parent commands. */
 function allOptions({ path }: Place): Option[] {
   return path.toReversed().flatMap((command) => {
     const help = command.createHelp();
@@ -179,7 +180,7 @@ function valuesOf(option: Option, words: readonly string[], names: Names): Candi
   return found.filter(({ word }, index) => found.findIndex((other) => other.word === word) === index);
 }
 
-/** What is given for an option on the line, before its last word. */
+/** The values given for an option before the last word. */
 function valuesGiven(words: readonly string[], flags: readonly string[]): string[] {
   return words.slice(0, -1).flatMap((word, index, all) => {
     const [flag = '', value] = word.split('=', 2);
@@ -202,8 +203,8 @@ interface Names {
 const nothing: Names = { pipelines: [], notifiers: [] };
 
 /**
- * The ids in a configuration, also of one that is not valid yet; none if there is no file or it is no YAML.
- * `~/` is the home directory, since a shell leaves it to whoever reads a line that is not run yet.
+ * The ids in a configuration, which need not be valid. Empty if the file is missing or is not YAML. Expands
+ * `~/` to the home directory, since the shell does not expand a line that is still being typed.
  */
 async function namesIn(file: string | undefined): Promise<Names> {
   if (file === undefined) return nothing;
@@ -227,7 +228,7 @@ function itemsOf(value: unknown, key: string): unknown[] {
   return Array.isArray(list) ? list : [];
 }
 
-/** Ids as they may be: what is none of them could mean something to a shell. */
+/** Keeps only well-formed ids: any other text could have a meaning for a shell. */
 function idsOf(items: readonly unknown[]): string[] {
   return items.flatMap((item) => {
     const id = typeof item === 'object' && item !== null && 'id' in item ? item.id : undefined;

@@ -1,7 +1,7 @@
 import { Argument, Command } from 'commander';
 import { exitWith } from '../setup/command-options.ts';
 
-/** `program` is asked for when the command runs: it is not complete before. */
+/** `program` is called when the command runs, because the program is still incomplete here. */
 export function completionCommand(program: () => Command): Command {
   const command = new Command('completion')
     .description('print a script that lets a shell complete commands, options and ids')

@@ -10,9 +10,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import type { ReadConfig } from './bootstrap.ts';
 
-/*
- * What callers of the API may do, by configuration and secrets.
- */
+/* The rights of API callers, from the configuration and the secrets. */
 
 /**
  * The tokens of callers, and the pipelines that they may use. Throws `secrets_invalid` if a token is missing,
@@ -87,7 +85,7 @@ interface Quotas {
   partialUploads: { maxUploadsPerToken: number; maxBytesPerToken: number };
 }
 
-/** By default, each of several tokens may use half of the total. Pure. */
+/** By default, each token may use half of the total if there are several. Pure. */
 export function quotasOf({ server: { http, resumable }, uploadTokens }: Config): Quotas {
   const shareOf = (total: number): number => (uploadTokens.length > 1 ? Math.ceil(total / 2) : total);
   return {

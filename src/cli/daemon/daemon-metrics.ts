@@ -4,7 +4,7 @@ import type { Config } from '../../core/config/config.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** What the metrics of this process are made with. */
+/** The options for the metrics of this process. */
 export function metricsOptions({ pipelines, notifiers }: Config): MetricsOptions {
   return {
     version: productVersion(),
@@ -29,9 +29,9 @@ const everyMs = 100;
 const longMs = 1_000;
 
 /**
- * Measures how late timers come, ten times a second: for as long the event loop was busy with something
- * else, and no new connection was accepted. Each measurement, in seconds, goes to `record`; one of a second
- * or more is logged, since the times of requests do not show it.
+ * Measures the delay of timers ten times a second. During such a delay, the event loop was busy and
+ * accepted no connection. Each measurement, in seconds, goes to `record`. Delays of a second or more are
+ * logged, since request times do not show them.
  */
 export function watchLoopLag({
   clock,

@@ -8,30 +8,30 @@ import type { RunReader } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import type { Foundation } from './bootstrap.ts';
 
-/** A look that is under way in the background. */
+/** A background search. */
 export interface Search {
-  /** Resolves when everything was looked at that was asked for so far, or given up. Never rejects. */
+  /** Resolves when all requested searches have finished or were aborted. Never rejects. */
   readonly done: Promise<void>;
   /** Looks, after that, at the destinations that only this configuration has. */
   extend(next: Configured): void;
-  /** Gives up what is left. */
+  /** Aborts the rest of the search. */
   close(): Promise<void>;
 }
 
-/** What a reload changes of what is needed to look. */
+/** The parts of the foundation that a reload replaces. */
 export type Configured = Pick<Foundation, 'config' | 'secrets'>;
 
-/** Records of each pipeline that are looked at. */
+/** Maximum number of records that are read for each pipeline. */
 const maxRecords = 50;
-/** A destination that takes longer is left out. */
+/** Time limit for one destination, which is then skipped. */
 const patienceMs = 60_000;
 
 /**
- * Finds out, in the background, when each destination was last published to before this process began: from
- * the records of runs where the queue still has them, and otherwise from the catalogs at the destination.
- * What cannot be found cheaply, or cannot be reached, is left out; the next run tells.
+ * Finds, in the background, when each destination was last published to before this process started. Uses
+ * the run records that the queue still has, and otherwise the catalogs at the destination. Skips a
+ * destination that is slow or unreachable: its next run sets the time.
  *
- * @param found Told of each destination of which it was found.
+ * @param found Notified of each destination with a known time.
  */
 export function findLastSuccesses(
   foundation: Foundation,
@@ -67,7 +67,7 @@ export function findLastSuccesses(
 interface Looking {
   queue: Pick<RunReader, 'list' | 'overview'>;
   found: Pick<RunMetrics, 'succeededAt'>;
-  /** Whether the place was not looked at before; remembers that it was. */
+  /** Whether this is the first search of the place. Remembers the place. */
   isNew: (place: Place) => boolean;
   signal: AbortSignal;
 }
@@ -124,7 +124,7 @@ function succeededDestinations({ destinations, finished_at }: RunRecord): Set<st
   return new Set(destinations.map(({ destination_id }) => destination_id).filter((id) => !failed.has(id)));
 }
 
-/** Nobody has asked for these looks, so that what fails in them is no warning. */
+/** Logs at debug level: these lookups are best effort, so a failure is not worth a warning. */
 function quiet(log: Log): Log {
   const debug: Log['debug'] = (fields, message) => log.debug(fields, message);
   return { debug, info: debug, warn: debug, error: debug };
@@ -148,7 +148,7 @@ async function fromCatalogs(
       await storage.close();
     }
   };
-  // A look that takes too long ends by itself, and nobody waits for it.
+  // A lookup that takes too long is aborted, and its result is ignored.
   const late = new AbortController();
   const tooLate = clock.sleep(patienceMs, AbortSignal.any([signal, late.signal])).then(
     () => null,

@@ -12,13 +12,14 @@ import type { Foundation, ReadConfig } from './bootstrap.ts';
 /** Holds requests back until the program is ready for them. */
 export interface Entrance {
   listener: RequestListener;
-  /** Hands the held requests and all further ones to `listener`. */
+  /** Passes the held requests and all further ones to `listener`. */
   open(listener: RequestListener): void;
 }
 
 /**
- * Once open, requests are handed on at once: one that turns out to be no HTTP is refused in the same turn, by
- * an application that knows it already. One that was refused while it was held is not handed on.
+ * Holds requests until `open`, and passes later ones on immediately. A request that is not valid HTTP is
+ * refused in the same turn of the event loop, so the application must know it already. A request that was
+ * refused while it was held is dropped.
  */
 export function newEntrance(): Entrance {
   let opened: RequestListener | null = null;
@@ -35,11 +36,11 @@ export function newEntrance(): Entrance {
   };
 }
 
-/** Where a worker answers probes and Prometheus. */
+/** The listener of a worker, for probes and Prometheus. */
 export interface WorkerListener {
   /** Base URL, with the port that was really bound; ends with `/`. */
   url: string;
-  /** Answers the requests that were held back until now, and all further ones. */
+  /** Answers the held requests and all further ones. */
   open(worker: { coordinator: Coordinator; readiness: Readiness }): void;
   /** Reads the token of `/metrics` again, for requests from `replace` on. Throws `secrets_invalid`. */
   prepare(next: ReadConfig): { replace: () => void };

@@ -136,7 +136,7 @@ async function openUploads(
   return { stagingDisk, partialUploads, content: own(content) };
 }
 
-/** Work that no request asks for. */
+/** Work that does not belong to a request. */
 interface Background {
   /** null if this process does not publish. */
   tidying: Tidying | null;

@@ -4,7 +4,7 @@ import type { Foundation } from './bootstrap.ts';
 
 /**
  * The weather reader of the daemon; null if no database is configured, and then no module is loaded either.
- * A database that is away degrades weather reads and no more: publishing does not need it.
+ * An unreachable database degrades weather reads only, since publishing does not need it.
  */
 export async function openConfiguredWeather(
   foundation: Foundation,

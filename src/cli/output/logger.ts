@@ -4,8 +4,8 @@ import { type DestinationStream, type Logger, pino } from 'pino';
 import { type LogControl, logControl, type Redaction } from '../../core/lib/log.ts';
 
 /**
- * Lines of JSON on stderr; for people if stderr is a terminal and `pretty` is asked for. No line holds a
- * secret that `redaction` knows. Logging never throws, whatever becomes of stderr.
+ * JSON lines on stderr, or readable text with `pretty` on a terminal. No line holds a secret that
+ * `redaction` knows. Logging never throws, even if stderr fails.
  */
 export async function makeLogger(options: {
   verbose: boolean;
@@ -37,7 +37,7 @@ export function escapeInvisible(line: string): string {
   );
 }
 
-/** Lets the configuration set what the log shows. */
+/** A control with which the configuration sets the level of the log. */
 export function controlOf(log: Logger, { verbose }: { verbose: boolean }): LogControl {
   return logControl({ verbose, onLevel: (level) => (log.level = level) });
 }
@@ -61,21 +61,21 @@ async function pretty({ color }: { color: boolean }, lines: LogLines): Promise<D
   });
 }
 
-/** Where the lines of a log go. */
+/** The output of a log. */
 interface LogLines {
-  /** Writes whole lines. Never throws: a log that cannot be written must not stop what it reports on. */
+  /** Writes whole lines. Never throws: a broken log must not stop the program. */
   write(lines: string): void;
 }
 
-// A reader of the pipe that is slow for a moment loses nothing; one that hangs does not hang the daemon.
+// A briefly slow reader of the pipe loses nothing. A stalled reader does not stall the daemon.
 const pauseMs = 5;
 const maxPauses = 40;
 
 /**
- * Writes lines to a file descriptor, at once. What cannot be written (a full disk, a closed pipe) is lost;
- * with the next line that can be, `onRecovered` is called with the number of writes that were lost.
+ * Writes lines to a file descriptor synchronously. A failed write (a full disk, a closed pipe) loses its
+ * lines. The next successful write calls `onRecovered` with the number of lost writes.
  *
- * @param write `writeSync`, or what breaks like it.
+ * @param write `writeSync`, or a replacement with the same errors.
  */
 export function logLines(
   descriptor: number,
@@ -124,18 +124,19 @@ function isFullPipe(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EAGAIN';
 }
 
-// The system clock counts milliseconds, and a jump of it must show.
+// Two readings of the system clock differ by whole milliseconds. A larger drift is a clock change.
 const maxDriftMs = 2;
 
-/** In milliseconds: the clock of the system, and a finer one that counts from anywhere and never jumps. */
+/** In milliseconds: the system clock, and a finer monotonic clock with an arbitrary origin. */
 interface Clocks {
   system: () => number;
   fine: () => number;
 }
 
 /**
- * Makes a clock of microseconds: the finer one, set by the system's if they drift apart. The system's is read
- * before and after it: a process that is held up between two readings has not drifted, and must not go back.
+ * A clock with microseconds: the finer clock, reset to the system clock when the two drift apart. The
+ * system clock is read before and after the finer one. A process that is suspended between two readings has
+ * not drifted, so its time must not go back.
  */
 export function microsecondClock({ system, fine }: Clocks, origin: number = system() - fine()): () => string {
   let second = NaN;

@@ -6,7 +6,7 @@ import { type Log, silentLog } from '../../core/lib/log.ts';
 import { formatDuration } from '../../core/lib/settings/units.ts';
 import { belowLabel, widthOf, wrapped } from './terminal.ts';
 
-/** Where a command writes: data to stdout, everything else to stderr. Colours only on a terminal. */
+/** The output of a command: data goes to stdout, all else to stderr. Uses colors on terminals only. */
 export interface Output {
   readonly isJson: boolean;
   readonly style: Style;
@@ -16,15 +16,15 @@ export interface Output {
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
-  /** Tells people something, on stderr; nothing with `--format json`. */
+  /** Prints a note for people on stderr; prints nothing with `--format json`. */
   readonly note: (text: string) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
   /** One of many documents, each on a line. */
   readonly jsonLine: (kind: string, body: object) => void;
   /**
-   * Writes warnings of the core to stderr in either format, such as a lease that could not be renewed or a
-   * call that is retried, and the events of notifiers of kind `log`.
+   * The log of the core: writes warnings to stderr in either format, such as a failed lease renewal or a
+   * retried call. Also writes the events of notifiers of kind `log`.
    */
   readonly log: Log;
 }
@@ -78,7 +78,7 @@ export function printError(error: WaybillError, options: { color: boolean }): vo
   if (error.hint !== undefined) line(`${style.cyan('next')}   ${error.hint}`);
 }
 
-/** Whether the message of an error says by itself what the finding says. */
+/** Whether the message of an error already contains the finding. */
 function isTold(message: string, { code, file, message: found }: Finding): boolean {
   const [, name] = code === 'secret_missing' ? (/^the secret (\S+), /.exec(found) ?? []) : [];
   if (name !== undefined) return message.includes(` ${name} (needed by `);
@@ -128,7 +128,7 @@ function lineWriter(
 }
 
 /**
- * Our own colours, and every character that a terminal acts on or that changes the text direction: a name
+ * Our own colors, and every character that a terminal interprets or that changes the text direction. A name
  * must not be able to move the cursor or forge a line.
  */
 const notText = /(\u{1b}\[\d{1,2}m)|[\p{Cc}\p{Zl}\p{Zp}\u{202a}-\u{202e}\u{2066}-\u{2069}]/gu;

@@ -6,9 +6,9 @@ import type { Output } from './output.ts';
 
 export interface ProgressBar {
   onProgress: (progress: Progress) => void;
-  /** So many bytes more are to come. */
+  /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;
-  /** For work of unknown length: shows how much was read, without a bar. */
+  /** Shows the number of bytes read, without a bar, for work of unknown length. */
   onBytes: (count: number) => void;
   stop: () => void;
 }
@@ -19,9 +19,9 @@ const quickMs = 400;
 const soonestMs = 500;
 
 /**
- * How long it will take at the pace since `begun`, as people read it; as long as that says nothing, nothing.
- * Not by the pace of the last updates, as the bar's package tells it: a connection takes bytes in bursts, and
- * between two of one burst nothing is ever left. Pure.
+ * The remaining time at the average pace since `begun`, as text; empty while the pace is still a guess. The
+ * bar's package uses the pace of its last updates instead. A connection takes bytes in bursts, so that
+ * estimate drops to zero between two updates of a burst. Pure.
  */
 export function timeLeft(
   { done, total, nowMs }: { done: number; total: number; nowMs: number },
@@ -33,7 +33,7 @@ export function timeLeft(
   return `${formatDuration(Math.ceil(leftMs / 1000) * 1000)} left`;
 }
 
-/** Bytes a second since the bar began; nothing while that would be a guess. Pure. */
+/** Bytes a second since the bar began; empty while that would be a guess. Pure. */
 function rateText(bytes: number, tookMs: number): string {
   return tookMs < soonestMs ? '' : `${formatSize(Math.round((bytes / tookMs) * 1000))}/s`;
 }
@@ -44,7 +44,7 @@ function rateText(bytes: number, tookMs: number): string {
  */
 export function barFormat(total: number, width: number): { format: string; barsize: number } {
   if (total === 0) return { format: '{name}{done} read, {duration_formatted}', barsize: 0 };
-  // Percentage, "1023.9 MiB of 1023.9 MiB", "59m 59s left" and the blanks between them.
+  // The percentage, "1023.9 MiB of 1023.9 MiB", "59m 59s left" and the spaces between them.
   const taken = 48 + (width < 80 ? 0 : 14) + (width < 100 ? 0 : 22);
   const rate = width < 80 ? '' : '{rate}  ';
   const format = `${width < 100 ? '' : '{name}'}{bar} {percentage}%  {done} of {all}  ${rate}{left}`;
@@ -52,7 +52,7 @@ export function barFormat(total: number, width: number): { format: string; barsi
 }
 
 /**
- * A progress bar on stderr if that is a terminal; otherwise nothing.
+ * A progress bar on stderr if that is a terminal; otherwise a no-op.
  *
  * @param name The pipeline or file that the bytes belong to.
  */
@@ -67,7 +67,7 @@ export function progressBar(isWanted: boolean, name = ''): ProgressBar {
   let isShown = false;
   let isLong = false;
   const show = (): void => {
-    // Work may take long before anything is known of it: the bar comes with the first that is.
+    // The first known size or byte shows the bar. Until then, there is nothing to display.
     if (!isLong || isShown || isStopped || total + done === 0) return;
     isShown = true;
     void import('cli-progress').then(({ default: { SingleBar, Presets } }) => {
@@ -134,13 +134,13 @@ export function progressBar(isWanted: boolean, name = ''): ProgressBar {
 
 /** One bar at a time: for the bytes that are measured, and for those that are sent. */
 export interface Bars {
-  /** Ends the bar that is shown and begins one for so many bytes. */
+  /** Replaces the current bar with a new one for this number of bytes. */
   begin: (bytes: number) => void;
   isBegun: () => boolean;
   onBytes: (count: number) => void;
   /** Makes room for a line; the next bytes show the bar again, as far as it was. */
   pause: () => void;
-  /** Ends the bar that is shown; it is as if none had begun. */
+  /** Removes the current bar and resets the state. */
   stop: () => void;
 }
 
@@ -176,7 +176,7 @@ export function newBars(output: Pick<Output, 'isJson'>): Bars {
   };
 }
 
-/** The same upload, and the same part of it, each with a bar for what is sent. */
+/** The same upload with a progress bar for its bytes, also where only a part of it is sent. */
 export function withBars<T extends Upload>(upload: T, bars: Bars): T {
   const { open, pieces, parts, size } = upload;
   const bytes = pieces?.readBytes ?? size ?? 0;

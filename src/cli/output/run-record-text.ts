@@ -15,7 +15,7 @@ import {
 type RunError = NonNullable<RunRecord['error']>;
 type RunDestination = RunRecord['destinations'][number];
 
-/** The record of one run as people read it. `locate` gives findings the files as they are called here. */
+/** Prints the record of one run for people. `locate` maps the files of findings to local names. */
 export function printRun(
   run: RunRecord,
   output: Output,

@@ -8,9 +8,9 @@ const streamOf = (descriptor: StandardStream): NodeJS.WriteStream =>
   descriptor === 1 ? process.stdout : process.stderr;
 
 /**
- * Writes a text without the stream that Node.js would make for it, with all of its networking: that takes
- * longer than a help. What a full pipe that does not block refuses, the stream writes after all. A reader
- * that closed the pipe is no failure; any other reason not to write ends the process with 1.
+ * Writes text without opening a Node.js stream, which takes longer than printing a help. If a non-blocking
+ * pipe is full, a stream writes the rest. A reader that closed the pipe is not a failure. Any other error
+ * ends the process with 1.
  */
 export function writeNow(descriptor: StandardStream, text: string): void {
   let rest = Buffer.from(text);
@@ -25,15 +25,15 @@ export function writeNow(descriptor: StandardStream, text: string): void {
   }
 }
 
-/** Columns of the terminal, or as many as people expect where it is none. */
+/** The width of the terminal in columns; 80 if there is none. */
 export function columnsOf(descriptor: StandardStream): number {
   const stream = mayBeTerminal(descriptor) ? streamOf(descriptor) : null;
   return stream?.isTTY === true ? stream.columns : 80;
 }
 
 /**
- * A reader that closes a pipe early (`| head`) is no failure, and does not hide one. Anything else that makes
- * an output fail ends the process with 1.
+ * A reader that closes a pipe early (`| head`) is not a failure, and does not hide one. Any other output
+ * error ends the process with 1.
  */
 export function tolerateBrokenPipes(): void {
   for (const stream of [process.stdout, process.stderr])
@@ -44,7 +44,10 @@ function endProcess({ code }: NodeJS.ErrnoException): never {
   process.exit(code === 'EPIPE' ? (process.exitCode ?? 0) : 1);
 }
 
-/** Only its stream knows; but most that are none can be told from what the file system says. */
+/**
+ * Rules out most descriptors that are not terminals by their file status. Only the stream itself is
+ * certain.
+ */
 function mayBeTerminal(descriptor: StandardStream): boolean {
   try {
     const stats = fstatSync(descriptor);
@@ -55,9 +58,9 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
 }
 
 /**
- * Wraps the lines that are wider than the terminal, between words. A line is continued below its own
- * indentation, or below what `continued` returns for it. A word that is wider than the terminal stays whole.
- * Colours have no width. Pure.
+ * Wraps lines that are wider than the terminal, between words. A continuation line is indented like its
+ * first line, or by the result of `continued`. A word that is wider than the terminal stays whole. Color
+ * codes have no width. Pure.
  */
 export function wrapped(
   text: string,
@@ -100,8 +103,8 @@ export function belowLabel(width: number): (line: string) => number {
 }
 
 /**
- * In code points, without colours: close enough for a column. A table of character widths would take longer
- * to load than the rest of the output.
+ * The width in code points, without color codes: close enough for a column. A table of character widths
+ * would take longer to load than the rest of the output.
  */
 export function widthOf(text: string): number {
   return Array.from(stripVTControlCharacters(text)).length;

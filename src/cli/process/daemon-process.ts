@@ -7,34 +7,34 @@ import { serviceManager } from './systemd.ts';
 /** The process of a long-running program, from its first moment to its exit. */
 export interface DaemonProcess {
   /**
-   * Tells systemd, if it runs this process, that the start is over. Closes the daemon at the first SIGINT or
-   * SIGTERM, one that came while it started included, and ends the process after that, whatever is still open
-   * in it. A second signal ends the process at once. SIGHUP reloads the configuration; one that came while
-   * the daemon started does so now, and one that comes while it stops does nothing.
+   * Notifies systemd, if it runs this process, that startup is complete. The first SIGINT or SIGTERM closes
+   * the daemon and then ends the process, whatever is still open in it. A signal that arrived during
+   * startup counts. A second signal ends the process immediately. SIGHUP reloads the configuration. A
+   * SIGHUP during startup takes effect now, and a SIGHUP during shutdown is ignored.
    */
   runUntilStopped(daemon: RunningDaemon): Promise<number>;
-  /** To be told when a reload begins and when it has ended, whoever asked for it; systemd hears of both. */
+  /** Called when a reload begins and when it has ended, whatever triggered it. Notifies systemd of both. */
   onReload(phase: 'begun' | 'ended'): void;
 }
 
 export interface RunningDaemon {
-  /** Where it answers; null or absent if it listens nowhere. */
+  /** Base URL of the listener; null or absent if the daemon does not listen. */
   url?: string | null;
-  /** Reads the configuration again, and logs what came of it. */
+  /** Reloads the configuration and logs the outcome. */
   reload(): Promise<unknown>;
   close(): Promise<{ unfinished: string[] }>;
 }
 
-// Long enough for lines and answers that are on their way.
+// Time for pending log lines and answers.
 const exitGraceMs = 1_000;
 const threadGraceMs = 2_000;
 /** How long a start that is to be stopped may go on. A server that does not answer ends no sooner. */
 const startGraceMs = 10_000;
 
 /**
- * Listens for signals from now on: a worker takes its first job before its start is over. SIGUSR2, which
- * means something else to other daemons, is kept from ending this process without draining. To be called
- * before the first thread is started.
+ * Listens for signals immediately, since a worker takes its first job during startup. Ignores SIGUSR2,
+ * which other daemons use for other purposes, so that it does not end the process without draining. Call it
+ * before the first thread starts.
  */
 export function daemonProcess(log: Log): DaemonProcess {
   const hangUps = listenForReload(log);
@@ -73,7 +73,7 @@ export function daemonProcess(log: Log): DaemonProcess {
   };
 }
 
-/** What becomes of SIGHUP: it is kept in mind until `serve` is called, and means nothing after `ignore`. */
+/** Handles SIGHUP: an early one takes effect when `serve` is called. After `ignore`, it has no effect. */
 function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): void; ignore(): void } {
   let isWanted = false;
   let handle = (): void => void (isWanted = true);
@@ -97,8 +97,9 @@ function listenForReload(log: Log): { serve(reload: () => Promise<unknown>): voi
 }
 
 /**
- * For a weather reader and a feeder, which have no threads and read their configuration once: SIGHUP and
- * SIGUSR2 would end them in the middle of their work. `onHangUp` says that nothing was read again.
+ * Ignores SIGHUP and SIGUSR2 in a weather reader and a feeder, which have no threads and read their
+ * configuration once. By default these signals would end the process in the middle of its work. `onHangUp`
+ * logs that nothing was reloaded.
  */
 export function outliveOtherSignals(onHangUp: () => void): void {
   process.on('SIGHUP', onHangUp);
@@ -106,8 +107,8 @@ export function outliveOtherSignals(onHangUp: () => void): void {
 }
 
 /**
- * `process.exit` waits for every thread, and one that hangs in a call of the system (a disk that does not
- * answer) cannot be ended: then only a kill ends the process.
+ * `process.exit` waits for every thread. A thread that hangs in a system call (a disk that does not answer)
+ * cannot be ended, and only a kill ends the process.
  */
 async function exitAnyway(log: Log, threads: ReadonlySet<Worker>): Promise<void> {
   const ends = Promise.all([...threads].map((thread) => thread.terminate()));

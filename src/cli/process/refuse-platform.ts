@@ -1,4 +1,4 @@
-/** What the program runs on, as `process` says it. */
+/** The platform of the program, as `process` reports it. */
 interface Platform {
   /** The version of Node.js, e.g. `20.19.0`. */
   readonly node: string;
@@ -8,7 +8,7 @@ interface Platform {
   readonly arch: NodeJS.Architecture;
 }
 
-/** As `engines` in package.json has it. */
+/** Must match `engines` in package.json. */
 const oldest = { major: 20, minor: 19 };
 const of32Bits = new Set<NodeJS.Architecture>(['arm', 'ia32', 'mips', 'mipsel']);
 
@@ -38,8 +38,8 @@ function said(what: string, next: string): string {
 }
 
 /*
- * Imported first by each program: what comes after may not even load where this refuses, and would say so in
- * words of its own.
+ * Imported first by each program. On an unsupported platform the later imports may fail to load, with
+ * errors that do not name the platform.
  */
 const refusal = refusalOf({
   node: process.versions.node,

@@ -16,8 +16,8 @@ export interface StopRequest {
 }
 
 /**
- * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`; a second one ends the process at once
- * with exit code 130 or 143.
+ * Listens for SIGINT and SIGTERM. The first one is passed to `onFirst`. A second one ends the process
+ * immediately with exit code 130 or 143.
  */
 export function listenForStop(onFirst: (signal: StopSignal) => void): StopRequest {
   let release: () => void = () => undefined;
@@ -35,8 +35,8 @@ export function listenForStop(onFirst: (signal: StopSignal) => void): StopReques
 
 /**
  * Runs work that can stop half-way. The first SIGINT or SIGTERM aborts `signal`, so that the work stops and
- * cleans up, and makes the exit code 130 or 143. The `aborted` error of stopped work is not rethrown. Work
- * that has not stopped after `graceMs` is ended with the process; the next run cleans up after it.
+ * cleans up. The exit code is then 130 or 143, and the `aborted` error of the work is not rethrown. Work
+ * that is still running after `graceMs` ends with the process; the next run cleans up after it.
  */
 export async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
   const controller = new AbortController();

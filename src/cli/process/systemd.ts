@@ -4,17 +4,20 @@ import type { Clock, Timer } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 
-/** Whoever started this process and wants to know how it is doing: systemd, or nobody. */
+/** The service manager that started this process: systemd, or none. */
 interface ServiceManager {
-  /** The start is over; from now on it is told, as often as it asks for, that the process turns. */
+  /**
+   * Reports that startup is complete. From now on the watchdog is notified at the interval that systemd
+   * sets.
+   */
   ready(status: string): void;
-  /** The configuration is being read again; before `ready` and after `stopping` it tells nothing. */
+  /** Reports that a reload has begun. Does nothing before `ready` and after `stopping`. */
   reloading(): void;
-  /** That is over, whatever came of it. */
+  /** Reports that the reload has ended, successfully or not. */
   reloaded(): void;
   /** The process is about to end. */
   stopping(status: string): void;
-  /** Resolves when everything was told. Nothing is told any more. */
+  /** Stops the watchdog notifications, and resolves when all messages are sent. */
   close(): Promise<void>;
 }
 
@@ -38,11 +41,11 @@ const nobody: ServiceManager = {
 };
 
 /**
- * Speaks the protocol of sd_notify(3) if `NOTIFY_SOCKET` is set, and otherwise to nobody. Node.js cannot send
- * datagrams to a Unix socket, so `systemd-notify` does it, which is there wherever systemd is. The unit needs
- * `NotifyAccess=all`, since the messages come from a child.
+ * Implements the protocol of sd_notify(3) if `NOTIFY_SOCKET` is set; does nothing otherwise. Node.js cannot
+ * send datagrams to a Unix socket, so `systemd-notify` sends them; every systemd installation has it. The
+ * unit needs `NotifyAccess=all`, since the messages come from a child process.
  *
- * Failing to tell stops nothing: the first failure is logged.
+ * A message that cannot be sent stops nothing. Only the first failure is logged.
  */
 export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions): ServiceManager {
   const { NOTIFY_SOCKET: socket = '', PATH = '/usr/bin:/bin' } = env;
@@ -50,7 +53,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   let isFailureLogged = false;
   let told: Promise<void> = Promise.resolve();
   let isTelling = false;
-  // One after the other: a child that is quicker than the one before would tell an older state last.
+  // In sequence: with two children at a time, the older state could arrive last.
   const tell = (...assignments: string[]): void => {
     told = told.then(async () => {
       isTelling = true;
@@ -69,7 +72,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
   };
   const everyMs = watchdogMs(env, pid);
   let watchdog: Timer | null = null;
-  /** What was told with `READY=1`; null before, and once the process stops. */
+  /** The status sent with `READY=1`; null before it, and once the process stops. */
   let working: string | null = null;
   const turn = (): void => {
     if (!isTelling) tell('WATCHDOG=1');
@@ -82,7 +85,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
     },
     reloading: () => {
       if (working === null) return;
-      // systemd wants the time of its own clock, by which it tells this reload from the one before.
+      // systemd distinguishes this reload from the previous one by a time of the monotonic clock.
       const microseconds = process.hrtime.bigint() / 1000n;
       tell('RELOADING=1', `MONOTONIC_USEC=${microseconds}`, 'STATUS=reading the configuration again');
     },
@@ -101,8 +104,8 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
 }
 
 /**
- * Half of the time within which systemd wants to hear of the process, as it recommends; null if it does not
- * watch, or watches another process.
+ * Half of the watchdog interval of systemd, as its manual recommends. null if the watchdog is off or
+ * watches another process.
  */
 function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: number): number | null {
   const microseconds = Number(WATCHDOG_USEC);
@@ -114,9 +117,9 @@ function watchdogMs({ WATCHDOG_USEC, WATCHDOG_PID }: NodeJS.ProcessEnv, pid: num
 const firstDescriptor = 3;
 
 /**
- * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) says; null
- * if there is none. Variables that are for another process, as for a parent that passed its environment on,
- * say nothing. Throws `config_invalid` if there are several: which of them would be a guess.
+ * The file descriptor of the socket that systemd has bound for this process, as sd_listen_fds(3) describes;
+ * null if there is none. Ignores variables for another process, for example those inherited from a parent.
+ * Throws `config_invalid` for several sockets, since the choice would be a guess.
  */
 export function inheritedSocket(env: NodeJS.ProcessEnv, pid: number): number | null {
   const count = Number(env['LISTEN_FDS']);

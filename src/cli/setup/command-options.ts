@@ -20,7 +20,7 @@ export const pipelineOption = (): Option =>
 export const destinationOption = (): Option =>
   new Option('-d, --destination <id>', 'destination of the pipeline').makeOptionMandatory();
 
-/** Collects the values of an option that may be given again. */
+/** Collects the values of a repeatable option. */
 export const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value];
 
 /** A command with `--verbose`, which most have. */
@@ -30,7 +30,7 @@ export function verboseCommand(name: string, description: string): Command {
     .option('--verbose', 'log every storage call to stderr, cut no list short');
 }
 
-/** Makes what a command returns the exit code of the process. */
+/** Makes the result of a command the exit code of the process. */
 export async function exitWith(code: Promise<number>): Promise<void> {
   process.exitCode = await code;
 }
@@ -54,7 +54,7 @@ export interface DestinationOptions extends ConfiguredOptions {
   destination: string;
 }
 
-/** What a new manifest says, as commander parses it. */
+/** The metadata of a new manifest, as commander parses it. */
 export interface BundleFlags {
   name?: string;
   created?: string;
@@ -94,7 +94,7 @@ export function withBundleOptions(command: Command): Command {
     .option('--renew', 'make the manifest anew where there is one');
 }
 
-/** Where the daemon is and who calls, as commander parses it. */
+/** The daemon's URL and the caller's token, as commander parses them. */
 export interface RemoteFlags {
   to: string;
   tokenFile?: string;
@@ -108,8 +108,8 @@ export function withRemoteOptions(command: Command): Command {
 }
 
 /**
- * `-config file` and `-config=file` as `--config`, which is what parsers of today take for a name of many
- * letters.
+ * Accepts `-config file` and `-config=file` as `--config`. Commander reads a single dash as a group of
+ * one-letter options.
  */
 export function singleDashConfig(args: readonly string[]): string[] {
   const end = args.indexOf('--');
@@ -138,7 +138,7 @@ export interface RunOptions extends ConfiguredOptions {
   channel?: string;
   /** How long destinations that failed for a passing cause are tried again. */
   retryFor?: string;
-  /** Where the plan of a dry run is written. */
+  /** The file for the plan of a dry run. */
   out?: string;
   /** The plan that is carried out. */
   plan?: string;

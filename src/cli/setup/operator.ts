@@ -8,15 +8,15 @@ import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
 import { type Finding, WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
-/** A daemon as whoever runs it sees it: with its admin token. */
+/** A daemon as its operator sees it, with the admin token. */
 export interface Operator {
   /** The file here, which may be another than the daemon's. */
   config: Config;
   /** Base URL of the daemon; ends with `/`. */
   url: string;
   /**
-   * Sends a request without a body. Throws what the daemon refuses with, by its code and with its findings,
-   * and `daemon_unreachable` if nothing answers in time, or not in the form that `isAnswer` knows.
+   * Sends a request without a body. Throws the daemon's error with its code and findings. Throws
+   * `daemon_unreachable` if no answer arrives in time, or `isAnswer` rejects it.
    *
    * @param route Relative to the base URL.
    */
@@ -27,11 +27,11 @@ export interface Operator {
 }
 
 /**
- * The daemon that the configuration file names, or that is at `options.url`. Throws `config_invalid`,
- * `unsafe_permissions`, `secrets_invalid`, or `usage` if the file names no admin token.
+ * The daemon in the configuration file, or at `options.url`. Throws `config_invalid`, `unsafe_permissions`,
+ * `secrets_invalid`, or `usage` if the file names no admin token.
  *
- * @param command What the user runs, for messages.
- * @param without What helps where there is no token.
+ * @param command The command of the user, for messages.
+ * @param without The advice if there is no token.
  */
 export async function openOperator(
   options: { config: string; url?: string },
@@ -65,7 +65,7 @@ function adminToken(
   );
 }
 
-/** Where this machine reaches a daemon with these settings; ends with `/`. */
+/** The URL of a daemon with these settings on this machine; ends with `/`. */
 export function urlOf({
   host,
   port,
@@ -127,7 +127,7 @@ async function ask<T>(
   }
 }
 
-/** Undefined if it is not JSON. */
+/** Parses JSON; undefined if the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -160,6 +160,6 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function whyOf(cause: unknown): string {
   if (!(cause instanceof Error)) return String(cause);
-  // `fetch failed` says nothing; its cause does.
+  // The message `fetch failed` does not help; its cause does.
   return cause.cause instanceof Error ? cause.cause.message : cause.message;
 }

@@ -4,12 +4,12 @@ import { systemClock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { BundleFlags } from './command-options.ts';
 
-/** For a bundle that is sent somewhere: the same directory then lands at the same path each time. */
+/** Names a bundle after its directory, so that repeated uploads are published at the same path. */
 export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault'> {
   return { nameByDefault: path.basename(path.resolve(directory)) };
 }
 
-/** What the flags and the environment say of a bundle. Throws `usage`. */
+/** The bundle settings from the flags and the environment. Throws `usage`. */
 export function packSettings(flags: BundleFlags): PackSettings {
   const { name, created, metadata, include, exclude, links, sceneMap, renew } = flags;
   const epoch = process.env['SOURCE_DATE_EPOCH'];

@@ -7,8 +7,8 @@ import type { Output } from '../output/output.ts';
 import type { RemoteFlags } from './command-options.ts';
 
 /**
- * The daemon that the flags name. Tries again are told on stderr. Throws `usage` for the URL and
- * `secrets_invalid` if there is no token, unless `tokenIsOptional`.
+ * A client of the daemon that the flags name. Reports retries on stderr. Throws `usage` for an invalid URL,
+ * and `secrets_invalid` if there is no token, unless `tokenIsOptional`.
  */
 export async function openClient(
   flags: RemoteFlags,
@@ -61,10 +61,10 @@ async function readToken(file: string): Promise<string> {
   }
 }
 
-/* What whoever runs a command does about a refusal. */
+/* What the user of a command can do about a refusal. */
 type Remedy = (url: string) => string;
 
-/** Of what the daemon says in the words of HTTP, or the client without any: told in its place. */
+/** Replaces a hint of the daemon about HTTP, or adds one to an error of the client. */
 const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   unauthorized: () => 'the daemon knows no such token: look at WAYBILL_TOKEN, or the file of --token-file',
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
@@ -76,7 +76,7 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   upload_locked: () => 'somebody else sends the same bundle: wait, and run the same command again',
 };
 
-/** Told after the hint of the daemon, which is about its settings. */
+/** Follows the daemon's hint, which is about the daemon's settings. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
   token_expired: () => 'ask whoever runs the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
@@ -85,13 +85,13 @@ const afterHint: Partial<Record<ErrorCode, Remedy>> = {
   partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
 };
 
-/** Told where there is no hint. */
+/** Used if there is no hint. */
 const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
   run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
   connection_lost: () => 'run the same command again: what was taken already is not published twice',
 };
 
-/** Runs work on a daemon and gives its errors the remedy for whoever runs the command. */
+/** Runs work on a daemon and adds a remedy for the user of the command to its errors. */
 export async function withRemedies<T>({ to }: RemoteFlags, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -119,7 +119,7 @@ export interface WaitFlags {
   timeout?: string;
 }
 
-/** In milliseconds; undefined: as long as it takes. Throws `usage`. */
+/** Time-out in milliseconds; undefined for no limit. Throws `usage`. */
 export function timeoutOf({ timeout }: WaitFlags): number | undefined {
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);

@@ -35,21 +35,21 @@ interface SetUpOptions {
   signal?: AbortSignal;
   /** The command publishes or prunes, so what its notifiers need must be there too. */
   notifies?: boolean;
-  /** The command is traced, so what the collector needs must be there too. */
+  /** The command is traced, so the secrets of the collector are required, too. */
   traces?: boolean;
   /** The user named the directories on the command line: another user's rights to them are a warning. */
   areDirectoriesNamed?: boolean;
 }
 
 /**
- * Configuration and secrets, resolved in full before any storage is touched: what fails here is fatal. The
- * credentials of the named pipelines (all of them if none is named) must be there.
+ * Resolves configuration and secrets in full before any storage is touched: a failure here is fatal. The
+ * credentials of the named pipelines (all of them if none is named) must be set.
  */
 export async function setUp({ config, ...options }: SetUpOptions & { config: string }): Promise<SetUp> {
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
-/** As `setUp`, with a configuration that is loaded already. */
+/** As `setUp`, with a configuration that is already loaded. */
 export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<SetUp> {
   const { config } = loaded;
   for (const id of options.pipelineIds ?? []) pipelineOf(config, id);
@@ -93,8 +93,8 @@ export interface Chosen {
 }
 
 /**
- * The pipelines of these names, or all; of each the destinations of these names, or all, and none that has no
- * such destination. Throws `usage` for a name that none of them has.
+ * The named pipelines, or all, each with its named destinations, or all. Leaves out pipelines without such
+ * a destination. Throws `usage` for an unknown name.
  */
 export function chooseDestinations(
   config: Config,
@@ -181,9 +181,9 @@ async function verboseLog(config: Config, secrets: Secrets): Promise<Log> {
 const waitAtMostMs = 60_000;
 
 /**
- * Runs `work` with the notifiers of these pipelines, and waits until its events are delivered or given up. An
- * event that was not delivered is a warning, not a failure. In a dry run the notifiers are checked and no
- * event is sent.
+ * Runs `work` with the notifiers of these pipelines, and waits until their events are delivered or
+ * abandoned. An undelivered event is a warning, not a failure. A dry run checks the notifiers and sends no
+ * event.
  */
 export async function withNotifier<T>(
   { config, context }: Pick<SetUp, 'config' | 'context'>,
@@ -222,7 +222,10 @@ export async function withNotifier<T>(
   return { result, warnings: [...warnings, ...collected.warnings()] };
 }
 
-/** A bundle path as it was given, also as a shell completes a directory. Throws `usage` if it is none. */
+/**
+ * A bundle path from the command line, also with the trailing slash of shell completion. Throws `usage` if
+ * it is invalid.
+ */
 export function givenBundlePath(given: string): string {
   const path = given.replace(/^\.\/(?=.)/, '').replace(/(?<=[^/])\/+$/, '');
   const verdict = path === '.' ? { ok: true as const } : parseRelativePath(path);

@@ -10,8 +10,8 @@ import type { SetUp } from './set-up.ts';
 const waitAtMostMs = 3_000;
 
 /**
- * Runs `work` with the tracer of the configuration, and sends its spans in the end. Where nothing is traced,
- * nothing of it is loaded. Throws as `openTracing`, before `work` begins.
+ * Runs `work` with the tracer of the configuration, and sends its spans at the end. Without tracing, no
+ * tracing module is loaded. Throws as `openTracing`, before `work` begins.
  */
 export async function withTracing<T>(
   { config, context }: Pick<SetUp, 'config' | 'context'>,
@@ -38,8 +38,8 @@ export async function withTracing<T>(
 }
 
 /**
- * Publishes as `publishPipeline`, in a span of its own: it goes on with the trace that `TRACEPARENT` and
- * `TRACESTATE` of the environment name, as what runs jobs sets them, or begins one. A dry run has none.
+ * Publishes as `publishPipeline`, in a span of its own. The span continues the trace in `TRACEPARENT` and
+ * `TRACESTATE`, which job runners set, or starts a new one. A dry run has no span.
  */
 export async function publishTraced(
   context: CoreContext,
@@ -54,7 +54,7 @@ export async function publishTraced(
     attributes: { 'waybill.pipeline_id': pipeline.id },
   });
   const { trace } = span;
-  // What happens in no span of its own happens in this one.
+  // Occurrences outside of any other span belong to this one.
   const notifying =
     notify === undefined
       ? {}

@@ -1,7 +1,7 @@
 import { onAbort } from '../lib/on-abort.ts';
 /**
- * The same chunks, until the signal aborts: then the iteration throws the signal's reason at once, even while
- * the input is silent. The input is asked to close, without waiting for it.
+ * Yields the chunks of `input` until the signal aborts. The iteration then throws the signal's reason
+ * immediately, even if the input is stalled. Closes the input without waiting for it.
  */
 export async function* abortable(
   input: AsyncIterable<Uint8Array>,

@@ -12,9 +12,9 @@ import { type Manifest, manifestName } from './manifest.ts';
  */
 export interface BundleContent {
   /**
-   * Puts the bytes of the digest at `file`, which must not be there, and resolves with their number once they
-   * were read and hashed; null if they are not kept, or not as they were. Throws the system's error where
-   * that cannot be said now, and the reason of `signal`.
+   * Puts the kept file with this digest at `file`, which must not exist. Resolves with its size in bytes
+   * after its hash was verified; null if the file is not kept or was damaged. Throws the system's error if
+   * the lookup failed, and the reason of `signal`.
    */
   place(digest: Digest, file: string, signal?: AbortSignal): Promise<number | null>;
   /** Keeps these files for later bundles, as far as there is room. They must never be written to again. */
@@ -38,7 +38,7 @@ export function mustBeSent(declaredDigest: Digest | null, missing: ReadonlySet<D
   return declaredDigest === null || missing.has(declaredDigest);
 }
 
-/** Small files are placed without waiting for anything: now and then, others get their turn. */
+/** Placing small files never waits for I/O. After this many files, other work gets the event loop. */
 const filesAtOnce = 64;
 
 /** Throws `invalid_request` if the archive has another manifest than the request has named. */
@@ -53,9 +53,9 @@ export function checkPartialManifest(bytes: Uint8Array, named: Digest): void {
 }
 
 /**
- * Adds to what an archive held the files that it left out, from `content`, under the rules of archives.
- * Resolves with a finding for each that is not kept. What has no digest in the manifest cannot be found, and
- * stays away. Throws as `extractArchive`.
+ * Adds the files that an archive left out from `content`, under the rules of archives. Resolves with a
+ * finding for each file that is not kept. Files without a digest in the manifest cannot be looked up and
+ * stay missing. Throws as `extractArchive`.
  */
 export async function completeBundle(
   extraction: Extraction,
@@ -89,7 +89,7 @@ function notKept(file: RelativePath, index: number): Finding {
   });
 }
 
-/** The archive left out files that are not kept: each is a finding. */
+/** The error for a partial archive that left out files that are not kept. Each file is a finding. */
 export function filesMissing(lacking: readonly Finding[]): WaybillError {
   return new WaybillError(
     'files_missing',

@@ -15,13 +15,13 @@ import { type Revision, revisionOf } from './revision.ts';
 import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
 
-/** A bundle that was found and whose manifest is valid; whether its files are there, `loadBundle` says. */
+/** A bundle with a valid manifest. `loadBundle` checks whether its files exist. */
 export interface BundleCandidate {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   directory: Key | '';
   created: Instant;
-  /** Without the JSON that it was read from: a source may hold many large ones. */
+  /** Without the JSON document: a source may hold many large manifests. */
   manifest: Pick<Manifest, 'name' | 'files'>;
   revision?: Revision | null;
   /** `manifest.json` itself. */
@@ -37,14 +37,14 @@ export interface Discovery {
   warnings: Finding[];
 }
 
-/** Listings and manifests under way at once. */
+/** Maximum number of concurrent listings and manifest reads. */
 const concurrency = 16;
 
 /**
  * Finds the bundles below the root of a source, level by level. A directory with a `manifest.json` is a
- * bundle and is not looked into. Directories whose names begin with a dot, links and special files are passed
- * over with a warning. A listing or read that fails, fails the whole discovery with that `storage_*` error: a
- * part of a source is never taken for all of it. Throws the reason of `signal` if that aborts first.
+ * bundle, and its subdirectories are not searched. Hidden directories, links and special files are skipped
+ * with a warning. If one listing or read fails, the whole discovery throws that `storage_*` error, since a
+ * partial result would look complete. Throws the reason of `signal` if that aborts first.
  */
 export async function discoverBundles(storage: Storage, signal?: AbortSignal): Promise<Discovery> {
   const found: Discovery = { candidates: [], invalid: [], warnings: [] };
@@ -89,10 +89,10 @@ export type ListedFile = Pick<Entry, 'key' | 'size' | 'identity'>;
 const sceneMapsAtOnce = 4;
 
 /**
- * Makes a candidate a bundle: one recursive listing of its directory, in which every listed file must be a
- * regular file of the declared size, and a check of its scene maps, the only files that are read. Throws
- * `invalid_bundle` with all findings, or the storage's own error. `bodyOf` says how bytes are read; left
- * out, they come from `storage`.
+ * Makes a candidate a bundle. Lists its directory recursively: every listed file must be a regular file of
+ * the declared size. Reads only its scene maps, and checks these. Throws `invalid_bundle` with all
+ * findings, or the storage's own error. `bodyOf` opens the bytes of a file; by default they come from
+ * `storage`.
  */
 export async function loadBundle(
   storage: Storage,
@@ -186,7 +186,7 @@ function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Ke
   return directories;
 }
 
-/** A candidate, or what is wrong with the manifest or the path of the bundle. */
+/** Returns a candidate, or the faults of the manifest or of the bundle path. */
 async function readCandidate(
   storage: Storage,
   directory: Key | '',

@@ -14,7 +14,7 @@ import { invalidBundle } from './source-bundle.ts';
 export interface ArchiveLimits {
   /** Bytes, of the archive and, counted apart, of the files in it. */
   maxUploadSize: number;
-  /** Files beside `manifest.json`. */
+  /** Number of files, not counting `manifest.json`. */
   maxFiles: number;
 }
 
@@ -26,17 +26,17 @@ export interface ExtractRequest {
   limits: ArchiveLimits;
   /** Whether an archive without a root `manifest.json` is refused; by default it is. */
   needsManifest?: boolean;
-  /** Asked before each file; by default nobody else needs the event loop. */
+  /** Yields to the event loop before each file; by default never. */
   breathe?: Breathe;
   disk?: Disk;
 }
 
-/** What is on disk below the directory, hashed while it was written. */
+/** The files on disk below the directory, hashed while they were written. */
 export interface Extraction {
   files: Map<RelativePath, { size: number; digest: Digest }>;
   /** When the files were modified, in milliseconds since 1970, if the archive says so. */
   modified: Map<RelativePath, number>;
-  /** Of all files. */
+  /** The total size of all files. */
   bytes: number;
   /**
    * Makes room for one more file, which the archive did not hold: its directories are there then. Throws as
@@ -49,11 +49,11 @@ export interface Extraction {
 const smallFileBytes = 1 << 16;
 
 /**
- * Extracts an archive as a stream, in flat memory. Only regular files and directories of safe, distinct paths
- * get to the disk, with modes of our own; owners, times and modes of the archive are ignored. Throws
+ * Extracts an archive as a stream, with constant memory. Writes only regular files and directories with
+ * safe, distinct paths and fixed modes; ignores owners, times and modes of the archive. Throws
  * `malformed_archive`, `unsafe_archive_entry`, `upload_too_large`, `too_many_files`, `archive_bomb`,
- * `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. What it wrote
- * until then stays: the caller owns the directory.
+ * `invalid_bundle` (no root `manifest.json`, or two), the input's own error, or a system error. Files
+ * written before the error stay: the caller owns the directory.
  */
 export async function extractArchive(request: ExtractRequest): Promise<Extraction> {
   const {
@@ -122,8 +122,8 @@ function judgePath({ name, type }: TarEntry): RelativePath | null {
 }
 
 /**
- * Which paths are taken, as a file system that folds case sees them, so that no file is ever written over
- * another or below one.
+ * Records the paths in use, compared as on a case-insensitive file system. No file can thus overwrite
+ * another, or be placed below one.
  */
 function pathTree({ maxFiles }: ArchiveLimits): {
   addFile(path: RelativePath): void;
@@ -169,9 +169,9 @@ function pathTree({ maxFiles }: ArchiveLimits): {
   };
 }
 
-/** The directories above a file that were not made before, from the top; they are noted in `made`. */
+/** The missing directories above a file, outermost first. Adds them to `made`. */
 function parentsToMake(file: string, made: Set<string>): string[] {
-  // Nearly every file lies beside one whose parents exist already; look only once for those.
+  // Nearly every file shares its directory with an earlier one. Each directory is looked up only once.
   if (made.has(path.posix.dirname(file))) return [];
   const parents = [...ancestorsOf(file)].filter((directory) => !made.has(directory));
   for (const parent of parents) made.add(parent);

@@ -1,8 +1,9 @@
-/*
- * What a bundle may hold at most, in whatever way it comes: a manifest and an archive refuse the same.
- */
+/* The limits of a bundle. They apply to manifests and archives alike. */
 
-/** Files beside the manifest. A source of uploads may set less (`max_files`). */
+/**
+ * The maximum number of files, not counting the manifest. An upload source may set a lower one
+ * (`max_files`).
+ */
 export const maxListedFiles = 250_000;
 
 /** Segments of a path: the file's name and its directories. */

@@ -7,7 +7,7 @@ import { type ManifestFile, manifestName } from './manifest.ts';
 
 const namesInWarning = 5;
 
-/** A bundle should hold nothing that its manifest does not list; one warning names some of it. */
+/** A bundle should contain only the files in its manifest. One warning names some of the others. */
 export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   if (unlisted.length === 0) return [];
   const named = unlisted.sort(compareCodeUnits).slice(0, namesInWarning);
@@ -21,9 +21,9 @@ export function unlistedWarning(bundle: string, unlisted: string[]): Finding[] {
   ];
 }
 
-/** What one recursive listing of a bundle's directory says about the files that its manifest lists. */
+/** The files of a manifest compared with one recursive listing of the bundle's directory. */
 export interface Listing {
-  /** By path, what the listing showed of the files that the manifest lists. */
+  /** The entries of the files in the manifest, by path. */
   present: Map<string, Entry>;
   links: Set<string>;
   unlisted: string[];
@@ -74,7 +74,7 @@ export function unreadableFindings({ unreadable }: Listing, findings: readonly F
   ];
 }
 
-/** What keeps a listed file from being published; null if nothing does. */
+/** The reason why a listed file cannot be published; null if there is none. */
 export function whatIsWrong(
   entry: Entry | undefined,
   size: number | null,
@@ -97,7 +97,7 @@ export function whatIsWrong(
   return null;
 }
 
-/** The symbolic link that a path goes through, if any. */
+/** The symbolic link that a path leads through, if any. */
 export function linkAbove(path: string, links: ReadonlySet<string>): string | undefined {
   if (links.size === 0) return undefined;
   for (const ancestor of ancestorsOf(path)) if (links.has(ancestor)) return ancestor;

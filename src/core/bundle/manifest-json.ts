@@ -9,7 +9,7 @@ export interface JsonObject {
   [key: string]: JsonValue;
 }
 
-/** One thing that is wrong, before its line and column are looked up. */
+/** One fault, before its line and column are determined. */
 export interface Problem {
   code: string;
   pointer: string;
@@ -18,7 +18,7 @@ export interface Problem {
 
 /** Deeper nesting serves no purpose in a manifest and could exhaust the stack of a program that reads it. */
 const maxDepth = 64;
-/** Findings that are reported in full; of the others only their number is. */
+/** Maximum number of findings in full. Further ones are only counted. */
 const maxFindings = 100;
 /** Objects, arrays and commas: each may take a hundred times its byte in memory once it is parsed. */
 const maxStructure = 2_000_000;
@@ -43,7 +43,7 @@ export class Problems {
 export interface JsonDocument {
   /** Undefined if the bytes are not JSON. */
   value: JsonValue | undefined;
-  /** Problems so far; whoever reads the value adds to them. */
+  /** Problems so far. Readers of `value` add to them. */
   problems: Problems;
   /** The problems as findings with line and column, in the order of the text. */
   locate(): Finding[];
@@ -84,7 +84,7 @@ function parse(text: string): JsonValue | undefined {
   try {
     return JSON.parse(text) as JsonValue;
   } catch {
-    // `locate` reports what is wrong, and where, in the same words on every version of Node.
+    // `locate` reports the faults and their positions, in the same words on every version of Node.js.
     return undefined;
   }
 }

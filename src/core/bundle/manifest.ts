@@ -16,7 +16,7 @@ export interface Manifest {
   created: Instant;
   /** In the order of the manifest. */
   files: ManifestFile[];
-  /** The document as it was written, with the keys that this version does not know. */
+  /** The document as written, including keys unknown to this version. */
   document: JsonObject;
 }
 
@@ -24,15 +24,15 @@ export interface ManifestFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
-  /** Null if the manifest does not declare it; likewise `digest`. */
+  /** null if the manifest does not declare it. The same applies to `digest`. */
   size: number | null;
   digest: Digest | null;
 }
 
 /**
- * Reads a manifest and says everything that is wrong with it, each with JSON Pointer, line and column. `file`
- * names it in the findings. The manifest is null if any finding is an error. Pure; 50,000 files take well
- * under a second.
+ * Parses a manifest and reports every fault, each with JSON Pointer, line and column. `file` names the
+ * manifest in the findings. The result is null if any finding is an error. Pure. Takes well under a second
+ * for 50,000 files.
  */
 export function parseManifest(
   bytes: Uint8Array,
@@ -50,7 +50,7 @@ export function parseManifest(
 }
 
 /**
- * What `manifestDigest` covers: defaults filled in, `created` in UTC, files sorted by path, unknown keys
+ * The input of `manifestDigest`: defaults filled in, `created` in UTC, files sorted by path, unknown keys
  * kept. Pure.
  */
 export function normaliseManifest(manifest: Manifest): JsonObject {
@@ -72,16 +72,19 @@ export function normaliseManifest(manifest: Manifest): JsonObject {
   };
 }
 
-/** SHA-256 over the RFC 8785 form of the normalised manifest: equal for manifests that say the same. Pure. */
+/**
+ * SHA-256 over the RFC 8785 form of the normalized manifest. Equal for manifests with the same meaning.
+ * Pure.
+ */
 export function manifestDigest(manifest: Manifest): Digest {
   return digestOf(canonicalJson(normaliseManifest(manifest)));
 }
 
 /**
- * The same, with the digests that the manifest leaves out as they were measured: what an idempotency key
- * stands for. Equal to `manifestDigest` if every digest is declared. Pure.
+ * Like `manifestDigest`, with measured digests in place of those that the manifest omits. An idempotency
+ * key stands for this digest. Equal to `manifestDigest` if every digest is declared. Pure.
  *
- * @param measured Of a listed file.
+ * @param measured Returns the digest of a listed file.
  */
 export function contentDigest(manifest: Manifest, measured: (file: ManifestFile) => Digest): Digest {
   const files = manifest.files.map((file) => ({ ...file, digest: file.digest ?? measured(file) }));
@@ -89,8 +92,7 @@ export function contentDigest(manifest: Manifest, measured: (file: ManifestFile)
 }
 
 /**
- * The relative path that an upload has as a bundle: its `name`, or when it was made and the first digits of
- * its digest. Pure.
+ * The bundle path of an upload: its `name`, or its creation time and the first digits of its digest. Pure.
  */
 export function uploadBundlePath(manifest: Manifest, digest: Digest): string {
   return manifest.name ?? `${compactTimestamp(manifest.created)}-${hexOf(digest).slice(0, 8)}`;
@@ -245,7 +247,7 @@ function shortened(text: string): string {
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
 }
 
-/** A verdict on one field: the value it means, or why it means none. */
+/** The verdict on one field: its value, or the reason why it has none. */
 type FieldVerdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";

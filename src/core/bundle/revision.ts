@@ -3,7 +3,7 @@ import type { JsonValue } from './manifest-json.ts';
 /** The origin of a bundle, as stated by its producer. It is only shown; no decision depends on it. */
 export interface Revision {
   message: string | null;
-  /** Of version control. */
+  /** The commit in version control. */
   commit: string | null;
   branch: string | null;
   author: string | null;
@@ -14,9 +14,9 @@ export const maxMessageChars = 500;
 const maxNameChars = 200;
 
 /**
- * The revision in the metadata of a manifest: the keys `message`, `commit`, `branch` and `author`. Anyone who
- * may upload writes them, so texts are cut, control characters become blanks, and a user or password in a URL
- * is left out. Null if there is none of them. Pure.
+ * The revision in the metadata of a manifest: the keys `message`, `commit`, `branch` and `author`. Any
+ * client with upload rights can write them. Texts are therefore cut, control characters become spaces, and
+ * credentials in URLs are removed. null if all keys are missing. Pure.
  */
 export function revisionOf(metadata: JsonValue | undefined): Revision | null {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return null;

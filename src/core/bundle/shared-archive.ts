@@ -12,12 +12,12 @@ import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*
- * A staged bundle on its way from the host that received it to the one that publishes it: one plain tar in
- * shared staging, with the manifest first and nothing that the manifest does not list. Not compressed: what
- * compresses well came compressed and was expanded once already, and hosts that share storage are near it.
+ * Transfers a staged bundle from the receiving host to the publishing host: one plain tar in shared
+ * staging, with the manifest first and only listed files. The tar is not compressed. Compressible bundles
+ * arrived compressed and were already expanded once, and hosts with shared storage have a fast network.
  */
 
-/** What a host that fetches the archive must know to check it. */
+/** The facts with which a host checks a fetched archive. */
 export interface SharedArchive {
   name: string;
   size: number;
@@ -31,14 +31,14 @@ export function newArchiveName(): string {
   return `upload-${randomUUID()}.tar`;
 }
 
-/** Whether `newArchiveName` makes such names. */
+/** Whether `newArchiveName` could have made this name. */
 export function isArchiveName(name: unknown): name is string {
   return typeof name === 'string' && archiveName.test(name);
 }
 
 /**
- * The key of an archive. Names come back from Redis, whose content others may change: one that
- * `newArchiveName` does not make could lead to any file. Throws `bundle_not_found`.
+ * The key of an archive. Names come from Redis, which other programs may write to: an arbitrary name could
+ * lead to any file. Throws `bundle_not_found` for a name that `newArchiveName` cannot have made.
  */
 function archiveKey(name: unknown): Key {
   if (isArchiveName(name)) return listedKey(name);
@@ -48,8 +48,8 @@ function archiveKey(name: unknown): Key {
 }
 
 /**
- * Writes the bundle that `stageUpload` left in `directory` as `name`. Every file is checked on the way
- * against what was measured when it was received.
+ * Writes the bundle that `stageUpload` left in `directory` as the archive `name`. Compares every file with
+ * the facts measured on receipt.
  */
 export async function storeStagedBundle(
   storage: Storage,
@@ -75,9 +75,8 @@ export interface FetchRequest {
 }
 
 /**
- * Brings an archive here and stages it as if it had been uploaded to this host: every rule of archives and
- * bundles is checked again. Throws `bundle_not_found` if the archive is gone and `body_mismatch` if
- * its bytes are not those that were written.
+ * Fetches an archive and stages it like an upload to this host, with all checks of archives and bundles.
+ * Throws `bundle_not_found` if the archive is missing, and `body_mismatch` if its bytes have changed.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
   const { storage, archive, directory, pipelineId, sceneMaps, signal } = request;
@@ -86,7 +85,7 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
     return await stageUpload({
       input: whole,
       directory,
-      // Whoever received it has applied the limits; a tar is a little larger than what it holds.
+      // The receiver has already applied the limits; a tar is a little larger than its files.
       limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
       signal,
       pipelineId,

@@ -6,13 +6,13 @@ import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { Revision } from './revision.ts';
 
-/** One file that a manifest lists, with what is known of it before any byte is read. */
+/** One file of a manifest, with the facts that are known before any byte is read. */
 export interface BundleFile {
   path: RelativePath;
   kind: string;
   contentType: string | null;
   size: number;
-  /** Null if the manifest does not declare it: whoever needs it computes it from `body`. */
+  /** null if the manifest does not declare it; the digest can then be computed from `body`. */
   digest: Digest | null;
   body: Body;
 }
@@ -27,22 +27,20 @@ export interface SourceBundle {
   /** Relative to the source root; `.` for a bundle at the root. */
   path: string;
   name: string | null;
-  /** As the producer states it in the metadata of the manifest; null if it does not. */
+  /** The revision in the metadata of the manifest; null if the producer states none. */
   revision?: Revision | null;
   /** The manifest's `created`, to its last digit. */
   created: Instant;
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
   files: BundleFile[];
-  /**
-   * What a person should know and what does not stop the publication (files not listed, links skipped, …).
-   */
+  /** Remarks that do not stop the publication (unlisted files, skipped links, …). */
   warnings: Finding[];
 }
 
 const fixTheBundle = 'mend the bundle where the findings say; docs/manifest.md has the rules';
 
-/** One error for all that is wrong with a bundle; `name` is how people know it. */
+/** One error for all findings of a bundle; `name` identifies it for people. */
 export function invalidBundle(
   name: string,
   findings: readonly Finding[],

@@ -40,9 +40,9 @@ import {
 } from './validate-bundle.ts';
 
 /*
- * A staged bundle is a directory with two things: `files`, the archive's content, and `staged.json`, what was
- * measured while it was extracted, so that whoever publishes it need not read the files to know their
- * digests.
+ * A staged bundle is a directory with `files`, the archive's content, and `staged.json`, the sizes and
+ * digests that were measured during extraction. A publication reads the digests from there and not from the
+ * files.
  */
 const filesName = 'files';
 const factsName = 'staged.json';
@@ -58,29 +58,29 @@ export interface StageRequest {
   pipelineId: string;
   sceneMaps?: SceneMapRules;
   /**
-   * Of `manifest.json`, byte for byte, where the archive may leave out files of the bundle that are kept;
-   * null: it has all of them.
+   * Digest of the exact bytes of `manifest.json`, for an archive that may leave out kept files; null if the
+   * archive must be complete.
    */
   partial?: Digest | null;
   /**
-   * Makes the manifest of an archive that has none, from its extracted files in `directory`. Without it, such
-   * an archive is refused.
+   * Makes a manifest from the extracted files in `directory` for an archive without one. By default such an
+   * archive is refused.
    */
   makeManifest?: ((extraction: Extraction, directory: string) => Promise<Buffer>) | undefined;
-  /** Where files that it leaves out come from, and where those of the bundle are kept. */
+  /** Supplies the files that the archive leaves out, and keeps the files of this bundle. */
   content?: BundleContent;
-  /** Asked between two pieces of work; by default nobody else needs the event loop. */
+  /** Yields to the event loop between two pieces of work; by default never. */
   breathe?: Breathe;
-  /** That of `directory`; by default it is waited for by everybody. */
+  /** The disk of `directory`; by default its calls block the event loop. */
   disk?: Disk;
 }
 
 export interface StagedBundle {
   directory: string;
   manifest: Manifest;
-  /** Of the normalised manifest, with the digests that it leaves out as they were measured. */
+  /** The digest of the normalized manifest, completed with the measured digests. */
   contentDigest: Digest;
-  /** The bundle's relative path: the manifest's `name`, or one made of its time and digest. */
+  /** The bundle's relative path: the manifest's `name`, or a name from its time and digest. */
   bundlePath: string;
   /** How many files the manifest lists, and their bytes. */
   files: number;
@@ -88,9 +88,10 @@ export interface StagedBundle {
 }
 
 /**
- * Extracts an upload and proves that it is one complete, valid bundle: every size, digest and scene map.
- * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with those of a
- * partial archive, `insufficient_storage`, or the signal's reason; the directory is gone then.
+ * Extracts an upload and verifies that it is one complete, valid bundle: every size, digest and scene map.
+ * Throws the codes of `extractArchive`, `invalid_bundle` with all findings, `files_missing` with the
+ * missing files of a partial archive, `insufficient_storage`, or the signal's reason. Removes the directory
+ * before it throws.
  */
 export async function stageUpload(request: StageRequest): Promise<StagedBundle> {
   try {
@@ -101,7 +102,7 @@ export async function stageUpload(request: StageRequest): Promise<StagedBundle> 
   }
 }
 
-/** Opens what `stageUpload` left in `directory`. Throws `bundle_not_found` if it is gone. */
+/** Opens a bundle that `stageUpload` left in `directory`. Throws `bundle_not_found` if it is missing. */
 export async function openStagedBundle(
   directory: string,
   pipelineId: string,
@@ -157,7 +158,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     if (made !== undefined) await disk.writeFile(path.join(files, manifestName), made);
   }
   await breathe();
-  // Synchronous: what is done with these bytes takes far longer than reading what was just written.
+  // Synchronous: parsing these bytes takes far longer than reading a file that was just written.
   const manifestBytes = readFileSync(path.join(files, manifestName));
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
   const { manifest, findings } = parseManifest(manifestBytes, manifestName);
@@ -184,7 +185,7 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     });
   }
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
-  // Also where some are lacking: what has come need not come again with them.
+  // Keeps the received files even if others are missing, so that the client need not send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await breathe();
@@ -202,10 +203,10 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   };
 }
 
-/** Keeps nothing, and has nothing. */
+/** An empty store that keeps nothing. */
 const nothingKept: BundleContent = { place: async () => null, keep: async () => undefined };
 
-/** The listed files that the archive held, as they lie below `directory`. */
+/** The listed files from the archive, with their paths below `directory`. */
 function* keepable(
   manifest: Manifest,
   { files }: Extraction,

@@ -9,12 +9,12 @@ import type { BundleFile, SourceBundle } from './source-bundle.ts';
 export interface ValidateOptions {
   /** Called with the number of bytes of each chunk that was read. */
   onBytes?: (count: number) => void;
-  /** Files read side by side; 8 by default. */
+  /** Number of files read concurrently; 8 by default. */
   concurrency?: number;
   sceneMaps?: SceneMapRules;
   /**
-   * `scene_maps`: only these are read, and of all else size and presence are taken from the listing that the
-   * bundle was loaded from. Left out: all.
+   * With `scene_maps`, only scene maps are read. The sizes of other files come from the listing that the
+   * bundle was loaded from. Default: `all`.
    */
   contents?: 'all' | 'scene_maps';
 }
@@ -22,8 +22,8 @@ export interface ValidateOptions {
 const filesAtOnce = 8;
 
 /**
- * Reads a bundle and reports each file whose size, digest or scene map is wrong, sorted by path. Doubts are
- * in `bundle.warnings` already. A read that fails for any reason but a missing file is thrown.
+ * Reads a bundle and reports each file with a wrong size, digest or scene map, sorted by path. Warnings are
+ * already in `bundle.warnings`. Throws if a read fails for any reason except a missing file.
  */
 export async function validateBundle(
   bundle: SourceBundle,
@@ -47,17 +47,17 @@ export interface DigestedBundle extends SourceBundle {
 
 const completed = new WeakMap<SourceBundle, Promise<DigestedBundle>>();
 
-/** Told of reading that takes as long as writing does, and is done before it is known what to write. */
+/** Notified of bytes read before it is known which files to write. This can take as long as writing. */
 export interface Reading {
-  /** So many bytes are to be read. */
+  /** Adds bytes to the expected total. */
   expect: (bytes: number) => void;
   onBytes: (count: number) => void;
 }
 
 /**
- * The bundle with every digest known: files whose manifest declares none are read, once however many
- * destinations ask, of which the first is told. Throws `body_mismatch` if a file does not have the size it
- * was listed with.
+ * The bundle with every digest known. Files whose manifest declares none are read once for all
+ * destinations, and `reading` of the first destination gets the progress. Throws `body_mismatch` if a file
+ * does not have its listed size.
  */
 export function withDigests(bundle: SourceBundle, reading?: Reading): Promise<DigestedBundle> {
   const known = completed.get(bundle);
@@ -95,7 +95,7 @@ async function validateFile(file: BundleFile, { onBytes, sceneMaps }: ValidateOp
   }
 }
 
-/** Whether a content finding makes the bundle invalid (`error`) or is only reported beside it. */
+/** Whether a content finding makes the bundle invalid (`error`) or is only reported (`warning`). */
 export interface SceneMapRules {
   contentRules: 'warning' | 'error';
 }
@@ -103,9 +103,9 @@ export interface SceneMapRules {
 export const defaultSceneMapRules: SceneMapRules = { contentRules: 'warning' };
 
 /**
- * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. What is wrong with it
- * are errors; what is only doubtful are warnings, or errors if the rules say so. A failure to read is
- * thrown.
+ * Reads and checks a file of kind `scene_map`; a file of another kind has no findings. Violations are
+ * errors. Doubtful content is a warning, or an error if the rules say so. Throws if the file cannot be
+ * read.
  */
 export async function checkSceneMapFile(file: BundleFile, rules: SceneMapRules): Promise<Finding[]> {
   if (file.kind !== sceneMapKind) return [];

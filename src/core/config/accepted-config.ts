@@ -9,7 +9,7 @@ import { configSchema } from './schema/schema.ts';
 import { type KeyPath, readYaml, type YamlText } from './yaml-text.ts';
 
 export interface LoadOptions {
-  /** Home directory, absolute: what `~/` stands for. */
+  /** Home directory for `~/`; absolute. */
   home: string;
 }
 
@@ -17,13 +17,13 @@ export interface LoadOptions {
 export interface Loaded {
   config: Config;
   warnings: Finding[];
-  /** Where a setting stands in the file; of one that is left to its default, what is around it. */
+  /** The position of a setting in the file; for a setting left to its default, the position of its parent. */
   locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
 }
 
 /**
- * The configuration in the bytes of `file`, against whose directory relative paths are resolved; null if
- * something is wrong with it, of which `judgeConfig` knows all. Pure.
+ * The configuration in the bytes of `file`; null if it has faults, which `judgeConfig` explains. Relative
+ * paths are relative to the directory of `file`. Pure.
  */
 export function acceptedConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded | null {
   const read = readYaml(bytes);

@@ -11,8 +11,8 @@ import type { DatabaseConfig } from './weather/databases.ts';
 import type { WeatherConfig } from './weather/settings.ts';
 
 /**
- * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes), every
- * path absolute. `schema.ts` makes these values from YAML and nothing else makes them.
+ * The configuration after parsing: every default filled in, every unit converted (milliseconds, bytes),
+ * every path absolute. Only `schema.ts` makes these values, from YAML.
  */
 export interface Config {
   /** Absolute path of the file it was read from; relative paths in it were resolved against its directory. */
@@ -23,22 +23,22 @@ export interface Config {
   uploadTokens: UploadTokenConfig[];
   server: ServerConfig;
   log: LogSettings;
-  /** Null: nothing is traced. */
+  /** null: no tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];
   notifiers: NotifierConfig[];
   /** Weather databases; the first is the one that is read. */
   databases: DatabaseConfig[];
   /**
-   * Null: the templates of the package. As written: a relative path begins at the working directory, which
-   * only the command line knows.
+   * null: the templates of the package. Not resolved: a relative path is relative to the working directory
+   * of the command.
    */
   templates: { baseDir: string | null };
   weather: WeatherConfig;
 }
 
 export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> & {
-  /** Null: never. */
+  /** null: the token never expires. */
   expiresAt: Date | null;
 };
 
@@ -46,23 +46,25 @@ export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;
   metrics: ResolvedBy<typeof metricsSchema>;
   console: ResolvedBy<typeof consoleSchema>;
-  /** How long a failed run is tried again, unless its pipeline says otherwise, in milliseconds; 0: never. */
+  /** How long a failed run is retried, in milliseconds; 0 for no retry. A pipeline may override it. */
   retryForMs: number;
   /** How long bundles of failed runs stay staged, so that the runs can be repeated. */
   rerun: { keepMs: number; maxBundles: number; maxBytes: number };
   /** Partial uploads. */
   resumable: Omit<ResolvedBy<typeof resumable>, 'maxBytes'> & { maxBytes: number };
   worker: ResolvedBy<typeof worker>;
-  /** Variable that holds the token of whoever runs the daemon; null if there is none. */
+  /** Variable that holds the admin token; null if there is none. */
   adminTokenEnv: string | null;
   staging: {
-    /** Of this machine: where uploads are received and, by workers of other hosts' uploads, extracted. */
+    /**
+     * A directory of this machine for receiving uploads. Workers also extract uploads of other hosts there.
+     */
     directory: string;
-    /** In bullmq mode: where bundles wait between hosts. */
+    /** In bullmq mode, the storage for bundles that wait for another host. */
     shared: SourceLocation | null;
     /**
-     * Files that are kept of uploads, of each pipeline: their room, and how long without use. Null: as much
-     * as goes with the largest bundle that the pipeline takes.
+     * Limits for the kept files of each pipeline's uploads: their size, and the time since their last use.
+     * maxBytes null: derived from the pipeline's largest allowed bundle.
      */
     keep: { maxBytes: number | null; ageMs: number };
   };
@@ -71,7 +73,7 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** Of each Redis, in the order of the configuration; at least one. */
+  /** The variables with the URLs of each Redis, in the order of the configuration; at least one. */
   redisUrlEnvs: readonly string[];
   /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];
@@ -84,10 +86,13 @@ export interface PipelineConfig {
   source: SourceConfig;
   /** Identifies the source in catalogs: as configured, else its place, or the pipeline for uploads. */
   sourceId: string;
-  /** How a source without a manifest becomes a bundle; left out: it needs a manifest. */
+  /** How to make a manifest for a source without one; absent if the source must have a manifest. */
   autoManifest?: AutoManifestConfig;
   destinations: DestinationConfig[];
-  /** How many of it may be received or wait at once, of `queueSize`; null: all. */
+  /**
+   * Maximum share of `queueSize` for uploads of this pipeline that are being received or waiting; null: all
+   * of it.
+   */
   maxWaiting: Amount | null;
   /** How long a failed run of it is tried again, in milliseconds; null: `server.retryForMs`. */
   retryForMs: number | null;
@@ -97,19 +102,19 @@ export interface PipelineConfig {
   discoveryTimeoutMs: number;
   /** Whether later runs pass a run that waits for its next try, or wait behind it. */
   whileRetrying: 'pass' | 'wait';
-  /** Null: no run starts by the clock. */
+  /** null: no scheduled runs. */
   schedule: ScheduleConfig | null;
-  /** Null: no change of the source starts a run; otherwise the source is local. */
+  /** null: changes of the source start no run. Otherwise the source is local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
 }
 
 /** Patterns in the syntax of `.gitignore`. */
 export interface AutoManifestConfig {
-  /** Only these files; empty: all. */
+  /** Patterns of the files to include; empty: all files. */
   include: readonly string[];
   exclude: readonly string[];
-  /** What becomes of symbolic links. */
+  /** How symbolic links are treated. */
   links: 'refuse' | 'skip';
 }
 
@@ -126,9 +131,9 @@ export interface DestinationConfig {
   location: DestinationLocation;
   mapping: 'preserve_relative' | 'fixed';
   workflow: 'additive' | 'replacement';
-  /** What becomes of a bundle that is older than the one that is published. */
+  /** How a bundle that is older than the published one is treated. */
   stale: 'publish' | 'refuse';
-  /** What a run does with what it published earlier from bundles that the source no longer holds. */
+  /** How a run treats earlier outputs whose bundles the source no longer holds. */
   orphans: 'keep' | 'report' | 'remove';
   /** Ends with `/`; null if not configured. */
   publicBaseUrl: string | null;
@@ -136,18 +141,18 @@ export interface DestinationConfig {
   outputs: GeneratedOutputs;
   /** Whether the root gets a page and feeds of the newest bundles; never with `fixed`. */
   rootIndex: boolean;
-  /** Null: published in place. */
+  /** null: published in place. */
   releases: ReleasesConfig | null;
   prune: PrunePolicy;
   limits: {
     /** How many published outputs one publication or prune may remove; null: any number. */
     maxRemoved: Amount | null;
   };
-  /** Files written side by side. */
+  /** Maximum number of files written concurrently. */
   fileConcurrency: number;
 }
 
-/** What is kept of releases, and for how long after another became current instead. */
+/** How many releases are kept, and for how long a replaced one stays. */
 export interface ReleasesConfig {
   keep: number;
   lingerMs: number;
@@ -156,16 +161,16 @@ export interface ReleasesConfig {
   channels: readonly ChannelConfig[];
 }
 
-/** A pointer beside the current one. */
+/** A pointer in addition to `current`. */
 export interface ChannelConfig {
   name: string;
   /** How long it stays after something was published to it. */
   ttlMs: number;
-  /** Where its readers find the destination root; ends with `/`. */
+  /** Public URL of the destination root for this channel; ends with `/`. */
   publicBaseUrl?: string;
 }
 
-/** Which generated outputs a destination asks for. */
+/** The generated outputs of a destination. */
 export interface GeneratedOutputs {
   checksums: boolean;
   archive: boolean;

@@ -17,7 +17,7 @@ export interface Fault {
     | 'no_pipelines'
     | 'variable_in_path';
   path: KeyPath;
-  /** The position to report, if it is not that of `path`: a missing key has none. */
+  /** The position to report if it differs from `path`: a missing key has no position of its own. */
   at?: KeyPath;
   part: 'key' | 'value';
   message: string;
@@ -28,7 +28,7 @@ export function fault(code: Fault['code'], path: KeyPath, message: string): Faul
   return { severity: 'error', code, path, part: 'value', message };
 }
 
-/** `; did you mean "local"?`, or nothing if no known name is similar. */
+/** `; did you mean "local"?`, or empty if no known name is similar. */
 export function didYouMean(found: unknown, known: readonly string[]): string {
   const guess = typeof found === 'string' ? nearest(found, known) : undefined;
   return guess === undefined ? '' : `; did you mean "${guess}"?`;

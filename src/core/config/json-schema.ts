@@ -7,7 +7,7 @@ export type JsonSchema = Record<string, unknown>;
 // The package is CommonJS and exports the function itself, which its types, written for bundlers, do not say.
 const parse = joiToJson as unknown as typeof joiToJson.parse;
 
-// As draft-07 says it itself; the converter's own form (`oneOf`) gives messages that no one understands.
+// The form of draft-07. The converter's own form (`oneOf`) leads to unclear messages.
 const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
   schema['dependencies'] = Object.fromEntries(
     peers.map((name) => [name, peers.filter((other) => other !== name)]),
@@ -20,8 +20,8 @@ const exactlyOne = (schema: JsonSchema, { peers }: { peers: string[] }): void =>
 };
 
 /**
- * The JSON Schema (draft-07, which editors know best) of the configuration file, made from the schema that
- * `loadConfig` uses.
+ * The JSON Schema of the configuration file, made from the schema of `loadConfig`. Uses draft-07, which
+ * editors support best.
  */
 export function configJsonSchema(): JsonSchema {
   const converted: unknown = parse(
@@ -39,15 +39,15 @@ export function configJsonSchema(): JsonSchema {
 }
 
 /**
- * Sets right what the conversion does not know: Joi's own markers, its case for "none of the variants", and
- * repetitions.
+ * Corrects parts that the converter does not handle: Joi's own markers, its case for "none of the
+ * variants", and repetitions.
  */
 function mend(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(mend);
   if (typeof node !== 'object' || node === null) return node;
   const mended: JsonSchema = {};
   for (const [key, value] of Object.entries(node)) {
-    // Of a map by name, the converter repeats the patterns as if they were names.
+    // The converter repeats the patterns of a map by name as if they were names.
     if (key === 'properties' && 'patternProperties' in node) continue;
     // These are the places where keys are names of settings and not keywords.
     if (key === 'properties' || key === 'dependencies' || key === 'patternProperties')
@@ -62,12 +62,12 @@ function mend(node: unknown): unknown {
         key === 'default' || key === 'examples' || key === 'enum' || key === 'const' ? value : mend(value);
   }
   const message = messageOf(mended['title']);
-  // VS Code and yaml-language-server say it in place of the pattern, which explains nothing.
+  // VS Code and yaml-language-server show this message in place of the pattern.
   if (message !== undefined && 'pattern' in mended) mended['patternErrorMessage'] = message;
   return mended;
 }
 
-/** Of a title such as `duration, 1s to 24h`. */
+/** The message of a title such as `duration, 1s to 24h`. */
 function messageOf(title: unknown): string | undefined {
   if (typeof title !== 'string') return undefined;
   const [kind = '', bounds] = title.split(', ');
@@ -75,7 +75,7 @@ function messageOf(title: unknown): string | undefined {
   return message === undefined || bounds === undefined ? message : `${message}; here from ${bounds}`;
 }
 
-/** What a text of each kind looks like, by its title: for people whose text does not match the pattern. */
+/** The expected form of each kind of text, by its title. Shown when a text does not match the pattern. */
 const messages: Readonly<Record<string, string>> = {
   duration: 'expected a duration: a whole number with a unit, such as 500ms, 30s, 15m, 24h or 7d',
   size: 'expected a size such as 512MiB, 2GB or 10KiB, or a whole number of bytes',
@@ -97,7 +97,7 @@ function isDeepDefault(value: unknown): boolean {
   return typeof value === 'object' && value !== null && 'special' in value;
 }
 
-/** The only map that takes unknown keys is the one that catches a wrong discriminator. */
+/** Whether a schema is the catch-all for a wrong discriminator: the only map that accepts unknown keys. */
 function isOpen(item: unknown): boolean {
   return (
     typeof item === 'object' &&

@@ -47,8 +47,8 @@ export function tooLarge(file: string, maxBytes: number): WaybillError {
 }
 
 /**
- * Nothing is converted (`"8080"` is no number), and everything that is wrong is reported at once. The message
- * of every failure is the label of the schema that failed, which says what was expected there.
+ * Converts nothing (`"8080"` is not a number) and reports all failures together. The message of a failure
+ * is the label of the schema that failed, which describes the expected value.
  */
 export const validationOptions: joi.ValidationOptions = {
   abortEarly: false,
@@ -97,13 +97,13 @@ function invalid(file: string, findings: Finding[]): WaybillError {
   );
 }
 
-/** Joi's findings as sentences: what was found, what was expected, and what was probably meant. Pure. */
+/** Joi's findings as sentences: the value found, the value expected, and a suggestion. Pure. */
 function schemaFaults(error: joi.ValidationError | undefined): Fault[] {
   const faults = new Map<string, Fault>();
   for (const item of error?.details ?? []) {
     const fault = faultOf(item);
     const place = JSON.stringify(fault.path);
-    // Several rules of one value fail together; the one that knows a reason says most.
+    // Several rules of one value may fail together. A failure with a reason has priority.
     if (!faults.has(place) || item.context?.['reason'] !== undefined) faults.set(place, fault);
   }
   return [...faults.values()];
@@ -151,7 +151,7 @@ function faultOf({ type, path, context = {}, message: expected }: joi.Validation
   };
 }
 
-/** Of some keys one has to be there, and no other. */
+/** The fault of a map that must have exactly one of several keys. */
 function notExactlyOne(path: KeyPath, context: Record<string, unknown>): Fault {
   const peers = context['peers'] as string[];
   const [first = '', second] = (context['present'] as string[] | undefined) ?? [];
@@ -205,7 +205,7 @@ const refused: Readonly<Record<string, string>> = {
   '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
 };
 
-/** What was found, for people, and never a value that could be a secret. */
+/** Describes a value for people, and never shows one that could be a secret. */
 function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
   if (value === null || value === undefined) return 'nothing (null)';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
@@ -221,8 +221,8 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
 }
 
 /**
- * Settings of other kinds than numbers whose values are harmless by nature; anything else is not repeated. A
- * text in place of a map has no such name.
+ * Settings with harmless values, apart from numbers. Messages show no other value. Text in place of a map
+ * has no such name, either.
  */
 const shown = new Set(
   [
@@ -241,7 +241,7 @@ function mayBeSecret(
 ): boolean {
   const key = path.findLast((step) => typeof step === 'string');
   if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
-  // By its kind and not by its name: where a number belongs, one that does not fit is no secret.
+  // Depends on the kind and not on the name: a malformed number is not a secret.
   if (
     isNumeric(expected) &&
     /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
@@ -253,7 +253,7 @@ function mayBeSecret(
   );
 }
 
-/** As keys and tokens look: long, without spaces, of mixed case and digits. */
+/** Whether a text looks like a key or token: long, without spaces, with both cases and digits. */
 function looksRandom(text: string): boolean {
   return /^[A-Za-z0-9+/_.~-]{20,}$/.test(text) && /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text);
 }

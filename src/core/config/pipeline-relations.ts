@@ -68,7 +68,10 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
   });
 }
 
-/** Uploads are no listing of what there is, and `fixed` means that older bundles give way. */
+/**
+ * Orphans need a source that can be listed, unlike uploads, and a mapping that keeps several bundles,
+ * unlike `fixed`.
+ */
 function orphanFaults({ value: pipeline, path }: Item): Fault[] {
   const isUpload = textOf(mapIn(pipeline)['source'], 'backend') === 'http_upload';
   return itemsOf(pipeline, 'destinations', path).flatMap(({ value, path: at }): Fault[] => {
@@ -82,7 +85,7 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
   });
 }
 
-/** With `fixed` the root is a bundle path. */
+/** A root index needs a root that is not itself a bundle path, as with `fixed`. */
 function rootIndexFaults({ value, path }: Item): Fault[] {
   const outputs = mapIn(mapIn(value)['outputs']);
   if (outputs['root_index'] !== true || textOf(value, 'mapping') !== 'fixed') return [];
@@ -151,7 +154,7 @@ export function overlap(a: Place, b: Place): boolean {
   return a.container === b.container && (inside(a.root, b.root) || inside(b.root, a.root));
 }
 
-/** The items of the list at a key of a map; none if there is no such list. */
+/** The items of the list at a key of a map; empty if there is no such list. */
 export function itemsOf(value: unknown, key: string, path: KeyPath = []): Item[] {
   const list = mapIn(value)[key];
   return Array.isArray(list)

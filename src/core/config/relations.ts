@@ -102,8 +102,8 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
 }
 
 /**
- * Staging on another server needs a queue that several hosts share, and the queue's own directory must be
- * apart from staging.
+ * Checks that remote staging has a queue that several hosts share, and that the queue's own directory does
+ * not overlap staging.
  */
 function stagingFaults(document: unknown, base: PathBase): Fault[] {
   const { staging, queue } = mapIn(mapIn(document)['server']);
@@ -131,7 +131,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
   ];
 }
 
-/** The directory that a queue has of its own, where `server.staging` must not be. */
+/** The directory that each queue reserves for itself. It must not overlap `server.staging`. */
 const ownDirectories: Partial<Record<string, { key: string; initial: string; what: string }>> = {
   embedded: {
     key: 'directory',
@@ -154,10 +154,13 @@ const pathSettings = new Set([
   ...['path', 'directory', 'scratch_directory', 'base_dir'],
   ...['ssh_key_file', 'ssh_agent_socket', 'known_hosts_file'],
 ]);
-/** As a shell would expand it. */
+/** A variable in the syntax of a shell. */
 const variable = /\$(?:\{\w+\}|[A-Za-z_]\w*)|^%\w+%/;
 
-/** Warns of what looks like a variable in a path: nothing expands it, but a directory may be called so. */
+/**
+ * Warns of text in a path that looks like a variable, which is not expanded. It may still be the real name
+ * of a directory.
+ */
 export function pathFaults(document: unknown): Fault[] {
   const faults: Fault[] = [];
   const look = (value: unknown, path: KeyPath): void => {

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Finding } from '../lib/errors.ts';
 import type { Config } from './config.ts';
 
-/** What came of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */
+/** The result of a reload. Settings are named as in the file: `pipelines.maps`, `server.http.listen`. */
 export interface ReloadReport extends ConfigChanges {
-  /** Settings whose new values hold only once the process is started again. */
+  /** Settings that take effect only after a restart. */
   restartNeeded: string[];
   warnings: Finding[];
 }
@@ -16,8 +16,8 @@ export interface ConfigChanges {
 }
 
 /**
- * What a process that was started with `started` makes of a newer configuration: what it can take over while
- * it runs, and which of the settings that it cannot are different. Pure.
+ * Splits a newer configuration into the part that takes effect in a running process, and the changed
+ * settings that need a restart. Pure.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, log, pipelines, notifiers } = newer;
@@ -34,7 +34,7 @@ export function adoptable(started: Config, newer: Config): { config: Config; res
   return { config, restartNeeded: names.filter((name) => !isDeepStrictEqual(before[name], after[name])) };
 }
 
-/** Names what differs between what is in force and what comes after it. Pure. */
+/** The names of the settings that differ between the two configurations. Pure. */
 export function changesBetween(before: Config, after: Config): ConfigChanges {
   const changes: ConfigChanges = { added: [], changed: [], removed: [] };
   const olds = reloadedSettings(before);
@@ -47,7 +47,10 @@ export function changesBetween(before: Config, after: Config): ConfigChanges {
   return changes;
 }
 
-/** Of `Config` and its `server`; all else holds from the start of a process to its end. */
+/**
+ * The parts of `Config` and its `server` that a reload replaces. All other parts are fixed until the
+ * process ends.
+ */
 const reloaded: readonly string[] = [
   'file',
   'secrets',
@@ -62,7 +65,7 @@ const reloaded: readonly string[] = [
   'adminTokenEnv',
 ];
 
-/** By name, and one that is new in the code is one of these. */
+/** All settings that need a restart, by name. New members of the configuration are included by default. */
 function fixedSettings(config: Config): Record<string, unknown> {
   const { host, port, ...http } = config.server.http;
   return {
@@ -82,7 +85,7 @@ function named(prefix: string, settings: object): Record<string, unknown> {
   );
 }
 
-/** Where there is none, a setting is left out. */
+/** Settings without a value are omitted. */
 function reloadedSettings(config: Config): Map<string, unknown> {
   const { secrets, server, log } = config;
   const single: [string, unknown][] = [

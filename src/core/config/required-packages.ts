@@ -46,7 +46,7 @@ function mustBeInstalled(requirements: readonly Requirement[]): void {
   throw new WaybillError('package_missing', `${needs}, ${verb} not installed`, { hint });
 }
 
-/** The command that installs those that are missing; null if none is. */
+/** The command that installs the missing packages; null if all are installed. */
 function commandFor(requirements: readonly Requirement[]): string | null {
   const missing = requirements.filter(({ name }) => !isInstalled(name));
   if (missing.length === 0) return null;

@@ -88,8 +88,8 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
 }
 
 /**
- * With a queue of one process staging is the directory that was named; in bullmq mode it is shared, and each
- * machine has a scratch directory of its own.
+ * A queue within one process uses the configured directory for staging. In bullmq mode staging is shared,
+ * and each machine has its own scratch directory.
  */
 function resolveQueue(
   queue: ConfigDocument['server']['queue'],
@@ -212,9 +212,9 @@ function withChannels({ channels, ...releases }: ResolvedBy<typeof releasesSetti
 }
 
 /**
- * Uploads may arrive in any order, and where only the newest bundle is wanted, an older one is a late retry.
- * Sources that are read are asked again which bundle is the newest. The time of a bundle without a manifest
- * is that of its newest file, which goes back when this file is removed.
+ * The default of `stale`. Uploads may arrive in any order. If a fixed path keeps only the newest bundle, an
+ * older upload is a late retry. Sources that are read report their newest bundle on each run. A bundle
+ * without a manifest has the time of its newest file, which goes back when this file is removed.
  */
 function usualStale(
   { mapping }: DestinationDocument,

@@ -5,25 +5,22 @@ import { backendOf, type DestinationLocation } from '../storage/backends.ts';
 import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
-  /** Of the environment variable. */
+  /** Name of the environment variable. */
   name: string;
-  /** For people: `destination "cdn" of pipeline "maps"`. */
+  /** A description for messages: `destination "cdn" of pipeline "maps"`. */
   neededBy: string;
 }
 
 interface ReferenceOptions {
-  /** Only these pipelines; all of them by default. */
+  /** Limits the result to these pipelines; by default all. */
   pipelineIds?: readonly string[];
-  /**
-   * What only the API needs: the values of the upload tokens that name one of the pipelines, and the token of
-   * the metrics.
-   */
+  /** Includes the secrets of the API: the upload tokens for these pipelines, and the token of the metrics. */
   uploadTokens?: boolean;
-  /** What the queue needs, which only the daemon does. */
+  /** Includes the secrets of the queue, which only the daemon needs. */
   queue?: boolean;
-  /** What the notifiers of these pipelines need, which only commands that publish or prune do. */
+  /** Includes the secrets of these pipelines' notifiers, for commands that publish or prune. */
   notifiers?: boolean;
-  /** What the collector of spans needs, which only the daemon and commands that publish do. */
+  /** Includes the secrets of the span collector, for the daemon and commands that publish. */
   tracing?: boolean;
   /** The URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
@@ -71,7 +68,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   return references;
 }
 
-/** The notifiers that any of the pipelines concern; all of them if none is named. Pure. */
+/** The notifiers for any of the pipelines; all notifiers if no pipeline is named. Pure. */
 export function notifiersOf(config: Config, pipelineIds?: readonly string[]): NotifierConfig[] {
   return config.notifiers.filter(
     ({ pipelines }) => pipelines?.some((id) => pipelineIds?.includes(id) ?? true) ?? true,
@@ -119,12 +116,15 @@ function notifierSecrets(notifier: NotifierConfig): SecretReference[] {
     .map((name) => ({ name, neededBy }));
 }
 
-/** Who can guess a token may publish; shorter ones are words. `openssl rand -base64 18` makes as many. */
+/**
+ * The minimum length of a token, in characters, since a guessed token can publish. Shorter ones are often
+ * words. `openssl rand -base64 18` prints 24 characters.
+ */
 export const minCharacters = 24;
 
 /**
- * One for each upload token whose value is too short to be kept from guessing. Of one that is `sha256:` of
- * the value nothing is known, and those that are not set are another's concern. No finding holds a value.
+ * One warning for each upload token that is short enough to be guessed. The length of a `sha256:` token is
+ * unknown, and missing tokens are reported elsewhere. Findings never contain a value.
  */
 function weakTokens(tokens: readonly UploadTokenConfig[], secrets: Pick<Secrets, 'get'>): Finding[] {
   return tokens.flatMap(({ id, valueEnv }) => {

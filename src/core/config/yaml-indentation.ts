@@ -1,4 +1,4 @@
-/** What a line belongs to, by how far it is indented. */
+/** A block that contains lines of the same indentation. */
 interface Level {
   indent: number;
   isItem: boolean;
@@ -7,9 +7,9 @@ interface Level {
 }
 
 /**
- * What is wrong with the indentation of a line (from 1) of a YAML text that a parser has stumbled over there,
- * or undefined if it fits the lines above. A guess about block maps and lists: to be asked only where
- * something is wrong. Pure.
+ * Describes the wrong indentation of a line (from 1) of a YAML text where a parser failed; undefined if the
+ * line fits the lines above. A guess about block maps and lists, so call it only after a parser error.
+ * Pure.
  */
 export function indentationFault(text: string, line: number): string | undefined {
   const lines = text.split(/\r?\n/);

@@ -33,10 +33,11 @@ export interface YamlProblem extends Position {
 
 export interface YamlText {
   value: unknown;
-  /** What is wrong and does not keep `value` from being judged. */
+  /** Problems that do not prevent `value` from being judged. */
   problems: YamlProblem[];
   /**
-   * Where the value (or the key of the value) stands; where it is missing, the nearest map or list around it.
+   * The position of the value, or of its key. For a missing value, the position of the nearest map or list
+   * around it.
    */
   locate(path: KeyPath, part: 'key' | 'value'): Position;
 }
@@ -71,7 +72,7 @@ export function readYaml(
 
   try {
     requireFlat(text);
-    // Duplicate keys are looked for below: the parser's own search is quadratic.
+    // Duplicate keys are detected below: the parser's own check takes quadratic time.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -84,7 +85,7 @@ export function readYaml(
       const misplaced = misplacedLine(text, complaints, at);
       if (misplaced !== undefined)
         return failed({ code: 'yaml_syntax', path: null, column: 1, ...misplaced });
-      // Of several complaints about one place the first is the cause.
+      // The first of several complaints about one position is the cause.
       const byPlace = new Map(complaints.toReversed().map((complaint) => [complaint.pos[0], complaint]));
       return failed(
         ...[...byPlace.values()]
@@ -106,12 +107,12 @@ export function readYaml(
   }
 }
 
-/** What the parser reports where a line is indented wrongly, in its own words for what it then lacks. */
+/** The parser's error codes for wrong indentation, which describe the token that it then missed. */
 const ofIndentation = new Set([
   ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
 ]);
 
-/** The first line whose indentation explains what the parser stumbled over there or in the line before. */
+/** The line whose indentation explains a parser error: the line of the error or the next one. */
 function misplacedLine(
   text: string,
   complaints: readonly Complaint[],
@@ -129,7 +130,7 @@ function misplacedLine(
 
 type Complaint = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
 
-/** Its text is the parser's own, but for the bracket. */
+/** The parser's messages about a missing closing bracket. */
 const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
 
 function sentenceFor({ code, message }: Complaint): string {
@@ -273,7 +274,7 @@ function inspect(
 function locator(document: Document.Parsed, at: (offset: number) => Position): YamlText['locate'] {
   const indexes = new WeakMap<object, Map<string, Pair>>();
   const pairOf = (map: YAMLMap, key: string | number): Pair | undefined => {
-    // Of duplicate keys the last stays, which is the one whose value counts.
+    // The last of several duplicate keys counts, as its value does.
     const index = indexes.get(map) ?? new Map(map.items.map((pair) => [keyOf(pair), pair]));
     indexes.set(map, index);
     return index.get(String(key));
@@ -288,7 +289,7 @@ function locator(document: Document.Parsed, at: (offset: number) => Position): Y
         if (pair === undefined) break;
         if (part === 'key' && depth === path.length - 1) return at(offsetOf(pair.key));
         node = pair.value;
-        // `key:` with nothing after it has a value that stands nowhere.
+        // The empty value of a `key:` has no position of its own.
         offset = isScalar(node) && node.value === null ? offsetOf(pair.key) : offsetOf(node);
       } else if (isSeq(parent) && typeof step === 'number' && step < parent.items.length) {
         node = parent.items[step];

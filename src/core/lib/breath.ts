@@ -1,31 +1,30 @@
 import type { Clock } from './clock.ts';
 
 /**
- * Asked between two pieces of work by whoever has many of them: when the next one may be done. Undefined: at
- * once.
+ * Yields to the event loop between two pieces of work. Resolves when the next piece may begin; undefined
+ * means immediately.
  */
 export type Breathe = () => Promise<void> | undefined;
 
-/** For whoever has the event loop for itself. */
+/** Never yields: for code that has the event loop to itself. */
 export const breathless: Breathe = () => undefined;
 
-/** How all that work side by side on one event loop share it with those who knock. */
+/** Shares the event loop between background work and new connections. */
 export interface SharedBreath {
   breathe: Breathe;
-  /** To be called for each connection that was accepted. */
+  /** Must be called for each accepted connection. */
   onAccepted: () => void;
 }
 
 const sliceMs = 1;
-/** So many turns in a row are left to new connections. */
+/** The maximum number of consecutive turns that accept connections only. */
 const maxTurnsLeft = 16;
 
 /**
- * One `Breathe` for all that work side by side on one event loop: together they work for about a millisecond
- * in each of its turns, in the order in which they asked. Whoever waits for the loop waits for whole turns,
- * and a new connection for many of them, since Node.js accepts one a turn. So a turn that has accepted one is
- * followed by the next at once: as long as connections come, they are accepted before anything else is done,
- * for some turns at most.
+ * One `Breathe` for all background work on one event loop. Together its users work for about a millisecond
+ * in each turn of the loop, in the order of their calls. Node.js accepts one connection a turn, so a new
+ * connection may wait for many turns. A turn that has accepted one is therefore followed by a turn without
+ * work, up to `maxTurnsLeft` times in a row.
  */
 export function sharedBreath({ monotonic }: Pick<Clock, 'monotonic'>): SharedBreath {
   const waiting: (() => void)[] = [];

@@ -1,6 +1,8 @@
 import { onAbort } from './on-abort.ts';
 
-/** Time as the core sees it. Everything that waits or dates something takes one, so that tests control it. */
+/**
+ * Time as the core sees it. All code that waits or reads the time takes a clock, so that tests control it.
+ */
 export interface Clock {
   /** Wall-clock time, for what people and catalogs read. */
   now(): Date;

@@ -1,12 +1,12 @@
 /**
- * A value that may be replaced while the program runs, such as what a reload reads again. Whoever depends on
- * it asks each time, and once for what belongs together: two answers may differ.
+ * A value that may be replaced while the program runs, for example by a reload. Callers read it again for
+ * each use, and once for values that belong together, since two reads may differ.
  */
 export interface Current<T> {
   get(): T;
 }
 
-/** For the one who replaces it. */
+/** A value with a setter, for the owner. */
 export interface Replaceable<T> extends Current<T> {
   replace(value: T): void;
 }

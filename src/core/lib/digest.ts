@@ -11,7 +11,7 @@ export function parseDigest(text: string): Digest | undefined {
   return digestForm.test(text) ? (text as Digest) : undefined;
 }
 
-/** Makes no `Hash`, which takes a fifth of the time for a small file. */
+/** Does not create a `Hash` object, which would be a fifth of the time for a small file. */
 export function digestOf(bytes: Uint8Array | string): Digest {
   return `sha256:${hashAtOnce('sha256', bytes, 'hex')}` as Digest;
 }

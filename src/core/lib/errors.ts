@@ -1,12 +1,12 @@
 import { type ErrorCode, errorTable } from './error-codes.ts';
 
 interface ErrorDetails {
-  /** What to do about it, as a sentence: shown after the message. */
+  /** The next step for the user, as a sentence after the message. */
   hint?: string;
   cause?: unknown;
-  /** Everything that is wrong, one by one, if there can be several things. */
+  /** All faults in detail, if there can be several. */
   findings?: readonly Finding[];
-  /** When trying again makes sense, in whole seconds, if more is known than the code says. */
+  /** When a retry makes sense, in whole seconds, if it is known more precisely than from the code. */
   retryAfterSeconds?: number;
 }
 
@@ -15,8 +15,8 @@ const brand = Symbol.for('waybill.error');
 /** The one error class: a code of the closed list, a sentence that names the place, and what to do. */
 export class WaybillError extends Error {
   /**
-   * By a brand and not by the class: the bundled command line and the daemon's modules that it loads each
-   * have their own copy of the class.
+   * Checks a brand instead of the class: the bundled command line and the daemon modules that it loads have
+   * separate copies of the class.
    */
   static override [Symbol.hasInstance](thrown: unknown): boolean {
     return thrown instanceof Error && brand in thrown;
@@ -51,7 +51,7 @@ export interface ErrorRecord {
   findings: readonly Finding[];
 }
 
-/** The `WaybillError` that was thrown, or an `internal_error` with anything else as its cause. */
+/** Returns a thrown `WaybillError`, and wraps anything else in an `internal_error`. */
 export function asWaybillError(thrown: unknown): WaybillError {
   if (thrown instanceof WaybillError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -73,7 +73,7 @@ export function hasCode(thrown: unknown, code: ErrorCode): boolean {
   return thrown instanceof WaybillError && thrown.code === code;
 }
 
-/** One result of a validation: what is wrong or noteworthy, where, and what would be right. */
+/** One result of a validation: the problem or remark, its place, and the correct form. */
 export interface Finding {
   severity: 'error' | 'warning';
   /** Stable, snake_case. */
@@ -107,9 +107,9 @@ export function describeFinding({ file, pointer, line, column, message }: Findin
 }
 
 /**
- * An error as anyone may read it, in a run record that needs no token: paths of this machine become `<path>`,
- * and `internal_error` keeps nothing but its general description. The log has the original under the same run
- * id. Pure.
+ * The public form of an error, for run records that are readable without a token. Local paths become
+ * `<path>`, and `internal_error` keeps only its general description. The log has the original under the
+ * same run id. Pure.
  */
 export function publicError(error: ErrorRecord): ErrorRecord {
   if (error.code === 'internal_error') {
@@ -132,8 +132,8 @@ export function publicFinding(finding: Finding): Finding {
   };
 }
 
-// A quoted path may contain spaces; a bare one ends at the first. A slash inside a word, a URL or a relative
-// path does not begin a path, and what comes after a method of HTTP is asked for over HTTP.
+// A quoted path may contain spaces; a bare one ends at the first space. A slash inside a word, a URL or a
+// relative path does not begin a path. Text after an HTTP method is a request path.
 const quotedPath = /(["'`])(?:\/|~\/|[A-Za-z]:\\)[^"'`]*\1/g;
 const barePath = /(?<![\w:/.~%-]|\b(?:GET|HEAD|POST|PATCH|DELETE) )(?:\/|~\/)[^\s"'`,;:)\]}]+/g;
 

@@ -13,7 +13,7 @@ const timestamp = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:
 /** A fraction is kept as it is, in catalogs and events too, and so it must end somewhere. */
 const maxFractionDigits = 64;
 
-/** RFC 3339 with a zone, and a moment that exists. Every digit of the fraction counts. Pure. */
+/** Parses RFC 3339 with a zone. The moment must exist. Every digit of the fraction counts. Pure. */
 export function parseInstant(text: string): InstantVerdict {
   const match = timestamp.exec(text);
   if (match === null) return refuse('is not an RFC 3339 timestamp with a zone, like 2026-11-20T01:02:03Z');
@@ -47,7 +47,7 @@ export function parseInstant(text: string): InstantVerdict {
 
 /** Negative if `a` is earlier than `b`, 0 if they are the same moment, positive if it is later. Pure. */
 export function compareInstants(a: Instant, b: Instant): number {
-  // Without the Z, which sorts after digits, the order of the texts is that of the moments.
+  // Without the Z, which sorts after digits, instants sort as text.
   const [first, second] = [a.slice(0, -1), b.slice(0, -1)];
   return first < second ? -1 : first > second ? 1 : 0;
 }
@@ -70,7 +70,7 @@ const months = 'January February March April May June July August September Octo
   ' ',
 );
 
-/** `20 November 2026, 01:02 UTC`: the same on every machine, whatever its language and time zone. Pure. */
+/** `20 November 2026, 01:02 UTC`: independent of the machine's language and time zone. Pure. */
 export function instantForPeople(instant: Instant): string {
   const [date = '', time = ''] = instant.split('T');
   const [year, month, day] = date.split('-');

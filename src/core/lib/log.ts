@@ -3,13 +3,13 @@ import { escapeRegExp } from './text.ts';
 /** The levels of lines that the core writes. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** What the core needs of a logger; pino's `Logger` is one as it stands. */
+/** The logger that the core needs. A pino `Logger` conforms without an adapter. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
-  /** Whether lines of the level are shown at all; left out: they may be. */
+  /** Whether lines of the level are shown; absent: unknown. */
   isLevelEnabled?(level: 'debug'): boolean;
 }
 
@@ -30,8 +30,8 @@ export interface LogSettings {
 }
 
 /**
- * What the log of a long-running program shows. It may change while the program runs, so whoever depends on
- * it asks each time.
+ * Which lines the log of a long-running program shows. The settings may change while the program runs, so
+ * callers read them for each line.
  */
 export interface LogControl {
   /** Which requests have a line. */
@@ -43,8 +43,9 @@ export interface LogControl {
 }
 
 /**
- * Begins with level info and all requests. With `verbose` the level is debug at least, whatever is set later:
- * whoever started the program by hand asked for it. `onLevel` is called whenever the level may have changed.
+ * Starts with level info and all requests. With `verbose`, later settings cannot raise the level above
+ * debug: the flag comes from a person who started the program by hand. `onLevel` is called whenever the
+ * level may have changed.
  */
 export function logControl({
   verbose = false,
@@ -67,7 +68,7 @@ export function logControl({
 
 const rank = (level: LogLevel): number => logLevels.indexOf(level);
 
-/** Keeps known secrets out of text that is logged or shown, whatever error or library put them there. */
+/** Removes known secrets from text that is logged or shown, including errors of libraries. */
 export interface Redaction {
   /** Values shorter than six characters are ignored. */
   add(values: Iterable<string>): void;

@@ -1,6 +1,6 @@
 /*
- * Node.js warns of a leak when eleven listen to one signal, and eleven uploads that all end when the daemon
- * stops are none. However many wait for a signal here, one listener stands on it.
+ * Shares one listener per signal. Node.js warns of a leak when eleven listeners wait for one signal, which
+ * is normal for eleven uploads.
  */
 
 const waiting = new WeakMap<AbortSignal, Waiting>();
@@ -11,10 +11,10 @@ interface Waiting {
 }
 
 /**
- * Calls `callback` once, when `signal` aborts; at once if it has aborted. Callbacks are called in the order
- * in which they came, and must not throw.
+ * Calls `callback` once when `signal` aborts, or immediately if it has already aborted. Callbacks run in
+ * the order of registration and must not throw.
  *
- * @returns Lets the signal go: the callback is not called any more. May be called twice.
+ * @returns Unregisters the callback. May be called twice.
  */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) {
@@ -25,7 +25,7 @@ export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   const entry = { call: callback };
   callbacks.add(entry);
   return () => {
-    // A signal made of others lives as long as something listens to it.
+    // A signal composed of others stays in memory as long as it has a listener.
     if (!callbacks.delete(entry) || callbacks.size > 0) return;
     signal.removeEventListener('abort', listener);
     waiting.delete(signal);
@@ -38,7 +38,7 @@ function waitingFor(signal: AbortSignal): Waiting {
   const callbacks: Waiting['callbacks'] = new Set();
   const listener = (): void => {
     waiting.delete(signal);
-    // What an earlier callback has let go is not called: the set is read while it changes.
+    // Iterates over the live set, so that an earlier callback can unregister a later one.
     for (const entry of callbacks) {
       callbacks.delete(entry);
       entry.call();

@@ -1,14 +1,14 @@
 import { setImmediate as breathe } from 'node:timers/promises';
 import { onAbort } from './on-abort.ts';
 
-/** After so many items the event loop gets its turn. */
+/** Number of items after which the event loop gets a turn. */
 const itemsPerBreath = 256;
 
 /**
- * Runs `work` on each item, at most `concurrency` (from 1) at once. After the first failure nothing more is
- * started; whatever is under way is awaited, so that nothing still runs while the caller cleans up; then the
- * first failure is thrown. Work that never waits (a local disk answers at once) would keep timers from
- * running for as long as there are items, above all the lease's; so this yields to them now and then.
+ * Runs `work` on each item, at most `concurrency` (from 1) concurrently. After the first failure, no
+ * further item is started. The items in progress are awaited, so that none is running while the caller
+ * cleans up. Then the first failure is thrown. Yields to the event loop now and then: work that never
+ * waits, such as on a local disk, would otherwise block timers, including the lease's.
  */
 export async function inParallel<T>(
   items: Iterable<T>,
@@ -30,23 +30,23 @@ export async function inParallel<T>(
       failures.push(error);
     }
   };
-  // p-map makes several promises for each item.
+  // Plain runners, since p-map makes several promises for each item.
   await Promise.all(Array.from({ length: concurrency }, runner));
   if (failures.length > 0) throw failures[0];
 }
 
 /**
- * A weighted counting semaphore. Permits are granted in the order of asking, so that a large request is not
- * starved by small ones.
+ * A weighted counting semaphore. Permits are granted in the order of the requests, so that small ones do
+ * not starve a large one.
  */
 export interface Semaphore {
   /**
-   * Takes `permits` at once (at least 1; more than the capacity counts as all of it) and resolves with the
-   * function that returns them, which may be called twice. If `signal` aborts first, the request leaves the
-   * queue and rejects with the signal's reason.
+   * Acquires `permits` together (at least 1; more than the capacity counts as the whole capacity). Resolves
+   * with the function that returns them, which may be called twice. If `signal` aborts first, the request
+   * leaves the queue and rejects with the signal's reason.
    */
   acquire(permits: number, signal?: AbortSignal): Promise<() => void>;
-  /** The same without waiting: null if the permits are not free, or if others wait for theirs. */
+  /** Like `acquire` without waiting: null if the permits are not free, or if other requests are waiting. */
   tryAcquire(permits: number): (() => void) | null;
 }
 

@@ -2,21 +2,21 @@ import { dateOf, parseInstant } from './instant.ts';
 import { channelForm, isChannelName, parseRelativePath } from './paths.ts';
 
 /**
- * Kinds of parameters that arrive as text, as plain data: what the documentation says of them, and how a text
- * becomes a value. Who speaks HTTP makes query parameters of them (`api/http/query-parameters.ts`).
+ * A parameter that arrives as text, as plain data: its documentation, and the conversion of its text to a
+ * value. The HTTP layer makes query parameters of these (`api/http/query-parameters.ts`).
  */
 export interface Parameter<T> {
   description: string;
   /** JSON Schema 2020-12 of the value. */
   schema: Readonly<Record<string, unknown>>;
   example?: unknown;
-  /** The value if the parameter is not given. */
+  /** The value of a parameter that is not given. */
   absent: T;
-  /** Undefined if the text, which may be empty, is not a value of this parameter. */
+  /** Parses a text, which may be empty. Returns undefined if it is not a valid value. */
   parse: (text: string) => T | undefined;
   /** Completes the sentence `must be …`. */
   expected: string;
-  /** Said beside that of a text that is not a value, where its form shows what was meant. */
+  /** A hint that follows the message about an invalid text, if the text shows what the caller meant. */
   hint?: (text: string) => string | null;
   /** A request without it is refused. */
   isRequired?: true;
@@ -33,8 +33,8 @@ export type ValuesOf<P extends ParameterMap> = {
 };
 
 /**
- * A condition between parameters: names one that breaks it and completes a sentence about it, or null.
- * `values` has the parsed values, and those of absence for what is not given or not valid.
+ * A condition between parameters. Returns one that breaks it and the end of a sentence about it, or null.
+ * `values` has the parsed values. A parameter that is missing or invalid has its value of absence.
  */
 export type Rule = (
   given: ReadonlySet<string>,
@@ -50,7 +50,7 @@ export function atMostOneOf(...names: string[]): Rule {
   };
 }
 
-/** `name` says something about `other`, and nothing without it. */
+/** `name` qualifies `other` and has no meaning alone. */
 export function onlyWith(name: string, other: string): Rule {
   return (given) =>
     given.has(name) && !given.has(other) ? { name, message: `needs "${other}" beside it` } : null;
@@ -72,7 +72,7 @@ export function identifier(pattern: RegExp, expected: string, about: About): Par
   };
 }
 
-/** Up to `most` identifiers separated by commas; empty if absent. Repetitions count once. */
+/** Up to `most` identifiers separated by commas; empty if absent. Duplicates count once. */
 export function identifiers(
   pattern: RegExp,
   most: number,

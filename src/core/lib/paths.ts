@@ -20,8 +20,8 @@ const plainPath =
   /^[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*(?:\/[\x20\x21\x23-\x2d\x30-\x5b\x5d-\x7e][\x20\x21\x23-\x2e\x30-\x5b\x5d-\x7e]*)*$/;
 
 /**
- * Whether a path is one of those that nothing can be wrong with, as nearly all are; JSON writes it as it is.
- * Quicker than `parseRelativePath`, which judges all the others. Pure.
+ * Whether a path consists of harmless characters only, as nearly all do. JSON writes such a path without
+ * escapes. Faster than `parseRelativePath`, which judges all other paths. Pure.
  */
 export function isPlainPath(text: string): text is RelativePath {
   return text.length <= maxSegmentBytes && plainPath.test(text);
@@ -60,9 +60,9 @@ interface PathCollision {
 }
 
 /**
- * Judges paths together: each unique after case folding, and no file that is another's directory. Returns one
- * finding for each path that collides with an earlier one, by its index. Linear in the total length of the
- * paths. Pure.
+ * Checks paths against each other: each must be unique after case folding, and no file may be the directory
+ * of another. Returns one finding for each path that collides with an earlier one, by its index. Linear in
+ * the total length of the paths. Pure.
  */
 export function findCollisions(paths: readonly RelativePath[]): PathCollision[] {
   if (areApart(paths)) return [];
@@ -91,8 +91,8 @@ export function findCollisions(paths: readonly RelativePath[]): PathCollision[] 
 }
 
 /**
- * Whether `findCollisions` would find nothing; in a third of its time and memory. Quickest if those in one
- * directory follow each other. Pure.
+ * Whether `findCollisions` would find nothing, in a third of its time and memory. Fastest if paths of one
+ * directory are adjacent. Pure.
  */
 export function areApart(paths: readonly string[]): boolean {
   const files = new Set<string>();
@@ -110,9 +110,9 @@ export function areApart(paths: readonly string[]): boolean {
 }
 
 /**
- * The directories that a relative path lies in, outermost first: `a/b/c` yields `a`, then `a/b`. The path
- * itself and the root are not among them, so a path of one segment yields nothing. Lazy: a caller that stops
- * early pays for what it has seen only. Pure.
+ * The directories of a relative path, outermost first: `a/b/c` yields `a`, then `a/b`. Yields neither the
+ * path itself nor the root, so a path of one segment yields nothing. Lazy: a caller that stops early saves
+ * the rest. Pure.
  */
 export function* ancestorsOf(path: string): Generator<string, void, undefined> {
   for (let slash = path.indexOf('/'); slash !== -1; slash = path.indexOf('/', slash + 1))
@@ -120,7 +120,7 @@ export function* ancestorsOf(path: string): Generator<string, void, undefined> {
 }
 
 /**
- * Ascending UTF-16 code units: the one order of paths everywhere (JavaScript's own `<`, never
+ * Ascending UTF-16 code units: the only order of paths in this project (JavaScript's own `<`, never
  * `localeCompare`).
  */
 export function compareCodeUnits(a: string, b: string): number {
@@ -135,9 +135,9 @@ export const reservedPrefix = '.publisher';
 
 /** The catalog at a destination bundle path. */
 export const stateName = '.publisher.json';
-/** The lock that guards the catalog where the storage can create a file only if it is absent. */
+/** The lock of the catalog, on storages that can create a file exclusively. */
 export const lockName = '.publisher.lock';
-/** The directory, beside the catalog, where an attempt stages its outputs. */
+/** The directory next to the catalog in which an attempt stages its outputs. */
 export const stagingName = '.publisher.tmp';
 
 /**
@@ -169,8 +169,8 @@ export function pathWithin(destinationPath: string, within: string): string {
 }
 
 /**
- * How a channel of releases may be named: like a label of a host name (RFC 1123), since servers make one of
- * it, and unlike what else lies beside the releases.
+ * The form of a channel name: like a label of a host name (RFC 1123), since servers use it as one. The
+ * names of other entries next to the releases are excluded.
  */
 export const channelForm = /^(?!(?:current|releases)$)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 

@@ -3,9 +3,9 @@ import { connect as connectTls } from 'node:tls';
 import { onAbort } from './on-abort.ts';
 
 /**
- * Connects to the server of a URL (http, https, redis, rediss), with TLS where the URL says so, and hangs up.
- * Nothing is asked of it. Throws the error of the connection, such as ECONNREFUSED or that of a certificate,
- * or the reason of the signal.
+ * Connects to the server of a URL (http, https, redis, rediss), with TLS if the URL says so, and
+ * disconnects without a request. Throws the error of the connection, such as ECONNREFUSED or a certificate
+ * error, or the reason of the signal.
  */
 export async function reachServer(
   url: URL,
@@ -25,7 +25,7 @@ export async function reachServer(
         resolve();
         socket.end();
       })
-      // Also after it was met: a server may find it rude that it is asked nothing.
+      // Handled after the connection, too: a server may reset a connection without a request.
       .on('error', reject)
       .on('close', release)
       .resume();

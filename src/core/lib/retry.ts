@@ -4,7 +4,7 @@ import { hasCode, WaybillError } from './errors.ts';
 export interface RetryPolicy {
   /** Attempts after the first; 0 or more. If `forMs` is set, only of calls after `signal` has aborted. */
   retries: number;
-  /** Attempts are made until this many milliseconds after the first failure. Left out: `retries` decides. */
+  /** Retries until this many milliseconds after the first failure. Absent: `retries` limits the attempts. */
   forMs?: number;
   /** Upper bound of the first pause, in milliseconds; it doubles with each try. */
   baseMs: number;
@@ -12,7 +12,7 @@ export interface RetryPolicy {
   capMs: number;
 }
 
-/** For a part of a call that is retried as a whole, and for deliveries. */
+/** The policy for parts of a call that is retried as a whole, and for deliveries. */
 export const briefRetryPolicy: RetryPolicy = { retries: 3, baseMs: 500, capMs: 10_000 };
 
 /** A call to a storage outlasts the restart of a server. */
@@ -21,7 +21,7 @@ export const defaultRetryPolicy: RetryPolicy = { ...briefRetryPolicy, forMs: 60_
 /** Pauses between the tries of a run, each of which retries its calls for a minute. */
 export const runPauses: Pick<RetryPolicy, 'baseMs' | 'capMs'> = { baseMs: 10_000, capMs: 300_000 };
 
-/** A server that asks for a longer pause, in milliseconds, is not retried by the call. */
+/** Longest pause in milliseconds that a call accepts from a server. It does not retry after a longer one. */
 export const maxRetryAfterMs = 60_000;
 
 /** An outage of one server, as all calls to it see it together. */
@@ -35,18 +35,18 @@ export interface RetryOptions {
   /** Shared by the calls to one server: together they wait `forMs`, and later calls are retried briefly. */
   outage?: Outage;
   clock: Clock;
-  /** A number in [0, 1); only tests pass their own. */
+  /** Returns a number in [0, 1). Replaced in tests only. */
   random?: () => number;
   signal?: AbortSignal;
   onRetry?: (failure: unknown, attempt: number, pauseMs: number) => void;
 }
 
 /**
- * Runs `work` again while it fails with `storage_transient`, after a pause drawn uniformly from [0, min(cap,
+ * Runs `work` again while it fails with `storage_transient`. The pause is drawn uniformly from [0, min(cap,
  * base · 2^n)) ("full jitter": M. Brooker, Exponential Backoff and Jitter, AWS Architecture Blog, 2015), or
- * as long as the failure's `retryAfterSeconds` asks for. Any other failure is final and thrown. If `signal`
- * aborts during a pause, its reason is thrown. Calls made after that, such as those that undo a publication,
- * are retried `retries` times. `work` gets the number of the attempt, from 1.
+ * is the failure's `retryAfterSeconds`. Throws any other failure immediately. Throws the reason of `signal`
+ * if that aborts during a pause. Later calls, such as those that undo a publication, are retried `retries`
+ * times. `work` gets the number of the attempt, from 1.
  */
 export async function retry<T>(options: RetryOptions, work: (attempt: number) => Promise<T>): Promise<T> {
   const { policy, clock, signal, outage = {}, random = Math.random } = options;

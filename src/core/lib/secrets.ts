@@ -15,18 +15,19 @@ export interface Secrets {
    */
   require(name: string, neededBy: string): string;
   /**
-   * One for each variable whose file was ignored because the environment says otherwise. Never holds a value.
+   * One warning for each variable whose file was ignored because the environment has another value. Never
+   * contains a value.
    */
   readonly warnings: readonly Finding[];
 }
 
 export interface SecretsOptions {
   /**
-   * Absolute; null if none is configured. Then the directory that systemd names in `CREDENTIALS_DIRECTORY` is
-   * read, if this process was given one.
+   * Absolute; null if none is configured. In that case the systemd directory in `CREDENTIALS_DIRECTORY` is
+   * read, if it is set.
    */
   directory: string | null;
-  /** The real environment; it is read and never changed. An empty value there counts as none. */
+  /** The real environment, which is read and never changed. An empty value counts as unset. */
   env: Readonly<Record<string, string | undefined>>;
 }
 
@@ -48,7 +49,7 @@ export async function loadSecrets({ directory: configured, env }: SecretsOptions
       : configured === null
         ? new Map<string, string>()
         : await readSecretFiles(configured);
-  // Taken once: what was resolved before any work began is what the work uses.
+  // Copied once, so that later changes of the environment do not affect values that were already checked.
   const environment = new Map(
     Object.entries(env).filter(
       (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
@@ -94,9 +95,9 @@ function credentialsDirectory({
 }
 
 /**
- * Nobody chose this directory for us: what has no name of a variable, or cannot be read, is another's (a
- * shell below a service has its variable and not its rights), and a secret that is missing is told by its
- * name.
+ * Reads the directory of systemd credentials. Its files may belong to another program: a shell below a
+ * service inherits the variable and not the rights. Files that cannot be read or are not named like a
+ * variable are therefore skipped. A missing secret is reported later, by its name.
  */
 async function readCredentials(directory: string): Promise<Map<string, string>> {
   const names = await readdir(directory).catch((): string[] => []);

@@ -47,7 +47,7 @@ export async function syncDirectories(directories: Iterable<string>): Promise<vo
   await makeDurable([], directories);
 }
 
-/** As `makeDurable`, for names that `paths` makes paths of. */
+/** As `makeDurable`, for names that `paths` converts to paths. */
 export async function makeAllDurable<Name>(
   paths: PathsOf<Name>,
   files: readonly Name[],

@@ -7,7 +7,7 @@ export function errnoOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }
 
-/** Whether nothing is there: the name does not exist, or a file is in the place of one of its directories. */
+/** Whether the name does not exist, or a file is in the place of one of its directories. */
 export function isAbsent(error: unknown): boolean {
   const errno = errnoOf(error);
   return errno === 'ENOENT' || errno === 'ENOTDIR';

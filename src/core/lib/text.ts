@@ -13,8 +13,8 @@ export const renameIt = 'rename it, for example with convmv -f latin1 -t utf8';
 const others = /[\u007f-\u009f\u2028\u2029]/gu;
 
 /**
- * A name as text that can be shown and told from every other: bytes that fit no character are `\xhh`, the
- * rest is as within a JSON string. Linear, pure.
+ * A name as displayable text, distinct for every name. Invalid bytes become `\xhh`; the rest is escaped as
+ * in a JSON string. Linear, pure.
  */
 export function escapedName(bytes: Uint8Array): string {
   const name = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -28,7 +28,7 @@ export function escapedName(bytes: Uint8Array): string {
   return text;
 }
 
-/** Of the character that begins with this byte; one that is cut short is no UTF-8. */
+/** The length in bytes of the character that begins with this byte. A truncated character is not UTF-8. */
 function lengthOf(first: number): number {
   if (first < 0xc0) return 1;
   return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
@@ -46,24 +46,27 @@ function escapedText(text: string): string {
  */
 export const printableAscii = /^[\x20-\x7e]*$/;
 
-/** The form in which two paths are equal if a case-insensitive file system takes them for the same. Pure. */
+/**
+ * The folded form of a path. Paths that a case-insensitive file system treats as the same have the same
+ * form. Pure.
+ */
 export function foldedPath(path: string): string {
   if (printableAscii.test(path)) return path.toLowerCase();
   return path.normalize('NFC').toLowerCase().toUpperCase().toLowerCase().normalize('NFC');
 }
 
-/** The text as an expression that matches it and nothing else, with and without the flag `u`. Pure. */
+/** A regular expression that matches exactly this text, with and without the flag `u`. Pure. */
 export function escapeRegExp(text: string): string {
   return text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
 }
 
 /**
- * The word that was probably meant: the known one with the fewest edits (insert, delete, replace, swap of
- * neighbours; "optimal string alignment"), if they are few for its length. `-` and `_` and letter case count
- * as the same. Pure.
+ * The known word closest to a mistyped one, by the number of edits (insert, delete, replace, swap of
+ * adjacent letters; "optimal string alignment"). undefined if it has too many edits for its length. `-` and
+ * `_` and letter case count as equal. Pure.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
-  // No known word is near to one that is so long, and the search is quadratic in length.
+  // No known word is close to such a long one, and the search is quadratic in length.
   if (word.length > 64) return undefined;
   let best: { name: string; edits: number } | undefined;
   for (const name of known) {

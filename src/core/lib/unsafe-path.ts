@@ -112,7 +112,7 @@ function lstatIfPossible(entry: string): Stats | null {
   }
 }
 
-/** For a shell. */
+/** Quotes text for a shell. */
 function quoted(entry: string): string {
   return /^[\w@%+=:,./-]+$/.test(entry) ? entry : `'${entry.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -1,7 +1,7 @@
 import XMLBuilder from 'fast-xml-builder';
 
 /**
- * An element as the writer takes it: `@` before attributes, `#text` for text, an array for elements of one
+ * An element for the writer: `@` before attributes, `#text` for text, an array for several elements of one
  * name.
  */
 export type XmlNode = string | { [name: string]: XmlNode | XmlNode[] };
@@ -24,7 +24,7 @@ export function writeXml(root: Record<string, XmlNode>): string {
 // noncharacters.
 const forbidden = /[^\t\n\r\u{20}-\u{D7FF}\u{E000}-\u{FFFD}\u{10000}-\u{10FFFF}]/gu;
 
-/** Without the characters that XML 1.0 does not allow, and with line ends as every parser normalises them. */
+/** Removes the characters that XML 1.0 forbids, and normalizes line ends as every parser does. */
 export function xmlText(text: string): string {
   return text.replaceAll(forbidden, '').replaceAll(/\r\n?/g, '\n');
 }

@@ -6,14 +6,14 @@ import type { PathBase } from '../lib/settings/values.ts';
 import type { Storage } from './storage.ts';
 
 /**
- * Everything that the rest of the program knows about one storage backend. A backend is a folder with a
- * `backend.ts` that declares a value of this type, a driver that loads the SDK, and one line in
- * `backends.ts`. Declaring loads no SDK: `open` imports the driver when it is called. Except for `open`, all
- * members are pure.
+ * The interface of a storage backend to the rest of the program. A backend is a folder with a `backend.ts`
+ * that declares a value of this type, a driver that loads the SDK, and one line in `backends.ts`. The
+ * declaration loads no SDK: `open` imports the driver when it is called. All members except `open` are
+ * pure.
  *
- * `Document` is a location as the configuration file has it after the schema accepted it, with its defaults
- * filled in; `Location` is the same with units converted and paths absolute. Destinations may have settings
- * that sources lack.
+ * `Document` is a location in the configuration file after validation, with its defaults filled in.
+ * `Location` is the same with units converted and paths absolute. Destinations may have settings that
+ * sources lack.
  */
 export interface StorageBackend<
   Name extends string,
@@ -43,22 +43,22 @@ export interface StorageBackend<
    * and no secret is in it.
    */
   describe(location: Location): string;
-  /** Where the bytes are, to find locations that are the same or lie inside one another. */
+  /** The physical place of the bytes, which shows whether two locations are the same or nested. */
   place(location: Location): Place;
   /** The files and directories of this machine that the location uses, with the settings that name them. */
   localPaths(location: Location): LocalPath[];
   /** The setting that findings about the place point at. */
   readonly placeSetting: string;
-  /** Why nothing may be published there, as `found …; expected …`; null if it may. */
+  /** The reason why a destination cannot be published to, as `found …; expected …`; null if there is none. */
   destinationFault(location: DestinationLocation): string | null;
 
-  /** Files written side by side at a destination, 1 to 64, unless the configuration says otherwise. */
+  /** Default number of files written concurrently at a destination, 1 to 64. */
   readonly fileConcurrency: {
     files: number;
     /** Half a sentence for the reference, after "where"; null for the usual number. */
     because: string | null;
   };
-  /** What a forced replacement at the root of the destination must not delete; null if it may clear it. */
+  /** Content at the root that a forced replacement must not delete; null if it may clear the root. */
   protectedRoot(location: DestinationLocation): ProtectedRoot | null;
 
   /** Loads the driver and opens the location. Throws `WaybillError`s, most with a `storage_*` code. */
@@ -67,9 +67,12 @@ export interface StorageBackend<
 
 /** Places overlap if their containers are equal and one root is the other or an ancestor of it. */
 export interface Place {
-  /** What the root is within: this machine, a server, a bucket. */
+  /** The environment of the root: this machine, a server, a bucket. */
   container: string;
-  /** A path with `/` between its segments and none at its end; the root of the container is `/`. */
+  /**
+   * An absolute path within the container, separated by `/`, without a trailing slash; `/` for the
+   * container's root.
+   */
   root: string;
 }
 
@@ -84,13 +87,13 @@ export interface LocalPath {
 }
 
 export interface ProtectedRoot {
-  /** What would be lost, as `the bucket`. */
+  /** The object that would be lost, such as `the bucket`. */
   holder: string;
-  /** What to change in the configuration. */
+  /** The change to the configuration that avoids the loss. */
   hint: string;
 }
 
-/** What drivers need from the program. */
+/** The dependencies that the program passes to drivers. */
 export interface StorageContext {
   clock: Clock;
   log: Log;
@@ -98,10 +101,13 @@ export interface StorageContext {
 }
 
 export interface OpenOptions {
-  /** Nothing may be changed: a source, or the destination of a dry run, which may leave no trace at all. */
+  /** Forbids any change: for sources, and for the destinations of a dry run. */
   readOnly: boolean;
-  /** A missing root is `storage_not_found`, as for sources, instead of being made by the first write. */
+  /**
+   * Throws `storage_not_found` for a missing root, as for sources. By default, the first write creates the
+   * root.
+   */
   mustExist?: boolean;
-  /** Nothing is written on this machine either, such as the key of a new host. */
+  /** Forbids writes on this machine, too, such as the key of a new host. */
   dryRun?: boolean;
 }

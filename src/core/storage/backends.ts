@@ -16,13 +16,13 @@ type Backend = (typeof backends)[BackendName];
 /** A location as the configuration file has it, with its defaults. */
 export type LocationDocument = Parameters<Backend['resolve']>[0];
 export type DestinationLocationDocument = Parameters<Backend['resolveDestination']>[0];
-/** Where a source is, or shared staging. */
+/** The location of a source, or of shared staging. */
 export type SourceLocation = ReturnType<Backend['resolve']>;
 export type DestinationLocation = ReturnType<Backend['resolveDestination']>;
 /** Any place that can be opened. */
 export type StorageLocation = SourceLocation | DestinationLocation;
 
-/** A backend that takes the documents and locations of all backends; it is only ever given its own. */
+/** A backend whose type accepts the documents and locations of all backends. It must only get its own. */
 export type AnyBackend = StorageBackend<
   BackendName,
   LocationDocument,
@@ -38,7 +38,7 @@ export function backendOf({ backend }: { backend: BackendName }): AnyBackend {
   return backends[backend];
 }
 
-/** What the source of a pipeline, and of a published output, can be: a storage, or uploads over HTTP. */
+/** The kinds of sources, of a pipeline or of a published output: a storage, or uploads over HTTP. */
 export type SourceBackend = BackendName | 'http_upload';
 export const sourceBackends: readonly SourceBackend[] = [
   ...allBackends.map(({ name }) => name),

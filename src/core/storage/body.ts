@@ -16,7 +16,7 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 
 /**
  * A body of `size` bytes that is read from a storage. It has a `localFile` if the storage is local. With an
- * `identity` it is the file that was listed and no other.
+ * `identity`, reads fail if the listed file was replaced.
  */
 export function storedBody(
   storage: Storage,
@@ -58,8 +58,8 @@ class StoredBody implements Body {
 }
 
 /**
- * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and whatever
- * `storage.read` throws.
+ * Reads a whole file into memory. Throws `storage_permanent` if it is larger than `limit` bytes, and the
+ * errors of `storage.read`.
  */
 export async function readAll(
   storage: Storage,
@@ -122,8 +122,8 @@ export function checkBody(
 }
 
 /**
- * What `write` resolves with; its `body_mismatch` names the bytes as `name`, because people know the file by
- * its own name and not by the one that it is staged under.
+ * Resolves like `write`. A `body_mismatch` names the file as `name`: its staging name would mean nothing to
+ * people.
  */
 export async function namingBody<T>(name: string, write: Promise<T>): Promise<T> {
   try {

@@ -37,7 +37,7 @@ export function notKept(storage: Labelled, key: string): WaybillError {
   );
 }
 
-/** `storage_permanent`: symbolic links are to be replaced in one step where that is not possible. */
+/** `storage_permanent`: the storage cannot replace symbolic links in one step. */
 export function noLinks(storage: Labelled, cause?: unknown): WaybillError {
   return new WaybillError(
     'storage_permanent',
@@ -89,7 +89,7 @@ export function keyTooLong(storage: Labelled, key: string, maxBytes: number): Wa
   );
 }
 
-/** By the code of a system error; `storage_permanent` for the others. */
+/** The error by the code of a system error; `storage_permanent` for all other codes. */
 const systemErrors: Record<string, { code: ErrorCode; hint?: string }> = {
   ENOENT: { code: 'storage_not_found' },
   EACCES: { code: 'storage_denied', hint: 'give the user that waybill runs as access to it' },

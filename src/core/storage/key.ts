@@ -16,9 +16,7 @@ export function joinKey(directory: Key | '', name: string): Key {
   return (directory === '' ? name : `${directory}/${name}`) as Key;
 }
 
-/**
- * A name as a storage reported it. Nothing is promised beyond that it came from a listing of that storage.
- */
+/** A name as a storage reported it. Guarantees only that it comes from a listing of that storage. */
 export function listedKey(name: string): Key {
   return name as Key;
 }
@@ -60,8 +58,8 @@ export function parseBundlePath(text: string): Key | '' {
 }
 
 /**
- * The staging directory beside a key. The cleanup of abandoned attempts looks there, so that whatever a crash
- * leaves in it is found. Pure.
+ * The staging directory next to a key. The cleanup of abandoned attempts looks there, so it finds the files
+ * that a crash leaves. Pure.
  */
 export function stagingBeside(key: Key): Key {
   return joinKey(parentOf(key), stagingName);

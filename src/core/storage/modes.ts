@@ -1,15 +1,15 @@
 import type { Kinds, Settings } from '../lib/settings/declare.ts';
 
-/** The modes of what a storage makes, as numbers such as `0o644`. */
+/** The modes of new files and directories, as numbers such as `0o644`. */
 export interface Modes {
   file: number;
   directory: number;
 }
 
-/** What readers need. */
+/** The modes of published files, which readers need. */
 export const publishedModes: Modes = { file: 0o644, directory: 0o755 };
 
-/** What no other user needs: staging that hosts share. Nothing is written to a source. */
+/** The modes of shared staging, which no other user needs. Sources are never written to. */
 export const privateModes: Modes = { file: 0o600, directory: 0o700 };
 
 export interface ModesDocument {

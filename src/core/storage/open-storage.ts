@@ -9,16 +9,18 @@ import { withRetry } from './wrappers/retry.ts';
 export type OpenStorage = (location: StorageLocation, options: OpenOptions) => Promise<Storage>;
 
 export interface RetryPolicies {
-  /** For opening. Brief by default: a command whose storage cannot be reached ends within seconds. */
+  /**
+   * The policy for opening. Brief by default: a command ends within seconds if its storage is unreachable.
+   */
   opening?: RetryPolicy;
-  /** For calls to an open storage. */
+  /** The policy for calls to an open storage. */
   calls?: RetryPolicy;
 }
 
 /**
- * Opens the storage of a configured location, with retry and log around it. After `signal` aborts, calls are
- * retried only briefly. Drivers are loaded when they are first needed: an SDK takes a hundred times as long
- * to load as the command line.
+ * Opens the storage of a configured location, with retry and log around it. After `signal` aborts, calls
+ * are retried only briefly. Drivers are loaded on first use: an SDK takes a hundred times as long to load
+ * as the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },

@@ -6,13 +6,13 @@ import type { LocalFiles, Storage } from './storage.ts';
 /** The part of a storage that reports sizes. */
 type Look = Pick<Storage, 'facts' | 'list' | 'stat'>;
 
-/** A loop that does not wait lets timers run after so many files, above all the lease's. */
+/** After this many files, the loop lets timers run, including the lease's. */
 const filesPerBreath = 2048;
 
 /**
- * The sizes, in bytes, of those of these files that are there, by path; links are no files. On this machine
- * each is asked for, past the storage: a system call takes a tenth of what its wrappers do. Elsewhere one
- * listing tells all. Throws the storage's own error.
+ * The sizes in bytes of the files that exist, by path; links do not count. A local storage is bypassed with
+ * one system call per file, which takes a tenth of the time of its wrappers. Other storages are listed
+ * once. Throws the storage's own error.
  */
 export async function sizesOf(
   storage: Look,
@@ -41,7 +41,7 @@ async function askedFor(
       const size = files.sizeOf(keyOf(path));
       if (size !== undefined) sizes.set(path, size);
     } catch {
-      // The storage knows what is only absent, what to try again, and what to say of the rest.
+      // The storage has the rules for missing files, retries and error messages.
       const found = await storage.stat(keyOf(path));
       if (found?.type === 'file') sizes.set(path, found.size);
     }

@@ -38,8 +38,8 @@ export interface Storage {
 
   /**
    * Streams the bytes at `key` in order. Throws `storage_not_found` on the first step if there is no such
-   * file, and `body_mismatch` if the storage is local and the file is not the one that was listed as
-   * `expected`.
+   * file. Throws `body_mismatch` if the storage is local and the file is not the `expected` one from the
+   * listing.
    */
   read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array>;
 
@@ -54,13 +54,13 @@ export interface Storage {
   write(key: Key, body: Body, options: WriteOptions): Promise<Written>;
 
   /**
-   * Moves files in the given order, each replacing the file at its new key (in one step if `facts.rename` is
-   * `atomic`), or a directory that holds nothing. With `isDirectory` a directory moves with all that it
-   * holds, in one step if nothing is at its new key; otherwise what it holds moves one by one.
+   * Moves files in the given order. Each replaces the file at its new key (in one step if `facts.rename` is
+   * `atomic`), or an empty directory. With `isDirectory`, a directory moves with all its entries, in one
+   * step if its new key is free; otherwise its entries move one by one.
    *
    * The content of every `from` is durable before the first name changes. The changed names are durable
-   * before a later rename or removal changes anything, and once `sync` returns; they are not flushed more
-   * often than that, because flushing is slow.
+   * before a later rename or removal changes anything, and once `sync` returns. They are not flushed more
+   * often, because flushing is slow.
    *
    * Throws `storage_not_found` at the first `from` that does not exist: the moves before it have been made,
    * the others have not. Throws `storage_permanent` if `facts.rename` is `none`.
@@ -68,45 +68,45 @@ export interface Storage {
   rename(moves: readonly Move[]): Promise<void>;
 
   /**
-   * Looks for what would keep files from being written or removed: a file or a link where a directory is
-   * needed, another file system, missing rights, a name that is too long, too little room. Returns the error
-   * that the change would end with, which names the first component at fault and what to do, or null if
-   * nothing is seen, which is no promise. Never writes. Throws the storage's error if it cannot look.
+   * Looks for obstacles to writing or removing files: a file or a link where a directory is needed, another
+   * file system, missing rights, a name that is too long, too little space. Returns the error that the
+   * change would end with, which names the first component at fault and the next step. null if no obstacle
+   * was found, which is not a guarantee. Never writes. Throws the storage's error if it cannot look.
    */
   obstacleTo(change: Change): Promise<WaybillError | null>;
 
   /**
-   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how. The
-   * file itself stays as it is. Null if there is no file; a directory is none. `aside` is a free key in the
-   * staging directory of the attempt, with which whatever was put there is swept.
+   * Makes sure that the file at `key` can be put back after it was replaced or removed, and returns how.
+   * Does not change the file. null if the key is free or a directory. `aside` is a free key
+   * in the staging directory of the attempt, and the sweep of that directory removes it.
    *
    * Nothing of this is made durable: it serves an attempt that fails, not one that is killed.
    */
   keep(key: Key, aside: Key): Promise<Kept | null>;
 
   /**
-   * Puts a kept file back at its key, with its headers, replacing what is there. Succeeds if the file was not
-   * touched, or was put back already. Throws `storage_not_found` if neither the file nor what was kept of it
-   * exists, and `storage_permanent` if it was not kept at all.
+   * Puts a kept file back at its key, with its headers, and replaces the current file. Succeeds if the file
+   * was never changed, or was put back already. Throws `storage_not_found` if neither the file nor its kept
+   * copy exists, and `storage_permanent` if it was not kept at all.
    */
   putBack(kept: Kept): Promise<void>;
 
   /**
-   * Puts a file with the bytes and headers of the file at `from` at `to`, replacing what is there, without
-   * the bytes passing through this machine. It may be the same file under a second name, because files are
-   * never changed, only replaced. Returns how, or null if that cannot be done, and then nothing is at `to`:
-   * there is no such file, others than its owner may change it, or the storage does not do that.
+   * Duplicates the file at `from` to `to`, with its bytes and headers, without a transfer through this
+   * machine. Replaces an existing file. The result may be a second name of the same file, because files are
+   * replaced and never changed. Returns the method. null if `from` does not exist, users other than its
+   * owner may change it, or the storage does not support it; `to` is then free.
    */
   duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null>;
 
-  /** Where the symbolic link at `key` leads, as it is written there; null if there is no link. */
+  /** The target of the symbolic link at `key`, exactly as stored; null if there is no link. */
   readLink(key: Key): Promise<string | null>;
 
   /**
-   * Makes `key` a symbolic link to `target`, a path from the directory of the link, which need not exist. A
-   * link that is there is replaced in one step: whoever follows it sees the old target or the new one.
-   * Durable once it returns. Throws `storage_exists` if something else than a link is there, and
-   * `storage_permanent` unless `facts.replacesLinks`. `remove` removes a link and leaves what it leads to.
+   * Makes `key` a symbolic link to `target`, a path relative to the directory of the link, which need not
+   * exist. Replaces an existing link in one step: readers see the old target or the new one. Durable once
+   * it returns. Throws `storage_exists` if `key` is not a link, and `storage_permanent` unless
+   * `facts.replacesLinks`. `remove` removes a link and keeps its target.
    */
   replaceLink(key: Key, target: Key): Promise<void>;
 
@@ -117,9 +117,9 @@ export interface Storage {
   sync(): Promise<void>;
 
   /**
-   * Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file. Throws
-   * `storage_conflict` if `ifVersion` does not match and the storage honours that; many do not, so that it is
-   * a net below the caller's own check and never a replacement for it.
+   * Removes the file and the remains of an unfinished write of it. Succeeds if there is no such file.
+   * Throws `storage_conflict` if `ifVersion` does not match and the storage supports that. Many do not, so
+   * this only supplements the caller's own check and never replaces it.
    */
   remove(key: Key, options?: RemoveOptions): Promise<void>;
 
@@ -134,7 +134,7 @@ export interface Storage {
   close(): Promise<void>;
 }
 
-/** The differences between storages, found by asking the storage rather than assumed from its backend. */
+/** The differences between storages, determined by probing the storage and not from its backend. */
 export interface StorageFacts {
   /**
    * `atomic`: a rename replaces its target in one step. `replace_in_steps`: the old file is moved aside, the
@@ -145,15 +145,15 @@ export interface StorageFacts {
   /** Whether `rename` moves directories. */
   movesDirectories: boolean;
   /**
-   * Which conditions `write` honours. This is a function because an object store can only find out by writing
-   * a probe object, which it does on the first call. Throws `storage_denied` if that is necessary and the
-   * storage was opened read-only.
+   * The conditions that `write` supports. This is a function because an object store can only find out by
+   * writing a probe object, which it does on the first call. Throws `storage_denied` if that is necessary
+   * and the storage was opened read-only.
    */
   conditionalWrites: () => Promise<ConditionalWrites>;
   /** Whether the headers of `WriteOptions` are kept with the bytes, so that a change in them is a write. */
   keepsHeaders: boolean;
   /**
-   * Whether there are symbolic links, and a link can be replaced in one step. Object stores have none: a
+   * Whether the storage has symbolic links and can replace one in one step. Object stores have none: a
    * pointer is an object there, written on the condition of its version.
    */
   replacesLinks: boolean;
@@ -172,7 +172,7 @@ export interface StorageFacts {
 export interface LocalFiles {
   /**
    * Opens a regular file for reading and returns its descriptor, which the caller closes. Throws
-   * `body_mismatch` if it is not the `expected` file, `storage_permanent` if it is no regular file, and
+   * `body_mismatch` if it is not the `expected` file, `storage_permanent` if it is not a regular file, and
    * system errors.
    */
   open(key: Key, expected?: FileIdentity): number;
@@ -187,8 +187,8 @@ export interface FileIdentity {
 }
 
 /**
- * `full`: both `create` and `ifVersion`. `create`: only `create`. `none`: neither. A write that asks for a
- * condition which is not honoured throws `storage_permanent`.
+ * `full`: both `create` and `ifVersion`. `create`: only `create`. `none`: neither. A write with an
+ * unsupported condition throws `storage_permanent`.
  */
 export type ConditionalWrites = 'full' | 'create' | 'none';
 
@@ -199,8 +199,8 @@ export interface FileStat {
   /** Identifies the content for `WriteOptions.ifVersion`; null if the backend has no versions. */
   version: string | null;
   /**
-   * By the clock of the machine that stores the file; null if the backend does not report it. Shown to people
-   * and used to find abandoned probes, but never the basis of a decision about published content.
+   * By the clock of the machine that stores the file; null if the backend does not report it. For display
+   * and for finding abandoned probes, but never the basis of a decision about published content.
    */
   modifiedAt: Date | null;
 }
@@ -220,7 +220,7 @@ export interface Entry {
   size: number;
   /** Files of this machine have one. */
   identity?: FileIdentity;
-  /** Files have one if the listing was asked for stamps. */
+  /** Set for files if the listing was requested with stamps. */
   stamp?: Stamp;
 }
 
@@ -250,21 +250,21 @@ export interface Move {
   /** `from` is a directory of files that were written as `scratch`. Needs `facts.movesDirectories`. */
   isDirectory?: true;
   /**
-   * Where the replaced file goes, for one that was kept by `move`. A reader may briefly find nothing at `to`
-   * then. What is at `aside` already stays.
+   * The new key of the replaced file, if it was kept by `move`. Readers may briefly find nothing at `to`.
+   * An existing file at `aside` is kept.
    */
   aside?: Key;
 }
 
 /** A change that is about to be made. */
 export interface Change {
-  /** Where files are to be put. */
+  /** Keys of the files to write. */
   writes: readonly Key[];
   /** Files to be removed, if they exist. */
   removes: readonly Key[];
   /** The directory below which the new files are staged; it need not exist. */
   from: Key | '';
-  /** How much is written; null if the room is not to be looked at. */
+  /** Number of bytes to write; null to skip the check of free space. */
   bytes: number | null;
 }
 
@@ -273,18 +273,17 @@ export interface Kept {
   key: Key;
   aside: Key;
   by: KeptBy;
-  /** What the storage calls this content of the key; null unless it was kept by `version`. */
+  /** The storage's version of this content; null unless it was kept by `version`. */
   version: string | null;
 }
 
 /**
- * - `link`: `aside` is a second name of the file. What is put back is the very same file, with its times.
+ * - `link`: `aside` is a second name of the file. Putting it back restores the same file, with its times.
  * - `copy`: `aside` is a copy of the file, with its headers or its time of modification.
- * - `version`: the storage keeps what is replaced or removed by itself.
- * - `move`: nothing was done yet. Whoever replaces the file gives `aside` to `rename`, and whoever removes it
- *   renames it to `aside`.
- * - `nothing`: the file cannot be put back, because it is too large to be copied or the server copies
- *   nothing.
+ * - `version`: the storage itself keeps replaced and removed content.
+ * - `move`: nothing was done yet. A caller that replaces the file passes `aside` to `rename`; a caller that
+ *   removes the file renames it to `aside`.
+ * - `nothing`: the file cannot be put back, because it is too large to be copied or the server cannot copy.
  */
 export type KeptBy = 'link' | 'copy' | 'version' | 'move' | 'nothing';
 
@@ -294,9 +293,8 @@ export interface Body {
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * The file, if the bytes are one of this machine. A local storage then copies from file to file instead of
-   * passing each chunk through an iterator. Optional because it only makes copying faster: the bytes are the
-   * same.
+   * The file, if the bytes are in a file of this machine. A local storage then copies from file to file
+   * instead of passing each chunk through an iterator. Optional: it only makes copying faster.
    */
   readonly localFile?: LocalFile | undefined;
 }
@@ -309,10 +307,10 @@ export interface LocalFile {
 
 /**
  * - `replace`: replaces the content of the key in one step.
- * - `create`: succeeds only if the key is free, else throws `storage_exists`. Of any number of concurrent
- *   writers exactly one succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
+ * - `create`: succeeds only if the key is free, else throws `storage_exists`. Exactly one of several
+ *   concurrent writers succeeds, and no reader sees a partial file. Meant for locks. Not fsynced, because a
  *   lock means nothing after a power loss.
- * - `scratch`: for keys that nobody else reads and that are renamed later. A failed write may leave partial
+ * - `scratch`: for keys without other readers that are renamed later. A failed write may leave partial
  *   bytes at the key.
  */
 export type WriteMode = 'replace' | 'create' | 'scratch';

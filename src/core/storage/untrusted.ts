@@ -2,8 +2,8 @@ import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from './storage.ts';
 
 /*
- * Storage servers may be broken or hostile. Their answers are bounded, so that one of them cannot hold this
- * process, and their names cannot lead outside the place that was asked for.
+ * Storage servers may be broken or hostile. Their responses are bounded, so that none can block this
+ * process. Their names cannot lead outside the requested location.
  */
 
 /** Directories below one another that a listing follows. */

@@ -19,7 +19,7 @@ export interface Rejection {
   /** Table and column: `observations.temperature_c`. */
   field: string;
   reason: RejectionReason;
-  /** What tells the record from others of its table: `KNYC 2026-01-20T17:51:00Z`. */
+  /** Identifies the record within its table: `KNYC 2026-01-20T17:51:00Z`. */
   record: string;
   /** Whether the whole record was left out. */
   isLeftOut: boolean;
@@ -27,12 +27,12 @@ export interface Rejection {
 
 export type Note = (rejection: Rejection) => void;
 
-/** What is wrong with a value, which is not null; null if nothing is. Pure. */
+/** Checks a value that is not null. Returns the reason for a rejection, or null. Pure. */
 export type FieldCheck = (value: unknown) => RejectionReason | null;
 
 /**
- * What can be, by the unit at the end of the name of a column: limits of the absurd, far beyond every record.
- * What is merely unlikely is the business of quality letters and of `currentConditions`.
+ * The possible range by the unit suffix of a column name. The limits are far beyond every record. Values
+ * that are merely unlikely are handled by quality letters and by `currentConditions`.
  */
 const unitLimits: readonly [suffix: string, least: number, most: number][] = [
   ['latitude_deg', -90, 90],
@@ -130,11 +130,11 @@ export type Cleaned<Row, N extends PropertyKey> = {
 };
 
 interface CleanerOptions<Row, N extends keyof Row> {
-  /** The fields that tell the row from others, for the log. */
+  /** The fields that identify a row, for the log. */
   key: readonly (keyof Row & string)[];
   /** Fields that the table requires and a reader can do without. */
   nullable?: readonly N[];
-  /** Beside those that follow from the type of a column. */
+  /** Checks in addition to the checks of the column's type. */
   checks?: Partial<Record<keyof Row, FieldCheck>>;
 }
 

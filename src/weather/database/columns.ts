@@ -45,9 +45,9 @@ export interface Page {
 }
 
 /**
- * The first row that is clean, or null. Nearly always that is the first of all, so no more is asked for; then
- * a page, so that what is bad is noted; then those of the present alone, since an instant far ahead is the
- * commonest fault and such rows stay first for years.
+ * The first clean row, or null. The first row is nearly always clean, so it is read alone. A page follows,
+ * so that bad rows are noted. The last try reads rows up to the present: an instant far ahead is the
+ * commonest fault, and such rows would stay first for years.
  */
 export async function firstClean<Row, Clean>(
   now: Date,

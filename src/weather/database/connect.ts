@@ -5,7 +5,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 
 const longestBackoffSeconds = 1;
 
-/** What the driver is told of one connection beside its server. */
+/** Options of the driver for one connection, apart from its server. */
 interface ConnectionOptions {
   /** Connections at once. */
   most: number;
@@ -21,9 +21,10 @@ interface ConnectionOptions {
 export type Connect = (options: ConnectionOptions) => postgres.Sql;
 
 /**
- * Every session is read-only, whatever the role may do. `deadlineMs` is what a read may take.
+ * Connects to a PostgreSQL server. Every session is read-only, whatever the role may do. `deadlineMs` is
+ * the time limit of a read.
  *
- * @throws `secrets_invalid` for what is no URL.
+ * @throws `secrets_invalid` if `url` is not a URL.
  */
 export function connectTo(config: PostgresConfig, url: string, deadlineMs: number): Connect {
   // The server's own time-outs come first, so that a slow query does not look like a dead line.
@@ -85,7 +86,7 @@ export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe'])
 interface Watched {
   since: number;
   until: number;
-  /** Null once the caller was told; the work may still end. */
+  /** null once the caller has its answer; the work may still end later. */
   reject: ((error: unknown) => void) | null;
 }
 
@@ -136,7 +137,7 @@ export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void)
           resolve(value);
         },
         (error: unknown) => {
-          // Who got no connection says nothing of the line.
+          // A query that never got a connection does not show whether the line works.
           if (neverSent(error)) watched.delete(mine);
           else settled();
           mine.reject?.(error);

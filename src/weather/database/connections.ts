@@ -26,13 +26,13 @@ interface OwnConnections extends Connections {
 }
 
 /**
- * A connection for each read that is under way: how many those are, the caller bounds. `inTurn` statements of
- * one read are sent together.
+ * Opens one connection for each read in progress; the caller limits their number. Up to `inTurn` statements
+ * of one read are sent together.
  *
- * Not `begin` of the driver, whose version 3.4 writes the next statement of a transaction, or its `rollback`,
- * to a connection that is gone, from a callback of its own that ends the process. A client with a single
- * connection tells when that was closed; from then on the read sends nothing, and its client is never used
- * again.
+ * Does not use the driver's `begin`. In version 3.4 it writes the next statement or the `rollback` of a
+ * transaction to a closed connection, in a callback whose error ends the process. A client with a single
+ * connection reports that the connection was closed. After that, the read sends nothing and its client is
+ * never used again.
  */
 export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConnections {
   const free: Line[] = [];

@@ -27,7 +27,7 @@ export interface Connections {
   one<T>(work: Work<T>): Promise<T>;
   /** Ends every connection at once, with what waits for an answer on it: the next read has new ones. */
   renew(): void;
-  /** Waits for a while for what is under way. */
+  /** Closes the connections after a limited wait for statements in progress. */
   close(): Promise<void>;
 }
 

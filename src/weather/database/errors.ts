@@ -52,9 +52,9 @@ export function placesRequired(thrown: unknown): unknown {
 }
 
 /**
- * Whether a connection was closed under a statement, or did not come about in time. Where a statement met the
- * end of its connection, version 3.4 of the driver holds that back and says nothing on the next one, whose
- * start then takes until its time-out, each time (`closed` in its `connection.js` does not forget
+ * Whether a connection was closed during a statement, or was not established in time. Version 3.4 of the
+ * driver hides a connection that ends under a statement and sends nothing on the next connection. Each
+ * later start then takes until its time-out (`closed` in its `connection.js` does not reset
  * `nextWriteTimer`). Pure.
  */
 export function isCutOff(thrown: unknown): boolean {

@@ -21,8 +21,8 @@ export async function openDatabase(
 const againAfterMs = 1000;
 
 /**
- * A database that is opened by the first use that finds it there, tried once a second at most. What is wrong
- * with its configuration is thrown now.
+ * A database that opens on first use and retries at most once a second while it is unreachable. Throws
+ * configuration errors immediately.
  */
 export async function openWhenThere(
   name: string,

@@ -17,11 +17,11 @@ const statementsInTurn = 8;
 type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 
 /**
- * Connections that can only read: the session refuses writes, whatever the role may do. Single statements and
- * snapshots have connections of their own, since a statement waits for all that were sent before it on its
- * connection, and each family has a share of them. A read takes `deadlineMs` at most, its wait for a
- * connection included. A line that is dead without having been closed is noticed by queries that are not
- * answered, neither by a row nor by the server's own time-out; then all its connections are made anew.
+ * Read-only connections: the session refuses writes, whatever the role may do. Single statements and
+ * snapshots have separate connections, since a statement waits for all earlier ones on its connection. Each
+ * family has a share of them. A read takes at most `deadlineMs`, its wait for a connection included. A line
+ * counts as dead if queries get neither a row nor the server's own time-out. All its connections are then
+ * replaced.
  */
 export function openPostgres(
   config: PostgresConfig,

@@ -35,9 +35,9 @@ export interface Fed {
 }
 
 /**
- * Reads a document and writes what it holds, all of it or nothing. A document that is broken, in whatever
- * way, is reported and never thrown; what goes wrong with the database is (`database_unavailable`,
- * `schema_mismatch`, `internal_error`).
+ * Reads a document and writes all of its records or none. Reports any fault of the document without
+ * throwing. Throws the errors of the database (`database_unavailable`, `schema_mismatch`,
+ * `internal_error`).
  */
 export async function feedDocument(target: Target, arrived: Arrived): Promise<Fed> {
   const { place, name, text, receivedAt, alongside } = arrived;

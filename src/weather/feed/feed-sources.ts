@@ -47,15 +47,15 @@ export async function feedOnce(options: FeedOptions): Promise<void> {
 }
 
 /**
- * Asks again and again until `signal` aborts; then what is under way is finished. While the database is away
- * it goes on trying. Throws what else the database throws (`schema_mismatch`, `internal_error`).
+ * Polls until `signal` aborts, and then finishes the rounds in progress. Retries while the database is
+ * unreachable. Throws its other errors (`schema_mismatch`, `internal_error`).
  */
 export async function feedForever(options: ForeverOptions): Promise<void> {
   const { clock, signal, onTrouble, config } = options;
   // A directory that was never there is a mistake in the configuration, and not away for a moment.
   if (config.watch !== null) await filesAt(config.watch.directory);
   const rhythms = await rhythmsOf({ ...options, settled: false });
-  // Where one gives up, the others are told to end as well.
+  // One source that fails for good stops the others, too.
   const failed = new AbortController();
   const ended = AbortSignal.any([signal, failed.signal]);
   const isOver = (): boolean => ended.aborted;

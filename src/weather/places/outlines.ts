@@ -81,7 +81,7 @@ function searchOf(position: Position): Box {
     : { ...parallel, west: longitude, east: longitude };
 }
 
-/** `box` is the search of the point on one turn, and overlaps that of the polygon. */
+/** `box` is the search box of the point in one turn of the globe, and overlaps the box of the polygon. */
 function isIn(rings: readonly Ring[], position: Position, box: Box): boolean {
   return isAtPole(position) || holds(rings, box);
 }
@@ -130,7 +130,7 @@ function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
 /** The outlines of some zones and counties, by their keys; those that are not known are left out. */
 export type ZoneOutlines = (keys: readonly ZoneKey[]) => Promise<ReadonlyMap<ZoneKey, Geometry>>;
 
-/** Where there is no table of outlines, none is known. */
+/** A database without the table of outlines has no outlines. */
 export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
   return async (keys) => {
     if (keys.length === 0) return new Map();

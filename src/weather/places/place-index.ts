@@ -4,7 +4,7 @@ import { around } from 'geokdbush';
 import KDBush from 'kdbush';
 import { type Box, partsOf, type Position } from './position.ts';
 
-/** A station, grid cell or office: what is asked for by place. */
+/** A station, grid cell or office, which can be searched by location. */
 export interface Place extends Position {
   id: string;
   name: string | null;
@@ -48,7 +48,7 @@ const halfwayRoundKm = 20_015.12;
 /** More than the rounding of a distance, and nothing on the ground. */
 const toleranceKm = 1e-6;
 
-/** Of several with one identifier the last counts. Pure. */
+/** The last of several places with one identifier counts. Pure. */
 export function placeIndex(places: readonly Place[]): PlaceIndex {
   const byId = new Map(places.map((place) => [place.id, place]));
   const sorted = [...byId.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -79,12 +79,12 @@ export function placeIndex(places: readonly Place[]): PlaceIndex {
   };
 }
 
-/** What is nearer than rounding can tell is as near: one pole has many longitudes. */
+/** Distances that differ by rounding alone count as equal: a pole has many longitudes. */
 function inMillimetres({ distanceKm }: Nearby): number {
   return Math.round(distanceKm * 1e6);
 }
 
-/** Where a place lies from a point. Pure. */
+/** The distance and bearing of a place from a point. Pure. */
 function nearby(from: Position, place: Place): Nearby {
   const degrees = bearing(pair(from), pair(place));
   return { place, distanceKm: kilometres(from, place), bearingDeg: (degrees + 360) % 360 };
@@ -127,7 +127,7 @@ function hasAll(words: readonly string[], wanted: readonly string[]): boolean {
   return wanted.every((start) => words.some((word) => word.startsWith(start)));
 }
 
-/** In lower case, without accents; what is neither letter nor digit parts them. */
+/** Words in lower case, without accents, separated by any other character than letters and digits. */
 function wordsOf(text: string): string[] {
   return text
     .normalize('NFKD')

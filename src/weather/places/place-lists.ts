@@ -62,9 +62,9 @@ interface PlaceList {
 export type PlaceKind = 'stations' | 'locations' | 'offices';
 
 /**
- * Every place of the database, in memory: places are few and hardly ever change, and are asked for by
- * distance. A list is looked at again after `freshMs`, and made anew if it is another. Throws what the
- * database throws, and `schema_mismatch` with the name of what is missing.
+ * Every place of the database, in memory: places are few, hardly ever change, and are searched by distance.
+ * A list is checked after `freshMs`, and rebuilt if it has changed. Throws the errors of the database, and
+ * `schema_mismatch` with the name of a missing table or column.
  */
 export type PlaceLists = Readonly<Record<PlaceKind, () => Promise<PlaceList>>>;
 

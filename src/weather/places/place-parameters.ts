@@ -50,7 +50,9 @@ const pair = new RegExp(`^${degrees},${degrees}$`);
 const quartet = new RegExp(`^${degrees}(,${degrees}){3}$`);
 const example = '40.78,-73.97';
 
-/** `lat,lon`; null if absent. What is a point of the United States with its numbers swapped is refused. */
+/**
+ * `lat,lon`; null if absent. Refuses a point that lies in the United States only with its numbers swapped.
+ */
 export function pointParameter(description: string): Parameter<Position | null> {
   return {
     description,
@@ -123,7 +125,7 @@ function boxOf(text: string): Box | null {
   return { west, south, east, north };
 }
 
-/** A space stands beside a comma, or is a plus sign that was not encoded. */
+/** Removes spaces at commas and at both ends. A plus sign that was not encoded arrives as a space, too. */
 function compacted(text: string): string {
   return text.trim().replaceAll(/ *, */g, ',');
 }

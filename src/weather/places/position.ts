@@ -13,7 +13,7 @@ export function partsOf(box: Box): readonly Box[] {
       ];
 }
 
-/** Where states and territories of the United States lie: enough to tell that a point was meant there. */
+/** Boxes around the states and territories of the United States, to detect swapped coordinates. */
 const unitedStates: readonly [Box, ...Box[]] = [
   { west: -125, south: 24, east: -66, north: 50 },
   { west: 172, south: 51, east: -129, north: 72 },
@@ -42,9 +42,9 @@ export function isInUnitedStates({ latitude, longitude }: Position): boolean {
 }
 
 /**
- * The IANA name of the time zone of a place, in degrees; off the coasts that of the sea, as `Etc/GMT+5`.
- * Where the table of the library is too coarse, islands of the United States have their own zone and not that
- * of the country next to them, which is on the other side of the date line.
+ * The IANA name of the time zone at a position in degrees; off the coasts, a zone of the sea such as
+ * `Etc/GMT+5`. The table of the library is too coarse at the date line. Islands of the United States that
+ * it assigns to the country across that line are corrected here.
  */
 export function timeZoneAt(latitude: number, longitude: number): string {
   const zone = lookup(latitude, longitude);

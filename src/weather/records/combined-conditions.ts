@@ -7,7 +7,7 @@ import {
 } from './observation-record.ts';
 
 export interface CurrentConditions {
-  /** Of the station that stands first among those that gave a value. */
+  /** The first station in the order given that has a value. */
   station: ObservationRow['station'];
   observedAt: Date;
   values: MeasuredRow;
@@ -140,8 +140,8 @@ function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {
 }
 
 /**
- * Fills in humidity, heat index and wind chill, computed rather than reported, so that they fit the values
- * beside them.
+ * Computes humidity, heat index and wind chill from the other values of the answer. Reported ones might not
+ * match these.
  */
 function derive(values: MeasuredRow, sources: CurrentConditions['sources']): CurrentConditions['feelsLike'] {
   const { temperatureC: t, dewpointC: td } = values;
@@ -172,7 +172,7 @@ const temperatureBounds: [number, number] = [-90, 60];
 const pressureBounds: [number, number] = [85_000, 109_000];
 const windBounds: [number, number] = [0, 410];
 
-/** What is physically possible near the ground. */
+/** The physically possible range near the ground. */
 const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
   temperatureC: temperatureBounds,
   dewpointC: temperatureBounds,

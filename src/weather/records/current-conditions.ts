@@ -57,7 +57,7 @@ const parameters = {
 export interface CurrentConditionsData extends MeasuredData {
   /** The first station, in the order asked for, that gave a value. */
   station: StationData;
-  /** Of the newest observation that gave a value. */
+  /** Time of the newest observation that supplied a value. */
   observedAt: Instant;
   timeZone: string | null;
   textDescription: string | null;

@@ -31,8 +31,7 @@ export function windChill(temperatureC: number, windSpeedKmh: number): number | 
  * Heat index in °C from temperature in °C and relative humidity in percent.
  *
  * L. P. Rothfusz, "The Heat Index Equation", NWS Southern Region technical attachment SR 90-23 (1990), with
- * the two adjustments of the Weather Prediction Center. Where the simple formula stays below 80 °F it is the
- * answer.
+ * the two adjustments of the Weather Prediction Center. Below 80 °F, the simple formula is used.
  */
 export function heatIndex(temperatureC: number, relativeHumidityPct: number): number {
   const t = fahrenheit(temperatureC);

@@ -117,7 +117,7 @@ const cleanForecastPeriod = cleanerOf(forecastPeriods, { key: ['runId', 'number'
 type ForecastRunRow = Cleaned<typeof forecastRuns.$inferSelect, (typeof dispensable)[number]>;
 type ForecastPeriodRow = typeof forecastPeriods.$inferSelect;
 
-/** Where the cell of a run lies; null if no table says so. */
+/** The position of the cell of a run; null if no table has it. */
 type CellPlace = Position | null;
 
 /** One place: the cell, with its periods. */
@@ -268,7 +268,7 @@ function selectRuns(queries: Queries, { kind, location }: ForecastQuery, { limit
     )
     .orderBy(
       desc(forecastRuns.generatedAt),
-      // Beside a place the key has one run for a moment, and its index no such column.
+      // For one place, the key allows one run per instant, and the index lacks this column.
       ...(location === null ? [desc(forecastRuns.runId)] : []),
     )
     .limit(limit)

@@ -169,7 +169,7 @@ export function observationData(row: ObservationRow, convert: Converter): Observ
   };
 }
 
-/** Of a station and in units that are told apart from it. */
+/** An observation without its station and units, which the answer states once. */
 export type PastObservationData = Omit<ObservationData, 'station' | 'timeZone' | 'units'>;
 
 export function pastObservationData(row: ObservationRow, convert: Converter): PastObservationData {

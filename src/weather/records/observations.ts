@@ -58,7 +58,7 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** Of several stations: each with its newest observation, in the order asked. */
+/** The newest observation of each of several stations, in the order of the request. */
 export interface ObservationsData {
   observations: ObservationData[];
   /** Stations without any. */
@@ -112,7 +112,7 @@ async function readNewest(
 ): Promise<Reading<ObservationData>> {
   const notes = newNotes();
   const row = await database.one((queries) => newestClean(queries, station, clock.now(), notes.note));
-  // Only then: what has an observation is in the table.
+  // Checked only now: a station with an observation is always in the table.
   if (row === null && station !== null) await database.one((queries) => requireStations(queries, [station]));
   if (row === null) return noReading(notes);
   const data = observationData(row, convert);

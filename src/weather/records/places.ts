@@ -123,7 +123,7 @@ export const offices = weatherFamily({
   },
 });
 
-/** Where the newest of what a place has is found. */
+/** The table and columns with the newest record of a place. */
 interface Newest {
   kind: PlaceKind;
   place: PgTable;

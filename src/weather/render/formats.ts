@@ -8,17 +8,17 @@ import { type Polygon, polygonsOf } from '../shape.ts';
 import { converterOf, type UnitSystem } from '../units.ts';
 import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts';
 
-/** What an answer says about its data, beside it; only what there is to say. */
+/** Remarks about the data of an answer. Each is absent unless it applies. */
 export interface AnswerMeta {
   /** Only ever true: the data is older than it should be. */
   stale?: true;
-  /** When the newest of the data was measured, issued or fetched; beside `stale`. */
+  /** When the newest of the data was measured, issued or fetched; present with `stale`. */
   asOf?: Instant;
   /** Which place stands for the point that was asked for. */
   resolved?: ResolvedPlace;
   /** Parts of the record that are unknown. Null or an empty list there does not mean none. */
   unknown?: readonly UnknownPart[];
-  /** Parts that come from another issue, since those of the newest have not arrived. */
+  /** Parts taken from an earlier issue, since the newest issue has not arrived in full. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
   /** When a newer issue was issued of which too little has arrived to answer with it. */
   newerIssuedAt?: Instant;
@@ -33,16 +33,16 @@ export interface RejectedFields {
   count: number;
 }
 
-/** The envelope of a JSON answer; nothing stands beside `data` unless there is something to say about it. */
+/** The envelope of a JSON answer; `meta` is left out if it is null. */
 export function renderJson(data: object | null, meta: AnswerMeta | null = null): string {
   return JSON.stringify(meta === null ? { data } : { data, meta });
 }
 
 /**
- * A table as CSV (RFC 4180): lines end with CRLF, the first has the names of the columns, with the unit in
- * parentheses if they have one; what is unknown is empty. No record: the names alone. A text that a
- * spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return) gets an apostrophe
- * before it, as OWASP says; numbers stay as they are. Pure.
+ * A table as CSV (RFC 4180). Lines end with CRLF. The first line has the column names, with the unit in
+ * parentheses if there is one. Unknown values are empty. Without a record, only the names are written. A
+ * text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a carriage return) gets
+ * an apostrophe before it, as OWASP recommends; numbers stay as they are. Pure.
  */
 export function renderCsv(table: WeatherTable, data: object | null, system: UnitSystem): string {
   const { units } = converterOf(system);
@@ -90,8 +90,8 @@ function nodeOf(name: string, value: unknown, itemNames: ItemNames): XmlNode {
 }
 
 /**
- * A GeoJSON collection (RFC 7946) of what has a place. What is said of all of it stands beside `features` as
- * the foreign members `data` (null: there is no record) and `meta`, with the names of JSON. Pure.
+ * A GeoJSON collection (RFC 7946) of the places in an answer. Data about the whole answer is in the foreign
+ * members `data` (null: there is no record) and `meta`, with the names of the JSON format. Pure.
  */
 export function renderGeoJson(features: Features | null, meta: AnswerMeta | null = null): string {
   const { about, places } = features ?? { about: null, places: [] };

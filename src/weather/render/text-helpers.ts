@@ -5,7 +5,7 @@ import type { Geometry, UnknownPart, UnknownReason } from '../values.ts';
 const points = 'N NNE NE ENE E ESE SE SSE S SSW SW WSW W WNW NW NNW'.split(' ');
 const unknown = '--';
 
-/** What text templates have at hand beside `data` and `request`. All take null, and say `--` for it. */
+/** Helpers of text templates, in addition to `data` and `request`. All accept null and print `--` for it. */
 export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf, weather, wind, why };
 
 /** A number with a fixed count of decimals, or as it is; followed by its unit if one is given. */
@@ -67,7 +67,7 @@ function weather(
   return joined === '' ? unknown : joined.charAt(0).toUpperCase() + joined.slice(1);
 }
 
-/** Where the wind comes from and its speed: `NNW 6.8 mph`, `variable 6.8 mph`, `calm`. */
+/** Wind direction and speed: `NNW 6.8 mph`, `variable 6.8 mph`, `calm`. */
 function wind(
   each: { windDirection: number | null; windSpeed: number | null; windGust: number | null },
   show: (value: number | null) => string,
@@ -142,7 +142,7 @@ function fillItem(item: string, width: number, indent: string): string {
 }
 
 /**
- * Cells side by side, each within its width (negative: right-aligned); what is longer goes on below in its
+ * Cells in columns, each padded to its width (negative: right-aligned). Longer text continues below in its
  * column.
  */
 function row(...cells: [text: string, width: number][]): string {
@@ -214,8 +214,8 @@ const byArea = new Map(
 );
 
 /**
- * The time zone of a place: that of the middle of an outline, where one is known and not at sea, else that of
- * the first area of a list of UGC codes; UTC if that is not known. For display alone.
+ * The time zone at the middle of the outline, if it is known and not at sea. Otherwise the time zone of the
+ * first area in the list of UGC codes, or UTC if that is unknown. For display only.
  */
 export function zoneOf(
   zones: readonly string[] | null | undefined,

@@ -147,7 +147,7 @@ export function configCommand(): Command {
     .addOption(formatOption())
     .action(async (options: CheckOptions) => {
       await exitWith((await import('./config-check.ts')).checkConfig(options));
-      // What was given up still waits for its server, for minutes where that says nothing.
+      // An abandoned probe can keep a connection open for minutes if its server does not answer.
       if (options.probe) process.stdout.write('', () => process.exit());
     });
   group

@@ -19,10 +19,10 @@ import type { Tried } from './probe.ts';
 export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
 
 /**
- * `waybill config check`: every mistake in the file and in the secrets directory, and every package that is
- * not installed, is an error (exit code 2). What may differ on the machine that the daemon runs on, such as
- * missing secrets and sources, is a warning. With `probe` everything that the file names is tried, and a
- * failure is an error (exit code 1).
+ * `waybill config check`. A mistake in the file or the secrets directory is an error, and so is a package
+ * that is not installed (exit code 2). Differences between machines, such as missing secrets and sources,
+ * are warnings. With `probe`, every service and path in the file is tried, and a failure is an error (exit
+ * code 1).
  */
 export async function checkConfig(options: CheckOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -50,7 +50,7 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
 interface Checked {
   config: Config;
   warnings: Finding[];
-  /** Null: nothing was tried. */
+  /** null without `--probe`. */
   probes: Tried[] | null;
 }
 
@@ -68,7 +68,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
     .map(({ name, neededBy }) =>
       finding('warning', 'secret_missing', `${name} is not set here; ${neededBy} needs it`),
     );
-  // What was tried needs no guess.
+  // A probe already covers these paths.
   const seen = probe ? [] : await lookAround(loaded, file);
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
   const unsafe = unsafePaths(loaded, scope).map((found) => asWarning(found, file));
@@ -122,9 +122,9 @@ interface Location {
 }
 
 /**
- * What is missing on this machine, or stands open, of what the configuration names: local sources, and
- * private keys. `file` is the configuration, for messages. They are warnings, since it may run on another
- * machine. Nothing is connected to.
+ * Reports local sources that are missing, and private keys that are missing or readable by other users.
+ * `file` is the configuration, for messages. All findings are warnings, since the configuration may run on
+ * another machine. Opens no connection.
  */
 async function lookAround({ config, locate }: Loaded, file: string): Promise<Finding[]> {
   const at = (...setting: KeyPath): Place => ({ file, ...locate(setting) });

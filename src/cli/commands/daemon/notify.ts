@@ -23,8 +23,8 @@ interface Tested {
 }
 
 /**
- * `waybill notify test`: one try for each notifier, so that the answer comes soon, whatever events the
- * notifier is subscribed to.
+ * `waybill notify test`: tries each notifier once, whatever events it is subscribed to. One try keeps the
+ * command short.
  */
 export async function notifyTest(options: NotifyTestOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -97,7 +97,7 @@ export interface UndeliveredOptions extends Pick<ConfiguredOptions, 'config' | '
   notifier?: string[];
 }
 
-/** As the API answers. */
+/** The answer of the API. */
 interface Undelivered {
   notifier_id: string;
   configured: boolean;
@@ -151,9 +151,7 @@ export async function listUndelivered(options: UndeliveredOptions): Promise<numb
   return 0;
 }
 
-/**
- * `waybill notify redeliver`: exit code 0 if nothing of these notifiers is undelivered any more, else 1.
- */
+/** `waybill notify redeliver`: exit code 0 if these notifiers have no undelivered events left, else 1. */
 export async function redeliverAll(options: UndeliveredOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const operator = await openOperator(options, { command: 'waybill notify redeliver' });
@@ -174,7 +172,7 @@ export async function redeliverAll(options: UndeliveredOptions): Promise<number>
   return isDone ? 0 : 1;
 }
 
-/** Those that were asked for, or all that the file here has. */
+/** The requested notifiers; by default all in the local configuration. */
 function notifierIds({ config }: Operator, { notifier }: UndeliveredOptions): string[] {
   const ids = notifier ?? config.notifiers.map(({ id }) => id);
   if (ids.length > 0) return ids;

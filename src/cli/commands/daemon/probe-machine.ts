@@ -7,14 +7,14 @@ import { requireMakeableRoot } from '../../../core/storage/local/root.ts';
 import { weatherFamilies } from '../../../weather/families.ts';
 import { missingTemplates } from '../../../weather/render/text.ts';
 
-/** Errors of this machine begin with it, and need not: the path says where it is. */
+/** Prefix of errors about this machine. It is removed before display, since the path names the place. */
 const label = 'here';
 
 /**
- * Whether files can be made in a directory, which need not be there yet. Nothing is written. Returns what was
- * found. Throws `storage_*` errors that name the first component at fault, and whose it is.
+ * Checks whether files can be created in a directory, which need not exist. Writes nothing. Returns the
+ * result as text. Throws `storage_*` errors that name the first component at fault and its owner.
  *
- * @param minRoom bytes that have to be free
+ * @param minRoom required free space in bytes
  */
 export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): string {
   const there = nearestExisting(directory);
@@ -37,10 +37,10 @@ export function tryWritableDirectory(directory: string, { minRoom = 0 } = {}): s
   return `is not there, and can be made: ${there} ${describeOwner(there)}; ${room}`;
 }
 
-/** `f_type` of tmpfs: what is there is gone with a restart of the machine. */
+/** `f_type` of tmpfs, whose files do not survive a restart of the machine. */
 const memoryFileSystem = 0x01021994;
 
-/** Whether a directory is there and can be listed. As above. */
+/** Checks whether a directory exists and can be listed. Returns and throws as above. */
 export function tryReadableDirectory(directory: string): string {
   const there = nearestExisting(directory);
   if (there !== directory)
@@ -85,7 +85,7 @@ function denied(error: unknown, place: string): unknown {
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }
 
-/** Says of whom the place is, where that is what decides. */
+/** Adds the owner of the path to errors about access rights. */
 function ofWhom(error: unknown, there: string): unknown {
   if (!(error instanceof WaybillError)) return error;
   const { code, hint = 'correct the path' } = error;

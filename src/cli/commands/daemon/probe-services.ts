@@ -12,10 +12,10 @@ import type { StorageLocation } from '../../../core/storage/backends.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { tryReadableDirectory, tryWritableDirectory } from './probe-machine.ts';
 
-/** Of a server that is up and near, with much to spare. */
+/** Time limit for the weather database. A healthy server nearby answers much sooner. */
 const answerWithinMs = 5_000;
 
-/** A weather database: opened and asked one question. An embedded one is opened by one process at a time. */
+/** Opens a weather database and sends one query. An embedded database allows one process at a time. */
 export async function tryDatabase({ secrets }: CoreContext, database: DatabaseConfig): Promise<string> {
   if (database.driver === 'pglite') return tryReadableDirectory(database.directory);
   const { openDatabase } = await import('../../../weather/database/open-database.ts');
@@ -28,7 +28,7 @@ export async function tryDatabase({ secrets }: CoreContext, database: DatabaseCo
   return 'reached, logged in to, and asked';
 }
 
-/** Where a notifier sends: connected to, and nothing is sent. */
+/** Connects to the receiver of a notifier and sends nothing. */
 export async function tryNotifier(
   { clock, secrets }: CoreContext,
   notifier: NotifierConfig,
@@ -44,7 +44,7 @@ export async function tryNotifier(
   return [found, ...warnings].join('; ');
 }
 
-/** The collector of spans: connected to, and nothing is sent. */
+/** Connects to the collector of spans and sends nothing. */
 export async function tryCollector(endpoint: string, signal: AbortSignal): Promise<string> {
   try {
     await reachServer(new URL(endpoint), { signal });
@@ -59,15 +59,15 @@ export async function tryCollector(endpoint: string, signal: AbortSignal): Promi
   }
 }
 
-/** What has to be free where uploads are staged, in bytes. */
+/** The free space that staging needs, in bytes. */
 export { minRoom } from '../../../workers/staging/staging-check.ts';
 
-/** Of a server that is up and near, with much to spare. */
+/** Time limit for the Redis of the queue. A healthy server nearby answers much sooner. */
 const queueAnswerMs = 5_000;
 
 /**
- * A Redis of the queue: reached, logged in to, and asked whether it keeps what it is given. Resolves with
- * what was found, in words. Throws as `linkRedis`.
+ * Connects to the Redis of the queue, logs in and checks its settings. Resolves with the result as text,
+ * including warnings about settings that can lose data. Throws as `linkRedis`.
  *
  * @param redisUrlEnv the variable that holds its URL
  */
@@ -81,7 +81,7 @@ export async function tryQueue({ clock, secrets }: CoreContext, redisUrlEnv: str
   return ['reached, and logged in to', ...doubts].join('; ');
 }
 
-/** A source: reached, logged in to, listed. Nothing is written, the key of a new host neither. */
+/** Connects to a source, logs in and lists it. Writes nothing, not even the key of a new host. */
 export async function trySource(
   context: CoreContext,
   location: StorageLocation,
@@ -100,8 +100,9 @@ export async function trySource(
 }
 
 /**
- * A destination. On a server a publication's calls are made on small files of reserved names, which are
- * removed again; in a directory, and where the root on a server is not there yet, nothing is written.
+ * Tries a destination. On a server, makes the calls of a publication with small files of reserved names,
+ * and removes these again. Writes nothing in a local directory, or if the root on a server does not exist
+ * yet.
  */
 export async function tryDestination(
   context: CoreContext,
@@ -122,7 +123,7 @@ export async function tryDestination(
       return `reached, written to and cleaned; ${milliseconds(probe.latencyMs)}${alone}`;
     });
   } catch (error) {
-    // A bucket is never made, and a directory with the first publication.
+    // The first publication creates a missing directory, but never a bucket.
     if (location.backend === 's3' || !hasCode(error, 'storage_not_found')) throw error;
     return opened(
       context,

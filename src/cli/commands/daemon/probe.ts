@@ -22,10 +22,10 @@ import {
   trySource,
 } from './probe-services.ts';
 
-/** A person waits: what fails once is told, and not tried again. */
+/** Reports the first failure: a person is waiting at the terminal. */
 const noRetries = { retries: 0, baseMs: 1, capMs: 1 };
 
-/** Tries everything that the configuration names. Leaves nothing behind. */
+/** Tries everything that the configuration names, and leaves nothing behind. */
 export async function probeConfiguration({ config, locate }: Loaded, secrets: Secrets): Promise<Tried[]> {
   const log = silentLog;
   const context: CoreContext = {
@@ -40,7 +40,10 @@ export async function probeConfiguration({ config, locate }: Loaded, secrets: Se
   return tryAll(trialsOf(config, context), { clock: systemClock, locate });
 }
 
-/** A line for each, and below those that failed where that stands, what happened, and what to do. */
+/**
+ * Prints one line for each probe. Below a failed one, prints its position in the file, the error and the
+ * next step.
+ */
 export function printTried(tried: readonly Tried[], file: string, output: Output): void {
   const { style } = output;
   const failed = tried.filter(({ error }) => error !== null).length;
@@ -81,12 +84,15 @@ function trialsOf(config: Config, context: CoreContext): Trial[] {
   ];
 }
 
-/** Where staging of this machine is configured, beside staging that hosts share and without. */
+/** The settings that name the staging directory of this machine, with and without a shared queue. */
 const ofRedis = ['server', 'queue'] as const;
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
 
-/** What the daemon alone needs: staging where anything is uploaded, and the queue. */
+/**
+ * The probes that only the daemon needs: the secrets directory, staging if a pipeline accepts uploads, and
+ * the queue.
+ */
 function ofServer({ pipelines, server, secrets }: Config, context: CoreContext): Trial[] {
   const { staging, queue } = server;
   const trials: Trial[] = [];
@@ -155,35 +161,35 @@ function ofTemplates({ templates: { baseDir } }: Config): Trial[] {
 interface Trial {
   /** The setting that names it. */
   path: KeyPath;
-  /** What is tried, for people and without a secret: a directory, a server. */
+  /** The directory or server that is tried, for display. Contains no secret. */
   subject: string;
   /**
-   * Tries it, leaves nothing behind, and returns what was found, as half a sentence. Throws what is wrong.
-   * What is still open when `signal` aborts is closed; whatever comes then is not waited for.
+   * Runs the probe, leaves nothing behind, and returns the result as half a sentence. Throws the failure.
+   * If `signal` aborts, the probe closes its connections, and its later result is ignored.
    */
   run: (signal: AbortSignal) => Promise<string>;
 }
 
 /** How a trial ended. */
 export interface Tried {
-  /** As in findings: `pipelines[0].source.path`. */
+  /** A setting, named as in findings: `pipelines[0].source.path`. */
   pointer: string;
-  /** In the file, from 1. */
+  /** The line in the file, from 1. */
   line: number;
   column: number;
   subject: string;
-  /** Null where it failed. */
+  /** null if it failed. */
   found: string | null;
-  /** Null where it did not. */
+  /** null if it succeeded. */
   error: ErrorRecord | null;
 }
 
-/** Trials at once: most of them wait for another machine. */
+/** Maximum number of concurrent probes. Most of them wait for another machine. */
 const atOnce = 8;
-/** For one trial: twice what a server in trouble takes to say so, and less than a person waits. */
+/** Time limit of one probe: twice the time in which a failing server reports an error. */
 const deadlineMs = 15_000;
 
-/** Tries everything, and returns how each ended, in the order in which they were given. Never throws. */
+/** Runs all probes and returns their results, in the order given. Never throws. */
 async function tryAll(
   trials: readonly Trial[],
   { clock, locate }: { clock: Clock } & Pick<Loaded, 'locate'>,
@@ -217,7 +223,7 @@ async function inTime(run: Trial['run'], clock: Clock): Promise<string> {
   });
 }
 
-/** Errors that say what is wrong say as a rule also what to do; here all do. */
+/** Adds a general hint to an error that has none. */
 function explained(thrown: unknown): WaybillError {
   const error = asWaybillError(thrown);
   if (error.hint !== undefined) return error;

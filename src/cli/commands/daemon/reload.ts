@@ -11,8 +11,8 @@ export interface ReloadOptions extends Pick<ConfiguredOptions, 'config' | 'forma
 const patienceMs = 60_000;
 
 /**
- * `waybill reload`: exit code 0 if the daemon has taken the file over, 2 if the file or a secret is not right
- * (here or there) or no daemon answers, 1 if it does not take the token.
+ * `waybill reload`. Exit code 0 if the daemon has activated the file. Exit code 2 if the file or a secret
+ * is invalid (here or there), or no daemon answers. Exit code 1 if the daemon rejects the token.
  */
 export async function reloadDaemon(options: ReloadOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });

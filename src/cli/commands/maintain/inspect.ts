@@ -38,14 +38,14 @@ interface DestinationView {
   targets: {
     bundle: string;
     destinationPath: string;
-    /** The current one; null in place, and if there is none. */
+    /** The current release; null if there is none, or the destination is published in place. */
     release: string | null;
     state: string;
     generation: number | null;
     outputs: number | null;
     interrupted: boolean;
   }[];
-  /** What the pipeline published there from bundles that the source no longer holds. */
+  /** Outputs of the pipeline whose bundles the source no longer holds. */
   orphans: { destinationPath: string; outputs: number; bytes: number }[];
   error: ErrorRecord | null;
 }
@@ -53,8 +53,8 @@ interface DestinationView {
 export type InspectOptions = ConfiguredOptions & { pipeline: string; probe: boolean };
 
 /**
- * `waybill inspect`: a source and how its destinations stand, from listings, manifests and states alone; no
- * file bytes are read and, but for what `--probe` tries at the destinations, nothing is written.
+ * `waybill inspect`: a source and the state of its destinations, from listings, manifests and catalogs.
+ * Reads no file bytes. Writes nothing except the small files of `--probe`.
  */
 export async function inspect(options: InspectOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -196,7 +196,7 @@ interface Report {
   pipelineId: string;
   source: { backend: string; location: string };
   bundles: BundleView[];
-  /** With `manifest: auto`, what is not published; a directory ends with `/`. */
+  /** The unpublished paths with `manifest: auto`; a directory ends with `/`. */
   excluded: readonly string[];
   destinations: DestinationView[];
   probes: PlaceProbe[] | null;

@@ -6,18 +6,16 @@ import { describeLocation, type StorageLocation } from '../../../core/storage/ba
 import type { Storage } from '../../../core/storage/storage.ts';
 import { columns, type Output } from '../../output/output.ts';
 
-/** What one place showed, or why it could not be opened. */
+/** The result for one place, or the reason why it could not be opened. */
 export interface PlaceProbe {
-  /** Null for the source. */
+  /** null for the source. */
   destinationId: string | null;
   location: string;
   probe: Probe | null;
   error: ErrorRecord | null;
 }
 
-/**
- * Probes an opened source, which is only asked, and every destination of the pipeline, which is written to.
- */
+/** Probes an opened source by reading, and every destination of the pipeline by writing. */
 export async function probePlaces(
   context: CoreContext,
   pipeline: PipelineConfig,
@@ -91,7 +89,10 @@ function cells(
   ];
 }
 
-/** Servers report whole seconds, and the answer takes time: less than two seconds counts as none. */
+/**
+ * Servers report whole seconds, and the answer takes time. A difference of less than two seconds counts as
+ * none.
+ */
 function signedSeconds(ms: number): string {
   const seconds = Math.round(ms / 1000);
   return Math.abs(ms) < 2000 ? 'agrees' : `${seconds > 0 ? '+' : '−'}${Math.abs(seconds)} s`;

@@ -113,7 +113,7 @@ function named(
 }
 
 function notUnderstood(text: string, reason: string): WaybillError {
-  // A URL may hold a password that is not where one belongs.
+  // The password of a URL must not appear in the message.
   const shown = text.replace(/(?<=:\/\/)[^/@]*:[^/@]*@/, '…@');
   return new WaybillError('usage', `the destination "${shown}" is not understood: ${reason}`, {
     hint: 'give a path like /srv/www, sftp://deploy@web1/srv/www, or s3://bucket/prefix?endpoint=https://s3.example.org',

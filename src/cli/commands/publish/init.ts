@@ -32,8 +32,8 @@ interface NewFile {
 }
 
 /**
- * `waybill init`: writes the configuration and, where it is asked for, the unit; both or none. Throws `usage`
- * if one of them is there already or cannot be written.
+ * `waybill init`: writes the configuration and, on request, the unit; both or none. Throws `usage` if one
+ * of them exists or cannot be written.
  */
 export async function init(name: SituationName, options: InitOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -82,7 +82,7 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
   return [...files, { path: systemd, is: 'unit', text: unit }];
 }
 
-/** Directories that are there already, and that the configuration cannot be used with. */
+/** Warnings about existing directories with unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
   const loaded = acceptedConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });

@@ -21,13 +21,13 @@ export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags {
   manifestOnly: boolean;
 }
 
-/** What was written beside the facts of the bundle. */
+/** The files written, in addition to the facts of the bundle. */
 interface Written {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
 }
 
-/** `waybill pack`. Nothing is written before every file was found to be fit for a bundle. */
+/** `waybill pack`. Checks every file before it writes anything. */
 export async function pack(directory: string, flags: PackFlags): Promise<number> {
   const output = makeOutput({ json: flags.format === 'json', color: flags.color });
   const target = flags.manifestOnly ? null : targetOf(directory, flags);
@@ -48,7 +48,7 @@ export async function pack(directory: string, flags: PackFlags): Promise<number>
   });
 }
 
-/** Where the archive goes: absolute, or `-`. Throws `usage` where it cannot go. */
+/** The absolute path of the archive, or `-`. Throws `usage` if the archive cannot be written there. */
 function targetOf(directory: string, { output, format }: PackFlags): string {
   if (output === '-') {
     if (format === 'json')
@@ -118,8 +118,8 @@ function tell(directory: string, bundle: PackedBundle, { archive, manifest }: Wr
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 
 /**
- * Puts the bytes at `file` as a whole or not at all: they are written beside it and renamed. Throws `usage`
- * if the file cannot be written there, and the error of the bytes.
+ * Writes the bytes to `file` atomically: to a temporary file in the same directory, which is then renamed.
+ * Throws `usage` if the file cannot be written there, and the error of the bytes.
  */
 async function writeBytes(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
   const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);

@@ -13,7 +13,7 @@ import {
 import type { RunOptions } from '../../setup/command-options.ts';
 import { type Chosen, destinationOf, pipelineOf } from '../../setup/set-up.ts';
 
-/** Throws `usage` for options that contradict each other: a plan says itself what is to be done. */
+/** Throws `usage` for options that contradict the plan, which already fixes them. */
 export function refuseContradictions(options: RunOptions): void {
   const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
@@ -61,7 +61,7 @@ export async function readPlan(file: string): Promise<PlanFile> {
   return parsePlanFile(bytes, file);
 }
 
-/** Writes the plan whole or not at all. Throws `usage` if the file cannot be written. */
+/** Writes the plan atomically. Throws `usage` if the file cannot be written. */
 export async function writePlan(
   file: string,
   { chosen, decisions, options }: { chosen: readonly Chosen[]; decisions: Decisions; options: RunOptions },
@@ -110,7 +110,7 @@ export async function chosenByPlan(config: Config, { targets, configuration }: P
   return chosen;
 }
 
-/** What a plan names and the configuration has no more makes the plan stale. */
+/** Throws `plan_stale` if the plan names something that the configuration no longer has. */
 export async function unlessGone<T>(look: Promise<T>): Promise<T> {
   try {
     return await look;

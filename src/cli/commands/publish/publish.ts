@@ -40,8 +40,8 @@ export interface PublishOptions extends CommonOptions {
 }
 
 /**
- * `waybill publish`: builds the configuration in memory and publishes as `waybill run` does. Throws `usage`
- * before anything is opened if the directory or a destination is unfit.
+ * `waybill publish`: builds a configuration in memory and publishes as `waybill run` does. Throws `usage`
+ * before it opens anything if the directory or a destination is unsuitable.
  */
 export async function publish(
   directory: string,
@@ -182,7 +182,7 @@ function refuseOverlaps(
   });
 }
 
-/** With the links of the part of the path that exists resolved. */
+/** Resolves the links in the part of the path that exists. */
 function realPath(target: string): string {
   if (existsSync(target)) return realpathSync(target);
   const parent = path.dirname(target);
@@ -280,7 +280,7 @@ function hinted(error: ErrorRecord | null): ErrorRecord | null {
   return { ...error, hint };
 }
 
-/** Without the warning about the bundle that was selected: a directory is the only one. */
+/** Drops the warning about the bundle that was selected: a directory holds only one. */
 function withoutSelection(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,

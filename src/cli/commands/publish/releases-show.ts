@@ -195,7 +195,7 @@ export function releasesDestination(
   return named;
 }
 
-/** The bundle path that the options name, if they do. Throws `usage` if it is none. */
+/** The bundle path in the options, if there is one. Throws `usage` if it is invalid. */
 export function pathOf({ path }: ReleasesOptions): string | undefined {
   return path === undefined ? undefined : givenBundlePath(path);
 }

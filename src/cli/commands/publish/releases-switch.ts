@@ -82,7 +82,7 @@ async function carryOut(
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
 
-/** What is refused or fails is an outcome; bad input is thrown. */
+/** Returns a refusal or a failure as an outcome. Throws for bad input. */
 async function outcomeOf(destinationPath: string, work: () => Promise<Switched>): Promise<Outcome> {
   try {
     return { destinationPath, ...(await work()), error: null };

@@ -16,11 +16,11 @@ export interface Tries {
   forMs: number;
   /** Prints why the next try follows, and when. */
   note: (text: string) => void;
-  /** A number in [0, 1); only tests pass their own. */
+  /** Returns a number in [0, 1). Replaced in tests only. */
   random?: () => number;
 }
 
-/** In milliseconds; 0 without the flag. Throws `usage`. */
+/** Time in milliseconds; 0 without the flag. Throws `usage`. */
 export function retryForOf(text: string | undefined): number {
   const ms = text === undefined ? 0 : parseDuration(text);
   if (ms !== undefined) return ms;
@@ -73,7 +73,7 @@ async function publishOnce(
   );
 }
 
-/** Publishes to these destinations until no failure with a passing cause is left, or the time is over. */
+/** Publishes to these destinations until no temporary failure is left or the time is over. */
 export async function untilSettled(
   destinationIds: readonly string[],
   { forMs, note, clock, signal, random }: Tries & { clock: Clock; signal?: AbortSignal },

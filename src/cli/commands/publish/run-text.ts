@@ -95,7 +95,7 @@ function printDestination(
   printOrphans(destination.orphans, output, { dryRun, verbose });
 }
 
-/** In this order: deletions first, unchanged files last and only if all were asked for. */
+/** The order of display: deletions first, unchanged files last and only on request. */
 const fateOrder = ['remove', 'change', 'add', 'refresh', 'keep'] as const satisfies Fate[];
 
 function listed(changes: ActionResult['changes'], verbose: boolean): ActionResult['changes'] {
@@ -120,7 +120,7 @@ function printChanges(changes: ActionResult['changes'], output: Output): void {
   for (const line of columns(rows, '      ')) output.data(output.style.dim(line));
 }
 
-/** Without a target if the destination failed as a whole and no bundle path is known. */
+/** Omits the target if the destination failed as a whole and no bundle path is known. */
 function heading(result: DestinationAction, { style }: Output): string[] {
   const { destinationPath, action, error } = result;
   const sign = signOf(action, error, style);
@@ -173,7 +173,7 @@ function printFailure(about: string, error: ErrorRecord, { data, style }: Output
   if (error.hint !== null) data(`${indent}  ${style.cyan('next:')} ${error.hint}`);
 }
 
-/** What became of the bundles, for people, and then the counters of the specification. */
+/** The results of the bundles for people, followed by the counters of the specification. */
 function summary(result: RunResult, { style }: Output, { stopped, tookMs }: RunTextOptions): string {
   const { counters, dryRun, pipelines } = result;
   const counted = (Object.entries(counters) as [keyof Counters, number][])
@@ -225,7 +225,7 @@ function bytesOf({ changes, outputs, release, bytesWritten }: DestinationAction,
 /** The outputs of one orphan that are listed without --verbose. */
 const outputsShown = 20;
 
-/** What a run did, or would do, with the orphans of one destination. */
+/** The actions on the orphans of one destination, done or planned. */
 function printOrphans(
   orphans: readonly OrphanResult[],
   { data, style }: Output,
@@ -265,7 +265,7 @@ function meaningOf(action: OrphanResult['action'], dryRun: boolean): string {
   return action === 'keep' ? `${gone}; it stays published` : gone;
 }
 
-/** For the last line of a run: `orphans=2`, `unpublish=1`. */
+/** Counters for the last line of a run: `orphans=2`, `unpublish=1`. */
 function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   const orphans = pipelines.flatMap(({ destinations }) => destinations.flatMap((one) => one.orphans));
   const removed = orphans.filter(({ action }) => action === 'unpublish').length;
@@ -273,7 +273,7 @@ function countedOrphans(pipelines: readonly PipelineResult[]): string[] {
   return [...(removed > 0 ? [`unpublish=${removed}`] : []), ...(left > 0 ? [`orphans=${left}`] : [])];
 }
 
-/** The exit code of a publication in which nothing failed, and readers still have another release. */
+/** The exit code of a publication that succeeded but did not make its release current. */
 export const heldBackExitCode = 3;
 
 /**

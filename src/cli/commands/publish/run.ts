@@ -26,7 +26,7 @@ import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } f
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
 import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
 
-/** `waybill run`: pipelines one after another, their destinations side by side. */
+/** `waybill run`: pipelines in sequence, the destinations of each concurrently. */
 export async function run(options: RunOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   refuseContradictions(options);
@@ -78,7 +78,10 @@ interface Task {
   setUp: SetUp;
 }
 
-/** What the options ask for; the plan of a dry run is written if all of it could be carried out. */
+/**
+ * Runs the pipelines in the options. Writes the plan of a dry run only if every part of it can be carried
+ * out.
+ */
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
   const { dryRun, force, allowRemovals = false, channel, out } = options;
@@ -94,9 +97,9 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
 }
 
 /**
- * Carries out a plan. First all of it is decided anew, and nothing is changed unless every decision is the
- * one that was written down; then each is held against the plan again, under the lease, before anything is
- * written.
+ * Carries out a plan. All decisions are made again first, and any difference from the plan stops the run
+ * before it changes anything. Under the lease, each decision is compared with the plan again before the
+ * first write.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
   const { channel } = plan;
@@ -134,7 +137,7 @@ interface Asked extends OnDecision, Pick<PublishRequest, 'channel'> {
   allowRemovals: boolean;
 }
 
-/** Publishes the chosen pipelines one after another. What fails is in the result. */
+/** Publishes the chosen pipelines in sequence. Failures are in the result. */
 export async function runAll(
   {
     chosen,
@@ -151,7 +154,7 @@ export async function runAll(
     if (context.signal?.aborted === true) break;
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
-      // What a dry run plans to write never comes; what it reads does.
+      // A dry run reads files but writes none, so its bar must not expect the planned writes.
       const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };
       const destinationIds = destinations.map(({ id }) => id);
       const request = { ...asked, ...onProgress, reading: bar, destinationIds };

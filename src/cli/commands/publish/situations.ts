@@ -1,15 +1,15 @@
 import path from 'node:path';
 
-/** The situations that `waybill init` knows, and a configuration for each. Pure. */
+/** The situations of `waybill init`, with a configuration for each. Pure. */
 
 export type SituationName = 'directory' | 'uploads' | 's3' | 'sftp' | 'weather';
 
-/** Where a configuration puts what it needs: beside itself, or where a service of this machine has it. */
+/** The paths in a new configuration: relative to the configuration, or the paths of a system service. */
 export interface Places {
-  /** What is published is read here, and written there. */
+  /** The source directory, and the directory of the destination below. */
   incoming: string;
   published: string;
-  /** What the daemon keeps: staging, queue, the keys of servers. */
+  /** The daemon's own data: staging, queue, host keys. */
   state: string;
   /** The private key of SFTP. */
   key: string;
@@ -27,11 +27,11 @@ export interface Situation {
   /** Files that the service gets as credentials, as it gets the secrets, and the configuration names. */
   credentials: readonly string[];
   text: (places: Places) => string;
-  /** What to do after it was written, where no unit is asked for: command lines that name the file. */
+  /** Next steps without a systemd unit: command lines that name the file. */
   next: (config: string) => string[];
 }
 
-/** Beside the configuration: for trying out, and for whoever runs waybill as himself. */
+/** Relative to the configuration: for trials, and for users who run waybill under their own account. */
 export const placesBeside: Places = {
   incoming: './incoming',
   published: './public',
@@ -40,7 +40,7 @@ export const placesBeside: Places = {
   keepsQueue: false,
 };
 
-/** Of the service, as its unit makes them. */
+/** The paths that the systemd unit creates. */
 export const placesOfService: Places = {
   incoming: '/var/lib/waybill/incoming',
   published: '/var/lib/waybill/public',

@@ -13,10 +13,10 @@ const about: Record<UnitSettings['program'], string> = {
   'weather feed': 'waybill: fills the weather database',
 };
 
-/** Where the units expect the configuration; below a home directory they could not read it. */
+/** The configuration file of the units, which cannot read home directories. */
 export const configOfServices = '/etc/waybill/waybill.yml';
 
-/** The directory whose files are the secrets of a service; only root may read it. */
+/** The directory with the secrets of a service, one file each; only root may read it. */
 export const secretsOfServices = '/etc/waybill/secrets';
 
 /**
@@ -52,7 +52,7 @@ TimeoutStopSec=60
 Restart=on-failure
 RestartSec=5
 ${
-  // The weather reader ends with 1 whatever keeps it from starting.
+  // The weather reader exits with 1 for every failure to start.
   program === 'weather'
     ? ''
     : `# A mistake in the configuration or the secrets, which a restart does not mend.
@@ -115,7 +115,7 @@ Also=waybill.service
 `;
 }
 
-/** Only the daemon and the worker speak to systemd. */
+/** Only the daemon and the worker implement the notification protocol of systemd. */
 function lifeOf(program: UnitSettings['program']): string {
   if (program !== 'serve' && program !== 'worker') return 'Type=exec';
   return `Type=notify

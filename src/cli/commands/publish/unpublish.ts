@@ -67,7 +67,10 @@ async function unpublishNow(
   return outcome instanceof WaybillError ? 1 : 0;
 }
 
-/** What failed at the bundle path is an outcome; one that is not there is thrown, as other bad input is. */
+/**
+ * Returns a failure at the bundle path as an outcome. Throws for a missing bundle path, as for other bad
+ * input.
+ */
 async function attempt(
   prepared: SetUp,
   destinationPath: string,

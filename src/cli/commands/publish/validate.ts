@@ -36,9 +36,9 @@ interface BundleReport {
 }
 
 /**
- * `waybill validate`: one directory, or all that a configured source holds. Every byte is read and held
- * against its digest, unless `--listing-only` asks for a quick look at a source elsewhere: at the manifests,
- * the scene maps and the listing.
+ * `waybill validate`: one directory, or all bundles of a configured source. Reads every byte and compares
+ * its digest, except with `--listing-only`, which reads only the manifests, the scene maps and the listing
+ * of a remote source.
  */
 export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -134,7 +134,7 @@ interface Found {
 interface CheckOptions {
   bar: ProgressBar;
   filesRead: boolean;
-  /** Destinations whose generated outputs must not have the name of a file. */
+  /** Destinations whose generated outputs must not collide with the name of a file. */
   destinations?: readonly DestinationConfig[];
 }
 

@@ -12,8 +12,8 @@ type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
  * Message, commit, branch and author for the metadata of a manifest. The commit comes from the variables of
- * GitHub Actions or GitLab CI, or else from the git repository of the directory. Remote URLs are never read.
- * Throws `usage` for a message that is no line of text.
+ * GitHub Actions or GitLab CI, or else from the git repository of the directory. Remote URLs are never
+ * read. Throws `usage` for a message that is not one line of text.
  */
 export async function revisionMetadata(
   directory: string,
@@ -35,7 +35,7 @@ function checkedMessage(message: string): string {
   return message;
 }
 
-/** Undefined outside of the CI systems that are known. Pure. */
+/** The revision from the variables of a known CI system; undefined elsewhere. Pure. */
 export function revisionOfCi(environment: Variables): Record<string, string> | undefined {
   if (environment['GITHUB_ACTIONS'] === 'true')
     return given({
@@ -55,7 +55,7 @@ export function revisionOfCi(environment: Variables): Record<string, string> | u
   return undefined;
 }
 
-/** Nothing if the directory is in no repository, the repository has no commit, or git is not installed. */
+/** The revision from git; empty outside a repository, without a commit, or if git is not installed. */
 async function revisionOfGit(directory: string, environment: Variables): Promise<Record<string, string>> {
   const [commit = '', author = ''] = (await git(directory, environment, logArguments)).split('\0');
   if (commit === '') return {};
@@ -66,7 +66,7 @@ async function revisionOfGit(directory: string, environment: Variables): Promise
 const logArguments = ['log', '-1', '--no-show-signature', '--no-color', '--format=%H%x00%an'];
 const gitPatienceMs = 5_000;
 
-/** What git prints; nothing if it fails. It gets no variable that could name another repository. */
+/** The output of git; empty if it fails. No variable that could select another repository is passed on. */
 function git(directory: string, environment: Variables, args: readonly string[]): Promise<string> {
   const env = { PATH: environment['PATH'], HOME: environment['HOME'], LC_ALL: 'C.UTF-8' };
   return new Promise((resolve) => {

@@ -116,7 +116,7 @@ function channelOf({ channel }: PushFlags): { channel?: string } {
 
 const [minChunk, maxChunk] = [64 << 10, 1 << 30];
 
-/** Undefined: the client's own choice. Throws `usage`. */
+/** The chunk size in bytes; undefined for the client's default. Throws `usage`. */
 function chunkBytesOf({ chunkSize }: PushFlags): number | undefined {
   if (chunkSize === undefined) return undefined;
   const bytes = parseSize(chunkSize);
@@ -154,7 +154,7 @@ function tell(
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }
 
-/** The daemon names files as the bundle does; here they lie below the directory that was packed. */
+/** Replaces the daemon's file names with paths below the local directory that was packed. */
 function locator(directory: string | null): (finding: Finding) => Finding {
   return (finding) => {
     const { file } = finding;

@@ -38,7 +38,7 @@ export async function listRuns(flags: ListFlags): Promise<number> {
   });
 }
 
-/** `waybill runs show`: exit code 0 whatever became of the run. */
+/** `waybill runs show`: exit code 0 for every status of the run. */
 export async function showRun(id: string, flags: RunFlags): Promise<number> {
   return withDaemon(flags, { tokenIsOptional: true }, async (client, output) => {
     printRecord(await client.runs.show(id), output);

@@ -3,7 +3,7 @@ import type { SceneMapIo, TranscriptFlags } from './documents.ts';
 import type { ValidateFlags } from './validate.ts';
 
 const processIo: SceneMapIo = {
-  // Each takes as long to open as the help takes to print, of whatever command.
+  // Getters, because opening a stream takes as long as printing the help of any command.
   get stdin() {
     return process.stdin;
   },

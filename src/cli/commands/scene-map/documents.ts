@@ -63,7 +63,7 @@ export interface SceneMapIo {
   stdin: Readable;
   stdout: Writable;
   stderr: Writable;
-  /** Gets 0 if the command did what it was asked, 1 if a document failed. Errors are thrown instead. */
+  /** Called with 0 if the command succeeded, and with 1 if a document failed. Other errors are thrown. */
   setExitCode: (code: number) => void;
 }
 

@@ -18,11 +18,11 @@ export interface FeedOptions extends CommonOptions {
   once: boolean;
   /** A duration, as `5m`. */
   interval?: string;
-  /** What the file of standard input would be called. */
+  /** The file name for standard input. */
   name: string;
 }
 
-/** What all ways of feeding work with. */
+/** The parameters that all ways of feeding share. */
 interface Feeding {
   prepared: SetUp;
   target: Target;
@@ -31,8 +31,8 @@ interface Feeding {
 }
 
 /**
- * `waybill weather feed`: loads the files that are named and ends, or else feeds what the configuration
- * names, once or until SIGINT or SIGTERM, which is then its ordinary end; SIGHUP and SIGUSR2 change nothing.
+ * `waybill weather feed`: loads the given files and ends. Without files, feeds the configured sources, once
+ * or until SIGINT or SIGTERM, which ends it normally. Ignores SIGHUP and SIGUSR2.
  */
 export async function feedWeather(paths: readonly string[], options: FeedOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
@@ -168,15 +168,14 @@ function sourcesOf({ config: { weather } }: SetUp): SetUp['config']['weather']['
 /** Collects what became of the documents, and prints it: line by line as text, at the end as JSON. */
 interface FeedReport {
   add(fed: Fed): void;
-  /** Prints the end, and returns the exit code: 1 if anything failed or was left out. */
+  /** Prints the summary and returns the exit code: 1 if anything failed or was left out. */
   finish(warnings: readonly Finding[]): number;
 }
 
 const outcomes = ['loaded', 'unchanged', 'skipped', 'failed'] as const;
 
 /**
- * `isEndless`: documents are counted and not kept, and those that bring nothing new are not printed but with
- * `verbose`.
+ * With `isEndless`, documents are counted but not kept, and unchanged ones are printed only with `verbose`.
  */
 function feedReport(
   output: Output,

@@ -9,9 +9,8 @@ import { failure } from '../../../weather/feed/tables/load.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
 
 /**
- * The database that the configuration has fed, with its tables: made where that was asked for, else they must
- * be there. Throws `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or
- * `schema_mismatch`.
+ * The database that the feed fills. Creates the tables on request; otherwise they must exist. Throws
+ * `usage`, `package_missing`, `secrets_invalid`, `database_unavailable` or `schema_mismatch`.
  */
 export async function openFedDatabase(
   config: Config,

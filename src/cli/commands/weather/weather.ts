@@ -13,14 +13,14 @@ import { listenForStop } from '../../process/stop-signal.ts';
 import { configFileOf } from './config-file.ts';
 
 export interface WeatherOptions {
-  /** By default READER_CONFIG, or config.yml if that is not set. */
+  /** Defaults to READER_CONFIG, or to config.yml if that is not set. */
   config?: string;
   verbose: boolean;
 }
 
 /**
- * `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process at once. A failure to
- * start is reported in one line, with exit code 1.
+ * `waybill weather`: runs until SIGINT or SIGTERM; a second signal ends the process immediately. A failure
+ * to start is reported in one line, with exit code 1.
  */
 export async function readWeather({ config, verbose }: WeatherOptions): Promise<number> {
   const redaction = newRedaction();
@@ -60,7 +60,7 @@ function reasonOf(thrown: unknown): string {
   ].join('; ');
 }
 
-/** What the system or the database said, once each. */
+/** The messages of the system or the database, without duplicates. */
 function causesOf(cause: unknown): string[] {
   if (!(cause instanceof Error)) return [];
   const inner = cause instanceof AggregateError ? cause.errors : [cause.cause];
@@ -71,11 +71,11 @@ function causesOf(cause: unknown): string[] {
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr, of levels that are shown
- * then. No line holds a secret that `redaction` knows. Logging never throws, whatever becomes of stderr.
+ * Lines of `2026/01/20 12:51:00.000123 weather: message key=value …` on stderr, for the levels shown at
+ * that time. No line holds a secret that `redaction` knows. Logging never throws, even if stderr fails.
  */
 function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): Log {
-  // Lines of one turn of the event loop are written together; none is left behind when the process ends.
+  // Lines of one turn of the event loop are written together. The process writes the rest before it ends.
   let waiting = '';
   const lines = logLines(2);
   const flush = (): void => {
@@ -100,7 +100,7 @@ function weatherLog(redaction: Redaction, logging: Pick<LogControl, 'shows'>): L
   };
 }
 
-/** One line of the log, now, whatever the text holds. */
+/** A line of the log with the current time. Joins the lines of the text. */
 function weatherLine(text: string): string {
   const now = isoMicroseconds();
   const stamp = `${dayOf(now.slice(0, 10))} ${now.slice(11, -1)}`;
@@ -117,7 +117,7 @@ function dayOf(iso: string): string {
 
 function describe(fields: object): string {
   let text = '';
-  // Not of its entries: to make a pair of each is most of what a line costs.
+  // Iterates over keys: pairs from Object.entries would be most of the cost of a line.
   for (const key of Object.keys(fields) as (keyof typeof fields)[]) {
     const value: unknown = fields[key];
     if (value !== null && value !== undefined) text += ` ${String(key)}=${valueText(value)}`;

@@ -99,8 +99,8 @@ async function* counted(
 }
 
 /**
- * The `Idempotency-Key` of a bundle. Sent with every try, it makes all of them one run. Pass a `salt` to
- * publish a bundle again that was sent before. Pure.
+ * The `Idempotency-Key` of a bundle, which makes repeated uploads one run. Pass a `salt` to publish the
+ * same bundle again. Pure.
  */
 export function idempotencyKeyOf(contentDigest: Digest, salt?: string): string {
   return `waybill-${hexOf(contentDigest)}${salt === undefined ? '' : `-${salt}`}`;

@@ -26,7 +26,7 @@ import {
   type LocationDocument,
 } from '../../storage/backends.ts';
 
-/** Sources and destinations: what each backend declares, and what they have in common. */
+/** The schema of sources and destinations: the settings of each backend, and the common ones. */
 
 const prune = map(
   {
@@ -201,7 +201,7 @@ const destination = {
   ),
 };
 
-/** The settings of every destination, whatever its backend. */
+/** The settings that all destinations share. */
 export const destinationSettings = map(destination);
 
 const httpUpload = map({
@@ -244,7 +244,7 @@ export const destinationSchema = variants(
   ),
 ) as Setting<DestinationDocument, false>;
 
-/** The map of a location, with these settings before and after those of the backend. */
+/** The map of a location: `before`, then the settings of the backend, then `after`. */
 export function locationMap(backend: AnyBackend, before: Settings = {}, after: Settings = {}): Setting {
   const name = choice(backend.name).required().description(backend.summary);
   const { setTogether } = backend;

@@ -31,7 +31,7 @@ import { serverSchema } from './server.ts';
  * `relations.ts` checks combinations of settings.
  */
 
-/** What an upload token may do with its pipelines. */
+/** The rights of an upload token for its pipelines. */
 export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
 export type Scope = (typeof scopes)[number];
 

@@ -22,14 +22,14 @@ import {
 import { locationMap } from './locations.ts';
 
 /**
- * `server.staging`. A queue in memory stages in a directory of this machine, which the program uses as such
- * and not through a storage; a queue in Redis stages in any storage that all hosts reach.
+ * `server.staging`. A queue in memory stages in a local directory, which the program uses directly. A queue
+ * in Redis stages in any storage that all hosts can reach.
  */
 export const thisMachine = 'local';
 
 const remote = allBackends.filter(({ name }) => name !== thisMachine);
 
-/** `server.staging.keep` where nothing is said. */
+/** The default of `server.staging.keep`. */
 export const defaultKeep = { age: '7d' };
 
 const keep = map({

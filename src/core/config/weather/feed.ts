@@ -21,11 +21,11 @@ import {
   resolveSize,
 } from '../../lib/settings/values.ts';
 
-/** What `waybill weather feed` asks for, and which database it fills. */
+/** The configuration of `waybill weather feed`: its sources and its database. */
 export interface FeedConfig {
   /** Name of the database; null: the first. */
   database: string | null;
-  /** Variable that holds the URL of a role that may write; null: that of the database. */
+  /** Variable that holds the URL of a role that may write; null for the URL of the database. */
   urlEnv: string | null;
   watch: WatchConfig | null;
   nws: NwsConfig | null;
@@ -37,16 +37,16 @@ export interface WatchConfig {
   settleMs: number;
 }
 
-/** What can be asked for, each with a rhythm of its own. */
+/** The kinds of data that the feed polls, each at its own interval. */
 export type SourceName =
   'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks' | 'places';
 
 export interface NwsConfig {
   userAgent: string;
-  /** Without a slash at the end; so are those of SPC. */
+  /** Base URL without a trailing slash, as for SPC. */
   baseUrl: string;
   spcBaseUrl: string;
-  /** Null: none; both lists empty: all that are active. */
+  /** null: no alerts. Both lists empty: all active alerts. */
   alerts: { areas: readonly string[]; zones: readonly string[] } | null;
   stations: readonly string[];
   locations: readonly string[];
@@ -58,14 +58,14 @@ export interface NwsConfig {
   /** Stations of these states, zones with outlines of these states and marine areas, and these offices. */
   places: { stations: readonly string[]; zones: readonly string[]; offices: readonly string[] };
   intervalsMs: Readonly<Record<SourceName, number>>;
-  /** Requests that are under way at once. */
+  /** Maximum number of concurrent requests. */
   concurrency: number;
   timeoutMs: number;
   /** Bytes of an answer, decompressed. */
   maxBody: number;
 }
 
-/** How often something is asked for, if the configuration does not say: about as often as it may be new. */
+/** The default polling interval of each source: about its update interval. */
 const intervals: Readonly<Record<SourceName, { setting: string; every: string }>> = {
   alerts: { setting: 'alerts', every: '1m' },
   observations: { setting: 'observations', every: '5m' },

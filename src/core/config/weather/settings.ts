@@ -22,13 +22,13 @@ type DatedFamily = keyof typeof staleAfter;
 
 /** The settings of the weather reader, without its databases. */
 export interface WeatherConfig {
-  /** How long rendered answers are kept; 0 keeps none. */
+  /** How long rendered answers are cached; 0 disables the cache. */
   cacheMs: number;
   /** Longest time that one read of the database may take. */
   deadlineMs: number;
   /** The age at which data is called stale. */
   staleAfterMs: Readonly<Record<DatedFamily, number>>;
-  /** What the feeder asks for; the reader does not use it. */
+  /** The settings of the feeder; unused by the reader. */
   feed: FeedConfig;
 }
 

@@ -1,15 +1,14 @@
 import type { Form, MapForm, NumberForm, Setting, TextForm } from './setting.ts';
 
 /*
- * Judges documents by their settings and says no more than yes or no, which takes next to nothing. What is
- * wrong with a document that is not accepted, and where, says the schema of `joi-schema.ts`, which accepts
- * the same ones: it takes longer to load and to make than most commands take altogether.
+ * Judges documents by their settings with yes or no, which is fast. `joi-schema.ts` accepts the same
+ * documents and explains a refusal. It takes longer to load and build than most commands take in total.
  */
 
 const refused = Symbol('refused');
 type Judged = unknown;
 
-/** The value with its defaults filled in, or null if it is not as the setting says. Pure. */
+/** The value with its defaults filled in, or null if it is invalid. Pure. */
 export function accept<T>(setting: Setting<T>, value: unknown): { value: T } | null {
   const judged = judge(setting, value);
   return judged === refused ? null : { value: judged as T };
@@ -102,7 +101,7 @@ function judgeNamed(
   return accepted;
 }
 
-/** As they come of YAML; anything else is left to the schema. */
+/** Whether a value is a plain map from YAML. Other objects are left to the schema. */
 function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

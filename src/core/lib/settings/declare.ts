@@ -1,6 +1,9 @@
 import type * as kinds from './kinds.ts';
 
-/** The kinds of values, handed to whatever declares settings of its own: it needs no more than that. */
+/**
+ * The kinds of values. Modules that declare their own settings get these as a parameter and need nothing
+ * else.
+ */
 export type Kinds = typeof kinds;
 
 export type { Settings } from './setting.ts';

@@ -3,11 +3,14 @@ import { choice } from './kinds.ts';
 import type { About, Form, MapForm, Refusal, Setting, TextForm } from './setting.ts';
 
 /*
- * The schema of a setting, which knows everything that is wrong with a document, and of which the JSON Schema
- * is made. It is made when it is asked for: joi takes its time.
+ * The schema of a setting, which finds every fault of a document and is the source of the JSON Schema. It
+ * is built on demand, since joi is slow.
  */
 
-/** Of forms that several settings share, and of what is asked for as a part and within the whole. */
+/**
+ * Schemas by form: several settings share a form, and some forms are used alone and within the whole
+ * schema.
+ */
 const made = new WeakMap<Form, joi.Schema>();
 
 export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
@@ -23,8 +26,8 @@ export function joiSchema<T>({ form, about }: Setting<T>): joi.Schema<T> {
 }
 
 function labelledSchema(form: Form, { expected, title }: About): joi.Schema {
-  // As its label, which `validationOptions` makes the message of every failure: a message of its own costs
-  // joi thirty times as much to take in.
+  // A label, which `validationOptions` uses as the message of every failure. Setting a message directly
+  // takes joi thirty times as long.
   const labelled = bareSchema(form, expected).label(expected);
   const titled = title === undefined ? labelled : labelled.meta({ title });
   if (form.kind === 'map') return titled.error(tellKnownKeys(Object.keys(form.keys)));
@@ -86,7 +89,7 @@ function variantsSchema(
   });
 }
 
-/** Where the discriminator itself is wrong it is the only finding: nothing can be said of the rest. */
+/** A wrong discriminator is the only finding, since the other keys depend on it. */
 function undecided(discriminator: string, names: readonly string[]): joi.Schema {
   return joi.object({ [discriminator]: joiSchema(choice(...names).required()) }).unknown();
 }

@@ -44,8 +44,9 @@ import {
 } from './values.ts';
 
 /**
- * The kinds of values that settings have. Each says in one phrase what it expects: every failure tells it,
- * and `config/judge-config.ts` builds the sentence around it. A check that knows better adds `reason`.
+ * The kinds of values that settings have. Each has one phrase for the value it expects, which every failure
+ * includes. `config/judge-config.ts` builds the sentence around it. A check with a more precise message
+ * adds `reason`.
  */
 
 /** The `title` is the kind of text, for editors and for the type column of the reference. */
@@ -53,16 +54,16 @@ function expects<T, R = T>(form: Form, expected: string, more: Partial<About> = 
   return new Setting<T, false, R>(form, { expected, ...more });
 }
 
-/** What the kinds expect whose values are numbers, with or without a unit, or true or false. */
+/** The phrases of numeric kinds, with or without a unit, and of booleans. */
 const numeric = new Set<string>();
 
-/** The same as `expects`, of a kind whose values are numbers or nearly: no secret belongs in their place. */
+/** The same as `expects` for numeric kinds, where a mistyped value cannot be a secret. */
 function expectsNumber<T, R = T>(form: Form, expected: string, more?: Partial<About>): Setting<T, false, R> {
   numeric.add(expected);
   return expects<T, R>(form, expected, more);
 }
 
-/** Whether a number is what a setting expects, by the phrase of its kind. */
+/** Whether the phrase belongs to a numeric kind. */
 export function isNumeric(expected: string): boolean {
   return numeric.has(expected);
 }
@@ -80,8 +81,8 @@ function shared<Given extends readonly unknown[], S extends Setting>(
   };
 }
 
-// No control characters anywhere: such a value is a slip of the hand (a pasted key) or an attempt to forge
-// log lines or headers.
+// No control characters: such a value is a typing error (a pasted key), or an attempt to forge log lines or
+// headers.
 const singleLine = /^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]{1,4096}$/;
 
 /** A text that `parse` accepts. Its result is the value in the configuration. */
@@ -116,8 +117,8 @@ export const id = shared(() =>
 );
 
 /**
- * A name that ends in `_env` asks for the name of a variable; what is found there is never shown, since it
- * may be the secret.
+ * A setting whose name ends in `_env` takes the name of a variable. The text found there is never shown,
+ * since it may be the secret itself.
  */
 export const environmentName = shared(() =>
   matching(
@@ -234,8 +235,8 @@ export const size = shared(({ atLeast }: { atLeast: number }) =>
 );
 
 /**
- * Three octal digits, in YAML a number or a text. The owner has one of the `owner` digits; others may not
- * write. `0o644` is the number 420 in YAML, which is none of these.
+ * Three octal digits, in YAML a number or text. The owner's digit is one of `owner`, and other users may
+ * not write. `0o644` is rejected: in YAML it is the number 420.
  */
 export const mode = shared(({ owner }: { owner: readonly number[] }) => {
   const pattern = `^0?[${owner.join('')}][0-7][0145]$`;

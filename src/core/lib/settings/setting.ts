@@ -75,7 +75,7 @@ export type ResolvedOf<K extends Settings> = {
 };
 
 export interface About {
-  /** The phrase that every failure tells. */
+  /** The phrase that every failure includes. */
   expected: string;
   /** The kind of text, for editors and for the type column of the reference. */
   title?: string;
@@ -88,14 +88,14 @@ export interface About {
   unit?: Duration['unit'];
 }
 
-/** What is wrong with a value, where more can be said than what was expected. */
+/** Details of a failure, for checks that can say more than the expected value. */
 export interface Refusal {
   reason?: string;
   /** Instead of the phrase of the setting. */
   expected?: string;
 }
 
-/** What a value may be. No value is converted: `"8080"` is no number. */
+/** The form of a value. Values are not converted: `"8080"` is not a number. */
 export type Form =
   | TextForm
   | { kind: 'boolean' }
@@ -110,7 +110,7 @@ export type Form =
       kind: 'variants';
       discriminator: string;
       maps: Readonly<Record<string, Setting>>;
-      /** Judges a map of none of these; without it there is no such map. */
+      /** Validates a map with any other discriminator; null: such maps are invalid. */
       otherwise: Setting | null;
     };
 
@@ -125,19 +125,19 @@ export interface NumberForm {
   kind: 'number';
   isWhole: boolean;
   min: number;
-  /** Null for as large as a number can be that is exact. */
+  /** null for the largest safe integer. */
   max: number | null;
   check?: (value: number) => Refusal | null;
 }
 
 export interface MapForm {
   kind: 'map';
-  /** These and no others. */
+  /** The allowed keys; all others are invalid. */
   keys: Settings;
   /** Groups of keys that are set together or not at all. */
   setTogether: readonly (readonly string[])[];
   /** Groups of keys of which exactly one is set. */
   oneOf: readonly (readonly string[])[];
-  /** What is wrong with the accepted values taken together. */
+  /** Checks the accepted values together. */
   check?: (value: never) => Refusal | null;
 }

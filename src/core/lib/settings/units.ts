@@ -29,8 +29,8 @@ const sizeUnits = {
 } as const;
 
 /**
- * Milliseconds of `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space.
- * Undefined if the text is no such thing, or more than a safe integer of milliseconds.
+ * Milliseconds from `500ms`, `30s`, `15m`, `24h` or `7d`: a whole number and one unit, without a space.
+ * undefined for any other text, and for results beyond the safe integers.
  */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit] = durationForm.exec(text) ?? [];
@@ -39,8 +39,8 @@ export function parseDuration(text: string): number | undefined {
 }
 
 /**
- * Bytes of `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` count by 1024, `kB KB MB GB
- * TB` by 1000. Undefined if it is no such thing, or more than a safe integer of bytes.
+ * Bytes from `512MiB`, `2GB`, `10KiB`, `1024` or the number 1024. `KiB MiB GiB TiB` are powers of 1024, `kB
+ * KB MB GB TB` powers of 1000. undefined for any other value, and for results beyond the safe integers.
  */
 export function parseSize(value: string | number): number | undefined {
   if (typeof value === 'number') return value >= 0 ? safe(value) : undefined;
@@ -49,10 +49,10 @@ export function parseSize(value: string | number): number | undefined {
   return safe(Number(count) * sizeUnits[unit as keyof typeof sizeUnits]);
 }
 
-/** How many of a number of things: a count, or a share in per cent. */
+/** A number of items: a count, or a share in percent. */
 export type Amount = { count: number } | { percent: number };
 
-/** `100`, `"100"` or `"20%"`: a number of things, or a share of them; undefined if it is neither. */
+/** Parses `100`, `"100"` or `"20%"`; undefined for any other value. */
 export function parseAmount(value: string | number): Amount | undefined {
   const [, digits, percent] = amountForm.exec(String(value)) ?? [];
   if (digits === undefined) return undefined;
@@ -60,7 +60,7 @@ export function parseAmount(value: string | number): Amount | undefined {
   return Number(digits) <= 100 ? { percent: Number(digits) } : undefined;
 }
 
-/** So many of `total` an amount is at most, a share rounded down; `20%` of 9 is 1. */
+/** The maximum that an amount allows of `total`. Shares are rounded down: `20%` of 9 is 1. */
 export function maxOf(amount: Amount, total: number): number {
   return 'count' in amount ? amount.count : Math.floor((total * amount.percent) / 100);
 }
@@ -88,7 +88,7 @@ export function formatDuration(ms: number): string {
   const whole = Math.round(Math.abs(ms));
   if (whole < 1000) return `${sign}${whole}ms`;
   if (whole < 10_000) return `${sign}${Number((whole / 1000).toFixed(1))}s`;
-  // Rounded to what the two largest units can show, so that 59.9996 s becomes 1m and not 60s.
+  // Rounded to the precision of the two largest units, so that 59.9996 s becomes 1m and not 60s.
   const step =
     whole < durationUnits.h ? durationUnits.s : whole < durationUnits.d ? durationUnits.m : durationUnits.h;
   let rest = Math.round(whole / step) * step;

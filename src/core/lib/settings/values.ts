@@ -4,8 +4,8 @@ import { parseRelativePath } from '../paths.ts';
 import { type Amount, parseAmount, parseDuration, parseSize } from './units.ts';
 
 /**
- * Single values of the configuration: judged and normalised in one place, so that the schema's verdict and
- * the resolved configuration cannot differ. Pure.
+ * Parsers for single values of the configuration. The schema and the resolved configuration use the same
+ * ones, so that they cannot differ. Pure.
  */
 export type Verdict<T> = { ok: true; value: T } | { ok: false; reason: string };
 
@@ -13,8 +13,8 @@ const hostName =
   /^(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?$/;
 
 /**
- * `host:port`, an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`; port 0 takes any
- * free one.
+ * Parses `host:port`, with an IPv6 address in brackets: `127.0.0.1:8080`, `[::1]:8080`, `0.0.0.0:80`. Port
+ * 0 selects any free port.
  */
 export function parseListen(text: string): Verdict<{ host: string; port: number }> {
   const [, bracketed, plain, digits] = /^(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})$/.exec(text) ?? [];
@@ -34,7 +34,7 @@ export function parseListen(text: string): Verdict<{ host: string; port: number 
 
 /** A host name, an IPv4 address or a bare IPv6 address. */
 export function isHost(text: string): boolean {
-  // The pattern of isIPv6 takes milliseconds to compile, and a name or an IPv4 address has no colon.
+  // The pattern of isIPv6 takes milliseconds to compile. Names and IPv4 addresses contain no colon.
   if (text.includes(':')) return isIPv6(text);
   // Digits and dots alone are meant as an address, and `300.1.1.1` as a name would only fail much later.
   return /^[\d.]+$/.test(text) ? isIPv4(text) : hostName.test(text);
@@ -117,7 +117,7 @@ export function parsePrefix(text: string): Verdict<string> {
   return verdict.ok ? accept(`${verdict.path}/`) : refuse(`it ${verdict.reason}`);
 }
 
-/** Where relative paths begin and what `~/` stands for; both absolute. */
+/** The base of relative paths, and the directory for `~/`; both absolute. */
 export interface PathBase {
   directory: string;
   home: string;
@@ -142,7 +142,10 @@ export function checkRemotePath(text: string): Verdict<string> {
   return accept(text);
 }
 
-/** The schema asked the same parsers, so a refusal here is a defect and not a user's mistake. */
+/**
+ * The value of a verdict that the schema has already accepted. A refusal is a defect of the program, not a
+ * mistake of the user.
+ */
 export function accepted<T>(verdict: Verdict<T>): T {
   if (!verdict.ok) throw new Error(`the schema accepted a value that ${verdict.reason}`);
   return verdict.value;

@@ -253,8 +253,7 @@ async function removeIfEmpty(storage: Storage, directory: Key | ''): Promise<boo
  * Throws the error that applying a plan would end with, as far as it can be detected without writing: a
  * directory that cannot be created or written to, another file system, a name that is too long, too little
  * space. `storage` is rooted at the bundle path. `stateBytes` is the size of the current state. Without the
- * lease, free space is not checked while there are staged files, because those of a dead attempt will be
- * swept.
+ * lease, free space is not checked while there are staged files, since a later sweep may remove them.
  */
 export async function refuseObstructed(
   storage: Storage,

@@ -4,7 +4,7 @@ import { type Modes, type ModesDocument, modeSettings, privateModes, resolveMode
 
 export interface LocalDocument {
   backend: 'local';
-  /** As written: may be relative or begin with `~/`. */
+  /** As configured: may be relative or begin with `~/`. */
   path: string;
 }
 

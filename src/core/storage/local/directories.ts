@@ -16,13 +16,13 @@ import type { FileIdentity, Storage } from '../storage.ts';
 import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 
 /**
- * Another local user who may write below a root can exchange a directory for a symbolic link at any moment,
- * so a path that was checked may lead elsewhere when it is used. A storage therefore holds its directories
- * open: each is opened from the one above it without following links, and its entries are addressed through
- * the descriptor (`/proc/PID/fd/N/name`), which no exchange of names can redirect.
+ * Another local user with write access below a root can replace a directory by a symbolic link at any
+ * moment. A checked path may then lead elsewhere when it is used. A storage therefore keeps its directories
+ * open. Each is opened from its parent without following links, and its entries are addressed through the
+ * descriptor (`/proc/PID/fd/N/name`), which renames cannot redirect.
  *
- * Without `/proc` (other systems than Linux) the directories are opened in the same way before each call, and
- * the call then uses the path: an exchange between these two is not noticed.
+ * Without `/proc` (on systems other than Linux), the directories are opened in the same way before each
+ * call, and the call then uses the path. A replacement between these two steps is not detected.
  */
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 
@@ -47,7 +47,9 @@ interface KnownHandle extends Handle {
 /** All known directories of this thread; the one that was not used for the longest time is the first. */
 const open = new Set<KnownHandle>();
 
-/** The directories of one root. Calls throw the errors of the file system, ENOTDIR for a link in the way. */
+/**
+ * The directories of one root. Calls throw the errors of the file system, and ENOTDIR for a symbolic link.
+ */
 export class DirectoryHandles {
   readonly #root: string;
   readonly #known = new Map<Key | '', KnownHandle>();
@@ -84,9 +86,9 @@ export class DirectoryHandles {
   }
 
   /**
-   * Opens or reads something at the path of an entry. Spares the look at the name of an open directory, which
-   * takes as long as opening a small file, unless the entry is missing there. The directory may have been
-   * moved aside meanwhile, so that no change of published names may rely on this.
+   * Opens or reads an entry by path. Skips the check of an open directory's name, which takes as long as
+   * opening a small file, unless the entry is missing. The directory may have been moved aside since it was
+   * opened. Changes of published names must therefore not use this.
    */
   near<T>(key: Key, work: (path: string) => T): T {
     const known = this.#known.get(parentOf(key));
@@ -99,7 +101,10 @@ export class DirectoryHandles {
     }
   }
 
-  /** Whether the directory has been opened and not been missed since. It may have been removed meanwhile. */
+  /**
+   * Whether the directory was opened and its name has not been found missing since. It may still have been
+   * removed.
+   */
   isOpen(directory: Key | ''): boolean {
     return this.#known.has(directory);
   }
@@ -126,7 +131,7 @@ export class DirectoryHandles {
     await makeAllDurable<Key | ''>(paths, files, directories);
   }
 
-  /** Closes a directory that was moved, and those below it: their names stand for others from now on. */
+  /** Closes a directory that was moved, and those below it, since their names now lead to other entries. */
   moved(directory: Key): void {
     for (const handle of this.#known.values())
       if (handle.directory === directory || handle.directory.startsWith(`${directory}/`)) forget(handle);
@@ -157,9 +162,8 @@ export class DirectoryHandles {
   }
 
   /**
-   * Whether the name still leads to the open directory. Another process that removes a directory moves it
-   * aside first, and what is written after that must fail. An open directory keeps its inode number to
-   * itself.
+   * Whether the name still leads to the open directory. A process that removes a directory moves it aside
+   * first, and writes after that must fail. The inode number of an open directory is not reused.
    */
   #isCurrent({ directory, inode, device }: KnownHandle): boolean {
     try {
@@ -188,7 +192,7 @@ export function openPath(descriptor: number, absolute: string): string {
   return descriptors === null ? absolute : `${descriptors}${descriptor}`;
 }
 
-/** With the number of this process, which is found sooner than `self`; null without `/proc`. */
+/** The path with this process's number, which resolves faster than `self`; null without `/proc`. */
 function descriptorsDirectory(): string | null {
   try {
     const self = readlinkSync('/proc/self');
@@ -198,7 +202,7 @@ function descriptorsDirectory(): string | null {
   }
 }
 
-/** Closes what was not used for the longest time; never the directory that was used last. */
+/** Closes the least recently used handles, but never the most recent one. */
 function closeUnused(): void {
   if (open.size <= maxOpenDirectories) return;
   for (const handle of open) {
@@ -213,7 +217,10 @@ function forget(handle: KnownHandle): void {
   closeSync(handle.descriptor);
 }
 
-/** Another process may remove the directory between making and using it; it never goes on for long. */
+/**
+ * Another process may remove a directory between its creation and its use. This limit is never reached in
+ * practice.
+ */
 const maxAttempts = 1000;
 
 /** The directories that keys imply: created for a file written below them, removed with their last file. */

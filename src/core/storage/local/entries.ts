@@ -18,7 +18,7 @@ import { type DirectoryHandles, openDirectory } from './directories.ts';
 
 /** Long loops yield to the event loop after this many entries, so that timers (above all the lease's) run. */
 export const entriesPerTurn = 2048;
-/** This many entries are looked at before the caller gets them. */
+/** Number of entries that are inspected before the caller gets them. */
 const entriesPerLook = 64;
 
 interface Named {
@@ -26,7 +26,10 @@ interface Named {
   type: EntryType;
 }
 
-/** What is at `file`, links not followed; undefined if nothing is. Throws what the file system throws. */
+/**
+ * The file status at `file`, without following links; undefined if nothing exists there. Throws the error
+ * of the file system.
+ */
 export function statOf(file: () => string): FileStat | undefined {
   const found = unlessAbsent(() => lstatSync(file()));
   if (found === undefined) return undefined;
@@ -34,7 +37,7 @@ export function statOf(file: () => string): FileStat | undefined {
   return { type: typeOf(found), size, version: null, modifiedAt: found.mtime };
 }
 
-/** The size of a file; undefined if something else is at `path`. Throws what the file system throws. */
+/** The size of a file in bytes; undefined if `path` is not a file. Throws the errors of the file system. */
 export function sizeOf(path: string): number | undefined {
   const found = lstatSync(path);
   return found.isFile() ? found.size : undefined;
@@ -60,7 +63,7 @@ export async function* entriesBelow(
     }
   }
 
-  /** Without the files that were removed since they were listed. */
+  /** Inspects the entries and omits files that were removed after the listing. */
   function looked(each: Key | '', named: readonly Named[]): Entry[] {
     const entries: Entry[] = [];
     const inside = unlessAbsent(() => handles.ofListed(each));
@@ -85,7 +88,7 @@ export async function* entriesBelow(
     }
   }
 
-  /** Reads the names as bytes, since only those tell what decoding has changed. */
+  /** Reads the names as bytes, since a decoded name does not show whether decoding has changed it. */
   function readable(each: Key | '', tell: (unreadable: UnreadableName) => void): Named[] {
     const found: Named[] = [];
     for (const entry of readdirSync(handles.of(each), { withFileTypes: true, encoding: 'buffer' })) {
@@ -128,10 +131,10 @@ const removalsPerTurn = 512;
 const maxRounds = 10;
 
 /**
- * Removes a directory with all that is in it; a link is removed and not followed. Entries that vanish
- * meanwhile are of no concern. Synchronous calls, as everywhere here: the staging of an attempt holds a name
- * for each file that it replaced. Each directory is held open while it is emptied. Throws system errors as
- * Node.js reports them.
+ * Removes a directory with all its entries; a link is removed and not followed. Entries that vanish in the
+ * meantime are ignored. Uses synchronous calls, like the rest of this module: the staging of an attempt has
+ * a name for each file that it replaced. Keeps each directory open while it is emptied. Throws system
+ * errors as Node.js reports them.
  */
 export async function removeTreeAt(handles: DirectoryHandles, directory: Key): Promise<void> {
   await removeBelow(() => handles.at(directory), { entries: 0 });
@@ -182,7 +185,10 @@ function removeOne(pathOf: () => string): void {
   }
 }
 
-/** Removes a directory that holds nothing but such directories; false if it holds anything else. */
+/**
+ * Removes a directory that contains only empty directories at any depth; false if it contains anything
+ * else.
+ */
 export function removedIfEmpty(handles: DirectoryHandles, directory: Key): boolean {
   for (const entry of readdirSync(handles.of(directory), { withFileTypes: true }))
     if (!entry.isDirectory() || !removedIfEmpty(handles, joinKey(directory, entry.name))) return false;

@@ -31,7 +31,8 @@ const readFlags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLL
 const createFlags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * By the `f_type` of statfs(2): FUSE, CIFS, SMB2 and 9p may report a different inode number each time.
+ * File systems, by the `f_type` of statfs(2), that may report a different inode number each time: FUSE,
+ * CIFS, SMB2 and 9p.
  */
 const changesInodes = new Set([0x65735546, 0xff534d42, 0xfe534d42, 0x01021997]);
 
@@ -131,8 +132,8 @@ function notTheFile(
 }
 
 /**
- * Creates a file with this mode, whatever the umask, and returns its descriptor. A file or link that an
- * earlier attempt, or another user, has put there is removed first, so that nothing is written through it.
+ * Creates a file with this mode, regardless of the umask, and returns its descriptor. Removes a file or
+ * link that an earlier attempt or another user has left there, so that nothing is written through it.
  */
 export function createFile(file: string, mode: number): number {
   const opened = openNew(file, mode);

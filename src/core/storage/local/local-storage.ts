@@ -28,7 +28,7 @@ import { linkAbove, localObstacle } from './obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
 
 const label = 'local storage';
-/** If others may change a file that has two names, they change both. */
+/** A file with two names that others may write to would change under both. */
 const writableByOthers = 0o022;
 /** Another file system, a file of another user, too many names, or a file system without hard links. */
 const linkRefusals = new Set(['EXDEV', 'EPERM', 'EACCES', 'EMLINK', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS']);
@@ -37,16 +37,16 @@ export interface LocalOptions {
   readOnly?: boolean;
   mustExist?: boolean;
   dryRun?: boolean;
-  /** The modes of new files and directories, whatever the umask. */
+  /** The modes of new files and directories, regardless of the umask. */
   modes?: Modes;
 }
 
 /**
- * Opens a directory of this machine. `root` may be missing: it then lists as empty, and the first write
- * creates it. If that is seen to be impossible, opening throws the error of that write (see `makeRoot`). With
- * `mustExist` it throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed
- * and `storage_permanent` if it is not a directory. The rights to create the root are not checked if
- * `readOnly`, except for a `dryRun`.
+ * Opens a directory of this machine. A missing `root` lists as empty, and the first write creates it. If it
+ * is clear that this would fail, opening throws the error of that write (see `makeRoot`). With `mustExist`,
+ * throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be accessed and
+ * `storage_permanent` if it is not a directory. With `readOnly`, the rights to create the root are not
+ * checked, except for a `dryRun`.
  */
 export async function localStorage(root: string, options: LocalOptions = {}): Promise<LocalStorage> {
   const base = realOrResolved(root);

@@ -44,7 +44,7 @@ export class LocalNames {
     this.#directories = directories;
   }
 
-  /** The scratch file at `key` has content that is not durable yet; renaming it makes it durable. */
+  /** Marks the scratch file at `key` as not yet durable. Renaming it makes it durable. */
   staged(key: Key): void {
     this.#unsynced.add(key);
   }
@@ -91,9 +91,9 @@ export class LocalNames {
   }
 
   /**
-   * As `Storage.keep`. Keeps a file by a hard link. If the file system has none, or refuses one (a file of
-   * another user, too many links), the file is copied: moving it aside would leave readers without it for a
-   * moment. A pipe cannot be copied either and is moved.
+   * As `Storage.keep`. Keeps a file by a hard link. If that fails (no support, a file of another user, too
+   * many links), the file is copied, since moving it aside would leave readers without it for a moment. A
+   * pipe cannot be copied and is moved.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     const by = await this.#keepBy(key, aside);
@@ -127,7 +127,10 @@ export class LocalNames {
     return unlessAbsent(() => lstatSync(this.#at(key)));
   }
 
-  /** For a directory that moves: the files in it, and the names that lead to them. */
+  /**
+   * Makes the moved files durable. For a moved directory, these are its files and the names that lead to
+   * them.
+   */
   async #makeSourcesDurable(moves: readonly Move[]): Promise<void> {
     const files: Key[] = [];
     const trees = new Set<Key>();
@@ -152,7 +155,10 @@ export class LocalNames {
     this.changedIn(parentOf(to));
   }
 
-  /** Another program may have made a directory at `to` meanwhile; its rights stay as they are. */
+  /**
+   * Moves a directory. If another program has created one at `to` in the meantime, moves the entries one by
+   * one and keeps the rights of that directory.
+   */
   async #moveDirectory(from: Key, to: Key): Promise<void> {
     if (await this.#hasMovedWhole(from, to)) {
       this.changedIn(parentOf(to));
@@ -188,7 +194,7 @@ export class LocalNames {
     }
   }
 
-  /** A file that is at `aside` already was moved there by a call whose answer was lost. */
+  /** An existing file at `aside` was moved there by a call whose response was lost. */
   async #moveAside(key: Key, aside: Key): Promise<void> {
     const found = this.#lstatIfThere(key);
     if (found === undefined || found.isDirectory() || this.#lstatIfThere(aside) !== undefined) return;
@@ -236,7 +242,10 @@ export class LocalNames {
   }
 }
 
-/** Whether a directory is one of these trees or lies below one; then adds it and those between. */
+/**
+ * Whether a directory is one of these trees or below one. If so, adds it and the directories between to
+ * `names`.
+ */
 function namesLeadingTo(directory: Key | '', trees: ReadonlySet<Key>, names: Set<Key | ''>): boolean {
   if (directory === '') return false;
   if (names.has(directory)) return true;

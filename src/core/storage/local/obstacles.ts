@@ -13,8 +13,8 @@ const keysPerTurn = 1024;
 const shortNameBytes = 100;
 
 /**
- * By the `f_type` of statfs(2): file systems on which a file takes at least the room of its bytes. Others may
- * compress, so nobody knows what still fits.
+ * File systems, by the `f_type` of statfs(2), on which a file takes at least as much space as it has bytes.
+ * Others may compress, so their free space cannot be compared with sizes.
  */
 const countsBytes = new Set([
   0xef53, // ext2, ext3, ext4
@@ -23,15 +23,15 @@ const countsBytes = new Set([
   0x4d44, // vfat
   0x2011bab0, // exfat
 ]);
-/** Those of them that have a fixed number of inodes. */
+/** The file systems among them with a fixed number of inodes. */
 const countsInodes = new Set([0xef53, 0x01021994]);
 
-/** Those of them that take every name of up to 255 bytes, and paths of up to 4,096. */
+/** The file systems among them that accept any name of up to 255 bytes, and paths of up to 4,096. */
 const takesEveryName = new Set([0xef53, 0x58465342, 0x01021994]);
 /** A path with fewer UTF-16 code units has at most three times as many bytes. */
 const shortPathUnits = 1_000;
 
-/** As `Storage.obstacleTo`. The root is not looked at: that was done when the storage was opened. */
+/** As `Storage.obstacleTo`. Skips the root, which was checked when the storage was opened. */
 export async function localObstacle(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -56,7 +56,7 @@ export async function localObstacle(
   return bytes === null ? null : lackOfRoom(storage, handles, start.directory, bytes, writes.length);
 }
 
-/** One look at many keys; each directory is looked at once. */
+/** Inspects many keys, and each directory only once. */
 class Look {
   readonly #storage: Pick<Storage, 'label'>;
   readonly #handles: DirectoryHandles;
@@ -66,7 +66,7 @@ class Look {
   readonly #mounts: ReadonlySet<string>;
   /** Whether only long names and paths can be refused where the files are staged. */
   readonly #takesEveryName: boolean;
-  /** By directory: what is wrong with it; null if nothing is, undefined if it does not exist. */
+  /** Findings by directory: null if there is no problem, undefined if the directory does not exist. */
   readonly #directories = new Map<string, WaybillError | null | undefined>();
   readonly #writable = new Map<string, WaybillError | null>();
 
@@ -85,7 +85,7 @@ class Look {
     this.#takesEveryName = takesEveryName;
   }
 
-  /** The file may be gone, and so may be what it lay in. */
+  /** A missing file, or a missing directory of it, is not an obstacle. */
   obstacleToRemoving(key: Key): WaybillError | null {
     const link = linkAbove(this.#storage, this.#handles, key);
     if (link !== null || lstatIfThere(this.#handles, key) === undefined) return link;
@@ -111,7 +111,7 @@ class Look {
     try {
       accessSync(this.#handles.at(directory), constants.W_OK | constants.X_OK);
     } catch (cause) {
-      // A root that does not exist yet was looked at before.
+      // A missing root was checked when the storage was opened.
       if (!isAbsent(cause))
         error = localFailure(this.#storage, directory === '' ? 'the root' : directory, cause);
     }
@@ -119,7 +119,7 @@ class Look {
     return error;
   }
 
-  /** Above the staging directory, another file system is not in the way. */
+  /** A mount is an obstacle below the staging directory only. */
   #obstacleAt(directory: Key): WaybillError | null | undefined {
     if (this.#directories.has(directory)) return this.#directories.get(directory);
     const found = lstatIfThere(this.#handles, directory);
@@ -139,7 +139,10 @@ class Look {
     return error;
   }
 
-  /** Asks the file system about the whole path, and about each long name where it would be made. */
+  /**
+   * Checks the whole path with the file system, and each long name in the directory where it would be
+   * created.
+   */
   #nameRefused(key: Key, deepest: Key | ''): WaybillError | null {
     const isShort = key.length <= shortNameBytes / 3 && this.#handles.absolute(key).length <= shortPathUnits;
     if (isShort && this.#takesEveryName) return null;
@@ -166,7 +169,7 @@ function deepestExisting(
   }
 }
 
-/** What the superuser may use beyond the others counts only for the superuser. */
+/** Space reserved for the superuser counts for the superuser only. */
 function lackOfRoom(
   storage: Pick<Storage, 'label'>,
   handles: DirectoryHandles,
@@ -188,7 +191,10 @@ function lackOfRoom(
   return null;
 }
 
-/** Absolute paths. A bind mount may have the device of what is around it; renames fail all the same. */
+/**
+ * The absolute paths of mounts. A bind mount may have the same device number as the directory around it,
+ * but renames into it still fail.
+ */
 function mountPoints(): Set<string> {
   try {
     const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
@@ -214,9 +220,9 @@ function lstatIfThere(handles: DirectoryHandles, key: Key | ''): Stats | undefin
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
- * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
- * nothing. Throws the system error if it cannot be looked at.
+ * The error for a key whose path leads through a symbolic link to something that exists. That target is not
+ * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
+ * Throws the system error if the path cannot be inspected.
  */
 export function linkAbove(
   storage: Pick<Storage, 'label'>,

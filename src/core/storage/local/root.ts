@@ -20,19 +20,19 @@ import { type Key, parentOf } from '../key.ts';
 import type { Storage } from '../storage.ts';
 
 /*
- * The root of a local storage, which may lie below directories that do not exist yet. Its components are
- * looked at and made one by one, for two reasons: an error then names the first one at fault, and the
- * recursive `mkdirSync` of Node.js never returns below `/proc`.
+ * The root of a local storage, which may be below directories that do not exist yet. Its components are
+ * checked and created one by one. An error can then name the first one at fault. Also, the recursive
+ * `mkdirSync` of Node.js never returns below `/proc`.
  */
 
-/** By the `f_type` of statfs(2): file systems that show the state of the kernel and hold no files. */
+/** File systems without files, by the `f_type` of statfs(2): they show the state of the kernel. */
 const kernelViews = new Map([
   [0x9fa0, 'proc'],
   [0x62656572, 'sysfs'],
 ]);
 const maxAttempts = 5;
 
-/** The root with its links resolved, as far as it exists; else made absolute. */
+/** The root with its links resolved, if it exists; otherwise the absolute path. */
 export function realOrResolved(root: string): string {
   try {
     return realpathSync.native(root);
@@ -42,7 +42,7 @@ export function realOrResolved(root: string): string {
 }
 
 /**
- * Throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be looked at and
+ * Throws `storage_not_found` if the root is missing, `storage_denied` if it cannot be inspected and
  * `storage_permanent` if it is not a directory.
  */
 export function requireDirectory(storage: Pick<Storage, 'label'>, root: string): void {
@@ -62,8 +62,8 @@ export function requireDirectory(storage: Pick<Storage, 'label'>, root: string):
 }
 
 /**
- * Throws what `makeRoot` would throw, as far as that can be seen without writing. The rights to make a
- * missing root are looked at only if `makes`.
+ * Throws the error of `makeRoot`, as far as it can be predicted without writing. Checks the rights to
+ * create a missing root only with `makes`.
  */
 export function requireMakeableRoot(
   storage: Pick<Storage, 'label'>,
@@ -82,9 +82,10 @@ export function requireMakeableRoot(
 }
 
 /**
- * Makes the root, an absolute path, and the directories above it, each with `mode` whatever the umask. Throws
- * `storage_permanent` if a file or a dangling link is in the way, `storage_denied` or the code of the
- * system's error if a directory cannot be made; the message names the first component at fault.
+ * Creates the root, an absolute path, and its missing parents, each with `mode` regardless of the umask.
+ * Throws `storage_permanent` if a file or a dangling link is in the way. Throws `storage_denied`, or the
+ * code of the system's error, if a directory cannot be created. The message names the first component at
+ * fault.
  */
 export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: number): void {
   let attempt = 1;
@@ -93,7 +94,7 @@ export function makeRoot(storage: Pick<Storage, 'label'>, root: string, mode: nu
       mkdirSync(missing, { mode });
       applyMode(missing, mode);
     } catch (error) {
-      // Another process may have made it, or removed the one above it, meanwhile.
+      // Another process may have created it, or removed its parent, in the meantime.
       const mayBeRace = errnoOf(error) === 'EEXIST' || errnoOf(error) === 'ENOENT';
       if (!mayBeRace || attempt === maxAttempts) throw cannotMake(storage, missing, error);
       attempt += 1;
@@ -106,7 +107,7 @@ function firstMissing(storage: Pick<Storage, 'label'>, root: string): string | n
     if (isDirectory(storage, component)) continue;
     const entry = lstatSync(component, { throwIfNoEntry: false });
     if (entry === undefined) return component;
-    // Another process may have made it since it was looked for.
+    // Another process may have created it since the check.
     if (entry.isDirectory()) continue;
     const fault = entry.isSymbolicLink() ? faultOfLink(component) : fileInTheWay;
     throw rootFailure(storage, 'storage_permanent', `"${component}" ${fault.what}`, fault.hint);
@@ -137,7 +138,7 @@ function faultOfLink(component: string): { what: string; hint: string } {
   };
 }
 
-/** `error` is null if nothing was tried. */
+/** `error` is null if the creation was not attempted. */
 function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unknown): WaybillError {
   const parent = path.dirname(missing);
   const view = kernelViewOf(parent);
@@ -154,7 +155,7 @@ function cannotMake(storage: Pick<Storage, 'label'>, missing: string, error: unk
     errno === 'EACCES' || errno === 'EPERM'
       ? `let the user that waybill runs as write to "${parent}", or make "${missing}" and give it to that user`
       : (failure.hint ?? 'correct the path');
-  // Whatever is missing, it is no output of a publication.
+  // The missing entry is not an output of a publication, so its code must not be `storage_not_found`.
   const code = failure.code === 'storage_not_found' ? 'storage_permanent' : failure.code;
   return rootFailure(storage, code, `"${missing}" cannot be made: ${errno ?? String(error)}`, hint, error);
 }
@@ -188,9 +189,9 @@ function componentsOf(absolute: string): string[] {
 const modeRefusals = new Set(['EPERM', 'EACCES', 'EROFS', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EINVAL']);
 
 /**
- * Gives an open file, or the file or directory at a path that another user cannot exchange, exactly this
- * mode; the umask and access lists may have taken rights away when it was made. A directory keeps its setgid
- * and sticky bits. Returns false if the file system or the owner does not allow it.
+ * Sets exactly this mode, since the umask and access lists may have removed rights at creation. `target` is
+ * an open file, or a path that another user cannot replace. A directory keeps its setgid and sticky bits.
+ * Returns false if the file system or the owner does not allow it.
  */
 export function applyMode(target: string | number, mode: number): boolean {
   try {

@@ -60,23 +60,23 @@ export interface Upload {
 }
 
 interface BodyOptions {
-  /** Of the bytes, in hexadecimal; signed, so that the server refuses other bytes. */
+  /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server refuses other bytes. */
   sha256: string;
   signal?: AbortSignal | undefined;
 }
 
 /**
  * The calls that waybill makes to one bucket, with whole object keys. Each is attempted once and has a
- * deadline. Failures are `WaybillError`s with a `storage_*` code; `storage_conflict` means that a condition
- * of either kind did not hold. Connects when the first call is made.
+ * deadline. Failures are `WaybillError`s with a `storage_*` code. `storage_conflict` means that a condition
+ * of either kind did not hold. Connects on the first call.
  */
 export class BucketClient {
-  /** Whether TLS protects bodies from changes on the way, so that parts need not be hashed again. */
+  /** Whether TLS protects bodies in transit, so that parts need not be hashed again. */
   readonly isEncrypted: boolean;
   readonly #Bucket: string;
   readonly #sdk: S3Client;
   readonly #requests: Requests;
-  /** Null without a configured endpoint: the SDK then has to find the one of the bucket. */
+  /** null without a configured endpoint: the SDK then finds the endpoint of the bucket. */
   readonly #directPut: DirectPut | null;
   #clockOffsetMs: number | null = null;
 
@@ -128,7 +128,10 @@ export class BucketClient {
     return this.#requests.chunksOf(key, Body as AsyncIterable<Uint8Array>);
   }
 
-  /** Undefined if there is no such object or version of it. Reading versions is a right of its own. */
+  /**
+   * The metadata of an object, or of a version of it; undefined if it does not exist. Reading versions is a
+   * separate right.
+   */
   async head(key: string, storedVersion?: string): Promise<ObjectHead | undefined> {
     const command = new HeadObjectCommand({ Bucket: this.#Bucket, Key: key, VersionId: storedVersion });
     try {
@@ -147,8 +150,8 @@ export class BucketClient {
   }
 
   /**
-   * Copies an object or a version of it on the server, with its headers and metadata, replacing the object at
-   * `to`. False if there is no such object.
+   * Copies an object or a version of it on the server, with its headers and metadata, and replaces the
+   * object at `to`. false if there is no such object.
    */
   async copy(from: { key: string; version?: string }, to: string): Promise<boolean> {
     const CopySource = copySource(this.#Bucket, from);
@@ -163,7 +166,7 @@ export class BucketClient {
 
   /**
    * One page of a listing. With `oneLevel`, deeper objects are represented by `prefixes`. `token` is the
-   * `next` of the previous page, null for the first; `pageSize` null: the server's own.
+   * `next` of the previous page; null for the first page. `pageSize` null selects the server's own size.
    */
   async list(options: {
     prefix: string;
@@ -242,7 +245,7 @@ export class BucketClient {
     return ETag;
   }
 
-  /** Makes the object visible and returns its version. `etags` are those of the parts in order. */
+  /** Makes the object visible and returns its version. `etags` belong to the parts, in order. */
   async completeUpload({ key, uploadId }: Upload, etags: readonly string[]): Promise<string> {
     const Parts = etags.map((ETag, index) => ({ ETag, PartNumber: index + 1 }));
     const input = { Bucket: this.#Bucket, Key: key, UploadId: uploadId, MultipartUpload: { Parts } };
@@ -255,7 +258,7 @@ export class BucketClient {
     await ignoring('NoSuchUpload', this.#send(key, new AbortMultipartUploadCommand(input)));
   }
 
-  /** The uploads below a prefix that were begun and neither completed nor aborted. */
+  /** The unfinished uploads below a prefix, neither completed nor aborted. */
   async unfinishedUploads(prefix: string): Promise<Upload[]> {
     const uploads: Upload[] = [];
     let from: { KeyMarker?: string; UploadIdMarker?: string } | null = {};
@@ -287,7 +290,7 @@ export class BucketClient {
     return this.#requests.run(key, (abortSignal) => this.#sdk.send(command, { abortSignal }), options);
   }
 
-  /** A page is marked as not the last one, but does not say where the next one begins. */
+  /** The error for a page that claims to have a successor but has no token for it. */
   #cutShort(prefix: string): Error {
     return this.#requests.unusableAnswer(
       prefix,

@@ -12,24 +12,24 @@ import { isUnsupported } from './errors.ts';
 import { pagesBelow } from './listing.ts';
 import type { Condition, VersionForm } from './sdk.ts';
 
-/** A probe takes seconds, so one that is this old was left by a killed process. */
+/** A probe takes seconds, so an object of this age was left by a killed process. */
 const probeAbandonedAfterMs = 600_000;
 /** The result of a probe that took longer is not used: another publisher may have swept its object. */
 const probeTimeoutMs = 300_000;
 
 export interface Conditions {
   honoured: ConditionalWrites;
-  /** The form in which the server honours `If-Match`; null if in neither. */
+  /** The form in which the server supports `If-Match`; null if in neither. */
   versionForm: VersionForm | null;
 }
 
-/** The conditions that a server honours, probed by the first write that needs one. */
+/** The conditions that a server supports, probed by the first write that needs one. */
 export class ConditionProbe {
   readonly #client: BucketClient;
   readonly #options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log };
   #probed: Promise<Conditions> | undefined;
 
-  /** Probe objects are written to the staging directory below `prefix`, which is that of the storage. */
+  /** Probe objects are written to the staging directory below `prefix`, the prefix of the storage. */
   constructor(
     client: BucketClient,
     options: { prefix: string; label: string; readOnly: boolean; clock: Clock; log: Log },
@@ -40,7 +40,7 @@ export class ConditionProbe {
 
   /**
    * The condition of a write; undefined if it has none. Throws `storage_permanent` if the server does not
-   * honour it.
+   * support it.
    */
   async conditionOf(key: Key, { mode, ifVersion }: WriteOptions): Promise<Condition | undefined> {
     if (mode !== 'create' && ifVersion === undefined) return undefined;
@@ -96,7 +96,7 @@ export class ConditionProbe {
 }
 
 /**
- * One object with a name that no other process knows. `write` returns the version and rejects like
+ * One object whose name no other process uses. `write` returns the version and rejects like
  * `BucketClient.put`.
  */
 export interface ProbeObject {
@@ -105,10 +105,10 @@ export interface ProbeObject {
 }
 
 /**
- * Finds the conditions that a server really honours, by trying each on an object of its own: a write must
- * succeed if its condition holds and be refused if it does not. The name of the server or a single answer
- * cannot show that, since some answer 501 and others ignore the condition and report success. Removes the
- * object at the end. Throws the failure of a write unless that is a refusal.
+ * Finds the conditions that a server really supports by trying each on a separate object. A write must
+ * succeed if its condition holds, and be refused if it does not. The name of the server or a single
+ * response is not enough: some servers answer 501, others ignore the condition and report success. Removes
+ * the object at the end. Throws the failure of a write unless that is a refusal.
  */
 export async function probeConditions(object: ProbeObject): Promise<Conditions> {
   try {

@@ -31,16 +31,18 @@ export interface S3StorageOptions {
   clock: Clock;
   log: Log;
   secrets: Secrets;
-  /** How each part of a large body is retried by itself, and writes on a condition. */
+  /** The retries of single parts of a large body, and of conditional writes. */
   retry?: RetryPolicy;
   /** Larger bodies are sent in parts of this many bytes; at least 5 MiB for S3 itself. */
   partBytes?: number;
-  /** Keys per page of a listing; null: the server's own. Only tests pass their own. */
+  /** Keys per page of a listing; null for the server's own number. Set in tests only. */
   pageSize?: number | null;
 }
 
 const defaultPartBytes = 16 << 20;
-/** A write on a condition is one request from memory, whatever its size. Only catalogs are written so. */
+/**
+ * A conditional write is one request from memory, whatever its size. Only catalogs are written in this way.
+ */
 const maxConditionalBytes = 512 << 20;
 /** Larger objects cannot be copied by one request, which is the limit of S3. */
 const maxCopyBytes = 5 * 2 ** 30;
@@ -49,15 +51,15 @@ const maxConcurrentRemovals = 16;
 const maxKeyBytes = 1024;
 
 /**
- * Opens a prefix of a bucket of an S3-compatible server. Objects appear whole: those that fit into one part
- * are one request from memory, sent after their digest was verified; larger ones are sent in parts, none of
- * which is visible before the digest of the whole has been verified.
+ * Opens a prefix of a bucket of an S3-compatible server. Objects appear whole. Small ones are one request
+ * from memory, sent after their digest was verified. Larger ones are sent in parts, which become visible
+ * only after the digest of the whole has been verified.
  *
- * Opening asks for one key below the prefix, which checks bucket, credentials, region and clock in one
+ * Opening requests one key below the prefix, which checks bucket, credentials, region and clock in one
  * request. Throws `secrets_invalid` if a configured secret is missing, `storage_not_found` if there is no
  * such bucket, `storage_denied` if the credentials are refused, `storage_transient` if the server cannot be
  * reached, and `storage_permanent` for any other fault of the configuration. Calls also throw
- * `storage_exists`, `storage_conflict`, `storage_full` and `body_mismatch`, as the contract says.
+ * `storage_exists`, `storage_conflict`, `storage_full` and `body_mismatch`, according to the contract.
  */
 export async function s3Storage(location: S3Location, options: S3StorageOptions): Promise<Storage> {
   const { clock, secrets } = options;
@@ -118,7 +120,7 @@ class S3Storage implements Storage {
   }
 
   async stat(key: Key): Promise<FileStat | undefined> {
-    // Servers answer such a question with an error that says nothing.
+    // Servers answer a request with a too long key with an unclear error.
     if (this.#isTooLong(key)) return undefined;
     const found = await this.#client.head(this.#at(key));
     if (found === undefined) return undefined;
@@ -170,7 +172,7 @@ class S3Storage implements Storage {
       await this.#client.remove(this.#at(key));
   }
 
-  /** False if the server does not know such a condition, or its object. */
+  /** false if the server does not support such a condition, or has no such object. */
   async #removeVersion(key: Key, version: string): Promise<boolean> {
     const { versionForm: form } = await this.#conditions.conditions();
     if (form === null) return false;
@@ -191,9 +193,9 @@ class S3Storage implements Storage {
   }
 
   /**
-   * In a bucket with versions, the version of the object is noted, if it may be read; otherwise the server
-   * copies the object, with its headers and metadata. An object that is too large for that, or that the
-   * server does not copy, is published all the same, and cannot be put back.
+   * In a bucket with versions, notes the version of the object if it may be read. Otherwise the server
+   * copies the object, with its headers and metadata. An object that is too large for a copy, or that the
+   * server does not copy, is still published but cannot be put back.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     this.#requireWritable(key);
@@ -211,8 +213,8 @@ class S3Storage implements Storage {
   }
 
   /**
-   * The version to put back; null if the object has to be copied, undefined if there is none. An object with
-   * the version "null" is from before the bucket had versions, and may be lost when it is replaced.
+   * The version to put back; null if the object has to be copied, undefined if it does not exist. An object
+   * with the version "null" is older than the bucket's versioning, and may be lost when it is replaced.
    */
   async #versionToKeep(key: Key): Promise<string | null | undefined> {
     const found = await this.#client.head(this.#at(key));
@@ -223,7 +225,7 @@ class S3Storage implements Storage {
     return (await this.#canReadVersions(key, version)) ? version : null;
   }
 
-  /** Reading a version is a right of its own. */
+  /** Whether the version can be read, which is a separate right. */
   async #canReadVersions(key: Key, version: string): Promise<boolean> {
     this.#readsVersions ??= this.#client.head(this.#at(key), version).then(
       (found) => found !== undefined,

@@ -16,7 +16,7 @@ export interface S3Place {
   /** For messages. */
   label: string;
   bucket: string;
-  /** Where it was asked for; null or absent: AWS. */
+  /** The server of the request; null or absent for AWS. */
   endpoint?: string | null;
 }
 
@@ -117,12 +117,12 @@ export function s3Error(place: S3Place, what: string, failure: S3Failure, now: D
   });
 }
 
-/** The key of a call, for messages; the place as a whole has none. */
+/** The key of a call, for messages. Without a key, names the endpoint or the bucket. */
 export function namedKey({ endpoint }: S3Place, key: string): string {
   return key === '' ? (endpoint ?? 'the bucket') : JSON.stringify(key);
 }
 
-/** A hint to check the endpoint says which one it is. */
+/** A hint to check the endpoint, with its URL. */
 export function hintAt({ endpoint }: S3Place, hint: string): string {
   return typeof endpoint === 'string'
     ? hint.replace(/^check endpoint/, `check endpoint (${endpoint})`)
@@ -224,7 +224,7 @@ function skew(date: string | undefined, now: Date): string {
   return `the clock of this machine is ${Math.abs(seconds)} s ${way} that of the server, which takes at most 900 s`;
 }
 
-/** The server's own message as one short line. */
+/** The server's own message, shortened to one line. */
 function summary({ name, message, status }: S3Failure): string {
   const words = message
     .replace(/[\p{Cc}\s]+/gu, ' ')

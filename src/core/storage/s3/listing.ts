@@ -8,7 +8,7 @@ export interface ListingSource {
   client: Pick<BucketClient, 'list'>;
   /** For messages. */
   label: string;
-  /** Keys per page; null: the server's own. */
+  /** Keys per page; null for the server's own number. */
   pageSize: number | null;
 }
 

@@ -8,7 +8,7 @@ import type { Body, WriteOptions, Written } from '../storage.ts';
 import type { BucketClient, Upload } from './client.ts';
 import type { Condition } from './sdk.ts';
 
-/** The bodies and parts held in memory, for all files together. */
+/** Limit for the bodies and parts in memory, in bytes, for all files together. */
 const memoryBytes = 96 << 20;
 const maxConcurrentParts = 4;
 /** The limit of S3. */
@@ -17,13 +17,13 @@ const mebibyte = 1 << 20;
 
 export interface ObjectWriterOptions {
   client: BucketClient;
-  /** The prefix of the storage, below which unfinished uploads are looked for. */
+  /** The prefix of the storage, below which unfinished uploads are searched. */
   prefix: string;
   label: string;
   log: Log;
   /** The size of a part, in bytes; at least 5 MiB for S3 itself. */
   partBytes: number;
-  /** How each part is retried by itself, and writes on a condition. The caller retries other writes. */
+  /** The retries of single parts and of conditional writes. The caller retries other writes. */
   retry: RetryOptions;
 }
 
@@ -80,8 +80,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Writes a body in one request, after its digest has been verified in memory. `name` is for messages, `key`
-   * that of the object. Throws `body_mismatch`, and `storage_conflict` if the condition does not hold.
+   * Writes a body in one request, after its digest has been verified in memory. `name` is for messages,
+   * `key` names the object. Throws `body_mismatch`, and `storage_conflict` if the condition does not hold.
    */
   async putWhole(
     { name, key }: { name: string; key: string },

@@ -29,9 +29,9 @@ const minBytesPerMs = 16;
 
 export interface SdkOptions {
   location: S3Location;
-  /** Null: the default credential chain of the SDK. */
+  /** null: the default credential chain of the SDK. */
   credentials: { accessKeyId: string; secretAccessKey: string } | null;
-  /** How long a connection may be silent, in milliseconds; only tests pass their own. */
+  /** Maximum idle time of a connection, in milliseconds; set in tests only. */
   silenceMs?: number;
 }
 
@@ -261,7 +261,7 @@ export class Requests {
   }
 }
 
-/** A write succeeds only if there is no such object, or only if it has this version. */
+/** A condition of a write: there is no such object, or the object has this version. */
 export type Condition = { absent: true } | { version: string; form: VersionForm };
 
 /** How a server compares the version in `If-Match`: with the quotes of the ETag, or without. */

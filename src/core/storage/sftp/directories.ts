@@ -11,7 +11,7 @@ const maxAttempts = 50;
 /** From this attempt on, a failure despite an existing directory is attributed to a missing file. */
 const attemptsBeforeLooking = 10;
 const maxRootAttempts = 5;
-/** Sessions whose server refused to change a mode: it is not asked again. */
+/** Sessions whose server refused to change a mode. They get no further requests to do so. */
 const refusing = new WeakSet<SftpSession>();
 
 /**
@@ -50,7 +50,7 @@ export class SftpDirectories {
         const found = await root.lstat(directory);
         if (found?.isDirectory() === true) return;
         if (found !== undefined) throw notADirectory(root, directory, { isLink: found.isSymbolicLink() });
-        // It existed, and another publisher removed the empty directory before it was looked at.
+        // It existed, and another publisher removed the empty directory before the check.
         if (isAbsent(error)) throw error;
         if (!mayBeTaken(error) || attempt === maxAttempts)
           throw cannotMake(root.label, directory, parentOf(directory) || root.path, error);
@@ -114,16 +114,16 @@ export async function requireDirectory(root: SftpRoot): Promise<void> {
 }
 
 /**
- * Checks that the root is a directory, or that nothing prevents making it. Only asks. Throws
+ * Checks that the root is a directory, or that nothing prevents its creation. Changes nothing. Throws
  * `storage_permanent` if a file or a dangling link is in the way, with the first component at fault. The
- * rights to make directories cannot be seen over SFTP.
+ * rights to create directories cannot be determined over SFTP.
  */
 export async function requireMakeableRoot(root: SftpRoot): Promise<void> {
   const found = await root.rootStat();
   if (found?.isDirectory() !== true) await firstMissing(root);
 }
 
-/** Makes the root and the directories above it, one by one, so that an error names the first one at fault. */
+/** Creates the root and its missing parents, one by one, so that an error names the first one at fault. */
 async function makeRoot(root: SftpRoot): Promise<void> {
   if ((await root.rootStat())?.isDirectory() === true) return;
   let attempt = 1;
@@ -132,7 +132,7 @@ async function makeRoot(root: SftpRoot): Promise<void> {
       await makeDirectory(root, missing);
     } catch (error) {
       if (error instanceof ConnectionLost) throw error;
-      // Another process may have made it meanwhile.
+      // Another process may have created it in the meantime.
       const isStillMissing = (await firstMissing(root)) === missing;
       if (isStillMissing || attempt === maxRootAttempts)
         throw cannotMake(root.label, missing, path.posix.dirname(missing), error);
@@ -150,14 +150,14 @@ async function firstMissing(root: SftpRoot): Promise<string | null> {
     if (found === 'hidden' || found?.isDirectory() === true) continue;
     const entry = await lookAt(root, here, (sftp, done) => sftp.lstat(here, done));
     if (entry === undefined) return here;
-    // Another process may have made it since it was looked for.
+    // Another process may have created it since the check.
     if (entry !== 'hidden' && entry.isDirectory()) continue;
     throw await inTheWay(root, here, entry !== 'hidden' && entry.isSymbolicLink());
   }
   return null;
 }
 
-/** Servers may hide the directories above those of a user. */
+/** Returns `hidden` if access is denied: servers may hide the directories above a user's own. */
 async function lookAt(
   root: SftpRoot,
   here: string,
@@ -190,7 +190,7 @@ async function makeDirectory(root: SftpRoot, directory: string): Promise<void> {
   await root.ask((sftp, done) => sftp.mkdir(directory, { mode: root.modes.directory }, done));
   const session = await root.connected();
   if (refusing.has(session)) return;
-  // Its mode is looked at, because it may have got the setgid bit.
+  // Reads the mode again, since a new directory may have inherited the setgid bit.
   const made = await session
     .ask<Stats>((sftp, done) => sftp.lstat(directory, done))
     .catch((error: unknown) => {

@@ -39,7 +39,7 @@ export interface SftpStorageOptions {
   mustExist?: boolean;
   /** Leaves no trace on this machine either: a new host key is not added to the known hosts file. */
   dryRun?: boolean;
-  /** How long the server may take to answer, in milliseconds; only tests pass their own. */
+  /** Time limit for a response, in milliseconds; set in tests only. */
   answerWithinMs?: number;
 }
 
@@ -47,17 +47,18 @@ const maxConcurrentRequests = 64;
 const maxConcurrentDirectories = 8;
 
 /**
- * Opens a directory of an SFTP server, over one connection with the requests of many files in flight, and
- * further ones for large files on a long line (`further-sessions.ts`). If it breaks, those requests fail
- * with `storage_transient`, and the next call connects again.
+ * Opens a directory of an SFTP server. One connection carries the requests of many files, and further ones
+ * speed up large files on a line with a long round trip (`further-sessions.ts`). If the connection breaks,
+ * its requests fail with `storage_transient`, and the next call connects again.
  *
- * Opening connects, and throws `storage_denied` if the login or the host key is refused, `storage_transient`
- * if the server cannot be reached, `storage_not_found` if the directory is missing and `mustExist`, and
- * `storage_permanent` if it is not a directory or for any other fault of the configuration. Calls also throw
- * `storage_exists`, `storage_full` and `body_mismatch`, as the contract says.
+ * Opening connects, and throws `storage_denied` if the login or the host key is refused,
+ * `storage_transient` if the server cannot be reached, `storage_not_found` if the directory is missing and
+ * `mustExist`, and `storage_permanent` if it is not a directory or for any other fault of the
+ * configuration. Calls also throw `storage_exists`, `storage_full` and `body_mismatch`, according to the
+ * contract.
  *
- * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over SFTP.
- * Symbolic links below the root are not followed.
+ * Files are synced if the server supports `fsync@openssh.com`; directory entries cannot be synced over
+ * SFTP. Symbolic links below the root are not followed.
  */
 export async function sftpStorage(location: SftpLocation, options: SftpStorageOptions): Promise<Storage> {
   const {
@@ -202,7 +203,7 @@ class SftpStorage implements Storage {
     const [first] = moves;
     if (first === undefined) return;
     this.#requireWritable(first.to);
-    // The server processes requests in order, but goes on after one that fails.
+    // The server processes requests in order, but continues after a failed one.
     const missing = await this.#asking(first.from, async () => this.#firstMissing(moves));
     const possible = missing === -1 ? moves : moves.slice(0, missing);
     await pMap(
@@ -263,8 +264,8 @@ class SftpStorage implements Storage {
   }
 
   /**
-   * By a hard link if the server makes one. Otherwise the file is moved aside when it is replaced: copying it
-   * would transfer it to this machine and back.
+   * Keeps a file by a hard link if the server supports it. Otherwise the file is moved aside when it is
+   * replaced: a copy would transfer it to this machine and back.
    */
   async keep(key: Key, aside: Key): Promise<Kept | null> {
     return this.#changing(key, async () => {
@@ -307,7 +308,7 @@ class SftpStorage implements Storage {
     if (this.#readOnly) throw refuseReadOnly(this, key);
   }
 
-  /** Maps the failures of `work`, which only asks, to `storage_*` errors that name `key`. */
+  /** Maps the failures of `work`, which only reads, to `storage_*` errors that name `key`. */
   async #asking<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -316,7 +317,7 @@ class SftpStorage implements Storage {
     }
   }
 
-  /** As `#asking`, for a change: refused by a read-only storage, and its failures are explained further. */
+  /** As `#asking`, for a change. A read-only storage refuses it, and its failures are examined further. */
   async #changing<T>(key: Key | '', work: () => Promise<T>): Promise<T> {
     this.#requireWritable(key);
     return this.#asking(key, async () =>

@@ -35,20 +35,17 @@ export function answerOf(error: unknown): number | null {
   return typeof code === 'number' ? code : null;
 }
 
-/**
- * Whether the server answers that there is nothing: no such name, or no directory where one would have to be.
- * Pure.
- */
+/** Whether the server reports a missing name, or a file in the place of a parent directory. Pure. */
 export function isAbsent(error: unknown): boolean {
   const answer = answerOf(error);
   if (answer === code.noSuchFile || answer === code.noSuchPath || answer === code.notADirectory) return true;
-  // Version 3 has no code for it, and ProFTPD says it in words.
+  // Version 3 has no code for this, and ProFTPD reports it as text only.
   return (
     answer === code.generalFailure && error instanceof Error && /\bnot a directory$/i.test(error.message)
   );
 }
 
-/** Whether the server may mean that the name is taken: version 3 only knows "failure". Pure. */
+/** Whether the error can mean that the name is taken: version 3 reports only "failure". Pure. */
 export function mayBeTaken(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === code.generalFailure || answer === code.exists;
@@ -69,7 +66,7 @@ export function isDenied(error: unknown): boolean {
   return answerOf(error) === code.permissionDenied;
 }
 
-/** Whether the server, or this client, does not know the request. Pure. */
+/** Whether the server, or this client, does not support the request. Pure. */
 export function isUnsupported(error: unknown): boolean {
   const answer = answerOf(error);
   return answer === null || answer === code.unsupported;
@@ -140,7 +137,7 @@ function meaningOf(answer: number | null, error: unknown): { code: ErrorCode; wh
 /** The server refused to make a directory; `parent` is the one above it. Pure. */
 export function cannotMake(label: string, directory: string, parent: string, error: unknown): WaybillError {
   const { code: as, why, hint } = meaningOf(answerOf(error), error);
-  // What waybill makes for itself is not to be made by anybody else.
+  // Only waybill creates its own directories.
   const orMake = isReservedPath(directory) ? '' : `, or make "${directory}" and give it to that user`;
   const better = isDenied(error)
     ? `let the user that waybill logs in as write to "${parent}"${orMake}`
@@ -152,8 +149,8 @@ export function cannotMake(label: string, directory: string, parent: string, err
 }
 
 /**
- * `storage_denied`: the server denies a change of `key`. `directory` is the nearest one above it that can be
- * looked at: it does not allow the change, or not to enter what is below it. Pure.
+ * `storage_denied`: the server denies a change of `key`. `directory` is the nearest readable parent, which
+ * does not allow the change, or denies access to its entries. Pure.
  */
 export function deniedChange(
   label: string,

@@ -1,16 +1,19 @@
 import type { Log } from '../../lib/log.ts';
 import type { SftpSession } from './session.ts';
 
-/** The bytes that OpenSSH lets a connection have in flight, whatever the client requests. */
+/** The number of bytes that OpenSSH allows in flight on a connection, whatever the client requests. */
 export const windowBytes = 2 << 20;
-/** Below, a connection carries more in a round trip than this machine can encrypt meanwhile. */
+/** Below this round trip time, one connection carries more than this machine can encrypt. */
 const minRoundTripMs = 10;
-/** Round trips until a further connection takes its first byte: to connect, exchange keys, log in, open. */
+/**
+ * Number of round trips before a further connection takes its first byte: connect, exchange keys, log in,
+ * open.
+ */
 const roundTripsToOpen = 12;
 
 /**
- * The number of connections that a file of `size` bytes is worth. One carries a window for each round trip; a
- * further one has to carry at least as many as it takes to open it.
+ * The useful number of connections for a file of `size` bytes. A connection carries one window per round
+ * trip. A further one must carry at least as much as the first one carries while it opens.
  */
 export function connectionsFor(size: number, roundTripMs: number, max: number): number {
   if (roundTripMs < minRoundTripMs) return 1;
@@ -42,9 +45,8 @@ export class FurtherSessions {
   }
 
   /**
-   * The further connections that a file of `size` bytes is worth in addition to `first`, opened when they are
-   * needed for the first time and used by all files. One rejects if it cannot be opened, which is no failure
-   * of the file.
+   * Further connections that are useful for a file of `size` bytes, in addition to `first`. They are opened
+   * on first use and shared by all files. One rejects if it cannot be opened, which does not fail the file.
    */
   inAdditionTo(first: FirstSession, size: number): readonly Promise<SftpSession>[] {
     if (this.#isGivenUp) return [];
@@ -129,8 +131,8 @@ export class SpreadFile {
   }
 
   /**
-   * Runs `work` over the connection with the fewest requests, once one has fewer than the maximum. Resolves
-   * when the work has begun, with its end.
+   * Runs `work` on the connection with the fewest requests, once one has fewer than the maximum. Resolves
+   * when the work has started, with a promise of its end.
    */
   async begin<T>(work: (lane: Lane) => Promise<T>): Promise<{ done: Promise<T> }> {
     let lane = this.#leastBusy();
@@ -150,7 +152,7 @@ export class SpreadFile {
     return { done };
   }
 
-  /** Whether a further connection has taken part. */
+  /** Whether a further connection has carried a part. */
   isSpread(): boolean {
     return this.#isSpread;
   }

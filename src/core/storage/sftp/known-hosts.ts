@@ -32,9 +32,9 @@ interface Entry {
 }
 
 /**
- * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A revoked
- * key is refused whatever else the file says. A key of another type than the known ones counts as a change,
- * too, because the server is offered the known types first. Pure.
+ * Looks up a host's key in the text of a known hosts file. `key` is the public key in wire format. A
+ * revoked key is refused, even if another line accepts it. A key of another type than the known ones counts
+ * as a change, too, because the server is offered the known types first. Pure.
  */
 export function judgeHostKey(text: string, host: string, port: number, key: Buffer): HostKeyVerdict {
   const entries = entriesOf(text).filter(({ hosts }) => matchesHost(hosts, host, port));
@@ -92,9 +92,9 @@ export async function readKnownHosts(file: string): Promise<string> {
 const appending = new Map<string, Promise<unknown>>();
 
 /**
- * Adds a host's key unless the file has one of that host by now; returns the verdict before that. The
- * connections of a thread take turns, so that several opened at once add one line. Another process may add
- * the same line, which does no harm. Throws `storage_permanent` if the file cannot be read or written.
+ * Adds a host's key unless the file already has a key of that host. Returns the verdict before the change.
+ * The connections of a thread take turns, so that concurrent ones add one line. A duplicate line of another
+ * process is harmless. Throws `storage_permanent` if the file cannot be read or written.
  */
 export async function rememberHostKey(
   file: string,
@@ -120,8 +120,8 @@ export async function rememberHostKey(
 }
 
 /**
- * Appends a host's key in a single write, so that several publishers may do so at once. If the last line has
- * no line break, one is written first. Throws `storage_permanent` if the file cannot be written.
+ * Appends a host's key in a single write, so that several publishers may do so concurrently. If the last
+ * line has no line break, one is written first. Throws `storage_permanent` if the file cannot be written.
  */
 export async function appendKnownHost(file: string, host: string, port: number, key: Buffer): Promise<void> {
   try {
@@ -160,7 +160,7 @@ function entryOf(content: string, line: number): Entry | 'none' | 'malformed' {
   if (trimmed === '' || trimmed.startsWith('#')) return 'none';
   const fields = trimmed.split(/[ \t]+/);
   const marker = fields[0]?.startsWith('@') === true ? fields.shift() : undefined;
-  // A certificate authority signs host certificates, which waybill does not ask for; its own key is not a
+  // A certificate authority signs host certificates, which waybill does not request. Its own key is not a
   // host key.
   if (marker === '@cert-authority') return 'none';
   if (marker !== undefined && marker !== '@revoked') return 'malformed';

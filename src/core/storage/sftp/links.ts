@@ -13,15 +13,15 @@ const writableByOthers = 0o022;
 const bytesPerRequest = 32 << 20;
 
 /**
- * Symbolic links, and second names or copies of a file, made by the server. Features are asked for again
- * after a reconnection, because it may be another server then. Methods reject as `SftpSession.ask` does.
+ * Symbolic links, and second names or copies of a file, made by the server. Features are probed again after
+ * a reconnection, because the server may be another one. Methods reject as `SftpSession.ask` does.
  */
 export class SftpLinks {
   readonly #root: SftpRoot;
   readonly #directories: SftpDirectories;
   readonly #names: SftpNames;
   #hasHardLinks = true;
-  /** Some servers (rclone) report a link and make none: the first one is looked for. */
+  /** Some servers (rclone) report success without making a link, so the first link is verified. */
   #isHardLinkProven = false;
   #copies = true;
   #isSwapped: Promise<boolean> | undefined;
@@ -38,8 +38,8 @@ export class SftpLinks {
   }
 
   /**
-   * Gives the file at `from` a second name; false if the server makes no hard links, or refuses this one for
-   * whatever reason. Rejects with `ConnectionLost`.
+   * Gives the file at `from` a second name; false if the server supports no hard links or refuses this one.
+   * Rejects with `ConnectionLost`.
    */
   async hardLink(from: Key, to: Key): Promise<boolean> {
     const root = this.#root;
@@ -59,7 +59,7 @@ export class SftpLinks {
   }
 
   /**
-   * As `Storage.duplicate`, if nothing is at `to`: a hard link if the server makes one, else a copy if it
+   * As `Storage.duplicate`, if `to` is free: a hard link if the server supports it, else a copy if it
    * offers `copy-data`.
    */
   async duplicate(from: Key, to: Key): Promise<'link' | 'copy' | null> {
@@ -134,7 +134,7 @@ export class SftpLinks {
       this.#isSwapped ??= this.#findOrder(scratch);
       this.#isSwapped.catch(() => (this.#isSwapped = undefined));
       await ((await this.#isSwapped) ? this.#symlink(link, target) : this.#symlink(target, link));
-      // ProFTPD makes targets absolute, and then follows the link when it is asked about it.
+      // ProFTPD makes targets absolute, and then follows the link in later requests.
       const made = await this.#root.ask<string>((sftp, done) => sftp.readlink(link, done));
       if (made !== target) throw noLinks(this.#root, new Error(`the server made a link to "${made}"`));
     } catch (error) {
@@ -162,18 +162,18 @@ export class SftpLinks {
   }
 }
 
-/** The requests of `takesPathsSwapped`; keys and targets in the form that the server takes. */
+/** The requests of `takesPathsSwapped`; keys and targets in the server's form. */
 export interface LinkRequests {
-  /** Makes the link `link` that leads to `target`, or the other way round. */
+  /** Creates the link `link` with the target `target`, or with the two swapped. */
   readonly symlink: (target: string, link: string) => Promise<void>;
   readonly isLink: (file: string) => Promise<boolean>;
   readonly unlink: (file: string) => Promise<void>;
 }
 
 /**
- * Whether the server takes the two paths of SYMLINK the other way round than `symlink` sends them. OpenSSH
- * swaps them against the protocol, which `ssh2` knows and allows for; of the others, some follow the protocol
- * and some OpenSSH. A probe shows which: a link between two unused names, looked for under both. Throws
+ * Whether the server expects the two paths of SYMLINK in the opposite order from `symlink`. OpenSSH swaps
+ * them against the protocol, and `ssh2` allows for that. Some other servers follow the protocol and some
+ * follow OpenSSH. A probe creates a link between two unused names and looks for it under both. Throws
  * `storage_permanent` if it is at neither.
  */
 export async function takesPathsSwapped(

@@ -47,7 +47,7 @@ export function describeSftp({ user, host, port, path }: SftpLocation): string {
 
 /**
  * The mode of a private key that other users may read, or null. As in OpenSSH, a file of another owner is
- * not checked: systemd gives credentials of root's to a service by an access list.
+ * not checked: systemd grants services access to credentials of root by an access list.
  */
 export async function openToOthers(file: string): Promise<string | null> {
   const { mode, uid } = await stat(file);

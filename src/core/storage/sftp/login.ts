@@ -22,16 +22,16 @@ import { openToOthers, type SftpLocation } from './location.ts';
 const agentTimeoutMs = 10_000;
 
 export interface AuthMethods {
-  /** In the order in which they are tried. */
+  /** Login methods in the order of the attempts. */
   methods: AnyAuthMethod[];
-  /** Closes the connections to the agent. Called when the login has ended, in whichever way. */
+  /** Closes the connections to the agent. Called when the login has succeeded or failed. */
   release: () => void;
 }
 
 /**
- * How to log in, in the order of preference: the agent, then the key file. An agent that does not answer (its
- * socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key cannot be
- * used, or if there is neither agent nor key file.
+ * The login methods in order of preference: the agent, then the key file. An agent that does not answer
+ * (its socket may outlive it) is skipped if there is a key file. Throws `storage_denied` if the key cannot
+ * be used, or if there is neither agent nor key file.
  */
 export async function authMethods(
   location: SftpLocation,

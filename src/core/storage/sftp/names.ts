@@ -34,8 +34,8 @@ export class SftpNames {
   }
 
   /**
-   * Renames `from` to `to`, which must be free; false if it is not. Of several processes exactly one
-   * succeeds.
+   * Renames `from` to `to`, which must be free; false if it is not. If several processes claim `to`,
+   * exactly one succeeds.
    *
    * A rename of protocol version 3 fails if the new name is taken (OpenSSH creates a link, so this is one
    * step). Some servers overwrite instead. Looking first protects an existing file from them, but does not
@@ -137,7 +137,7 @@ export class SftpNames {
     } catch (error) {
       if (isAbsent(error)) return;
       if (error instanceof ConnectionLost) throw error;
-      // A directory of that name is not a file, so there is nothing to remove.
+      // A directory of that name is not a file, so it is not removed.
       const found = await root.lstat(key);
       if (found !== undefined && !found.isDirectory()) throw error;
     }
@@ -151,8 +151,8 @@ export class SftpNames {
   }
 
   /**
-   * Removes a directory that holds nothing but such directories; false if it holds a file, or if there is no
-   * directory.
+   * Removes a directory that contains only empty directories at any depth. false if it contains a file or
+   * does not exist.
    */
   async removeIfEmpty(directory: Key): Promise<boolean> {
     if ((await this.#root.lstat(directory))?.isDirectory() !== true) return false;
@@ -165,7 +165,7 @@ export class SftpNames {
 
   /** Removes a tree; it is moved aside first, so that another process still writing there fails. */
   async removeTree(directory: Key): Promise<void> {
-    // Always the same name, so that a retry finds the rest of an attempt whose answers were lost.
+    // The same name each time, so that a retry finds the remains of an attempt whose responses were lost.
     const aside = listedKey(`${directory}.gone`);
     await this.#removeAll(aside);
     try {

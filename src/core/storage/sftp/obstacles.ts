@@ -10,16 +10,16 @@ import { deniedChange, isDenied, isUnexplained, noSpace } from './errors.ts';
 import type { SftpRoot } from './root.ts';
 
 /*
- * Why a change is, or would be, refused: servers report little more than "failure" or "denied", so the driver
- * looks at the links, rights and file systems above the place.
+ * Finds the reason why a change is, or would be, refused. Servers report little more than "failure" or
+ * "denied", so the driver inspects the links, rights and file systems above the place.
  */
 
 const maxConcurrentRequests = 64;
 
 /**
- * As `Storage.obstacleTo`. Rights cannot be asked for over SFTP. Mounts, read-only file systems and a lack of
- * room are seen if the server offers `statvfs@openssh.com`; room is missing only if there is none at all,
- * because the file system may compress.
+ * As `Storage.obstacleTo`. Rights cannot be determined over SFTP. Mounts, read-only file systems and a full
+ * disk are detected if the server offers `statvfs@openssh.com`. The file system may compress, so only a
+ * disk without any free space counts as full.
  */
 export async function sftpObstacle(
   root: SftpRoot,
@@ -67,7 +67,7 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
     const { directory, stats } = await directoryAbove(root, root.at(key));
     const system = await statvfs(root, directory);
     if (system !== null && isReadOnly(system)) return readOnlySystem(root, nameOf(root, directory), error);
-    // An error that says which directory cannot be made names the one above it, too.
+    // An error about a directory that cannot be created already names its parent.
     if (error instanceof WaybillError || !isDenied(answer)) return error;
     return deniedChange(root.label, { key, directory: nameOf(root, directory), stats }, error);
   } catch {
@@ -75,7 +75,7 @@ export async function explained(root: SftpRoot, key: Key | '', error: unknown): 
   }
 }
 
-/** The nearest directory above a place that exists and can be looked at, by absolute path. */
+/** The absolute path of the nearest parent directory that exists and can be inspected. */
 async function directoryAbove(root: SftpRoot, place: string): Promise<{ directory: string; stats: Stats }> {
   for (let directory = path.posix.dirname(place); ; directory = path.posix.dirname(directory)) {
     const stats = await root
@@ -88,7 +88,7 @@ async function directoryAbove(root: SftpRoot, place: string): Promise<{ director
   }
 }
 
-/** As a key below the root, or as an absolute path above it. */
+/** A key below the root, or an absolute path above it. */
 function nameOf(root: SftpRoot, directory: string): string {
   return directory.startsWith(`${root.path}/`) ? directory.slice(root.path.length + 1) : directory;
 }
@@ -117,9 +117,9 @@ function readOnlySystem(root: SftpRoot, directory: string, cause?: unknown): Way
 }
 
 /**
- * The error for a key whose path leads through a symbolic link to something that exists: what is there is not
- * below the root, whatever it is called, and must not be removed. Null if the path is straight, or leads to
- * nothing. Nothing is remembered, because a directory may be replaced by a link at any time.
+ * The error for a key whose path leads through a symbolic link to something that exists. That target is not
+ * below the root and must not be removed. null if no link is on the path, or the link leads to nothing.
+ * Nothing is cached, because a directory may be replaced by a link at any time.
  */
 export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError | null> {
   const ancestors = [...ancestorsOf(key)].map(listedKey);
@@ -129,7 +129,7 @@ export async function linkAbove(root: SftpRoot, key: Key): Promise<WaybillError 
   return notADirectory(root, link, { isLink: true });
 }
 
-/** The first such error of these keys. Each directory is looked at once. */
+/** The first such error of these keys. Each directory is inspected once. */
 export async function linkAboveAny(root: SftpRoot, keys: readonly Key[]): Promise<WaybillError | null> {
   const directories = new Set(keys.flatMap((key) => [...ancestorsOf(key)]));
   const links = new Set<string>();
@@ -169,7 +169,10 @@ export async function detectFullDisk<T>(
   }
 }
 
-/** The fields of statvfs(3) used here; `avail` is what ordinary users may use of what is free. */
+/**
+ * The fields of statvfs(3) used here. `f_bavail` is the part of the free blocks that ordinary users may
+ * use.
+ */
 export interface FileSystem {
   f_bfree?: number;
   f_bavail?: number;
@@ -187,7 +190,7 @@ export async function fileSystemOf(root: SftpRoot, directory: Key | ''): Promise
   return statvfs(root, root.at(directory));
 }
 
-/** Whether nobody can write anything more there. */
+/** Whether no user can write more there, including root. */
 export function isExhausted({ f_bfree: blocks, f_files: files = 0, f_ffree: inodes }: FileSystem): boolean {
   return blocks === 0 || (files > 0 && inodes === 0);
 }

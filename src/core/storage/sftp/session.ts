@@ -21,11 +21,11 @@ export interface SessionOptions {
   clock: Clock;
   /** Whether new host keys are added to the known hosts file. */
   remember: boolean;
-  /** The only key that the server may show, accepted before; left out: the policy decides. */
+  /** The only accepted host key, from an earlier connection; absent: the policy decides. */
   expectedHostKey?: Buffer;
   /** Ends an attempt to connect. */
   signal?: AbortSignal;
-  /** How long a server may take to answer, in milliseconds; only tests pass their own. */
+  /** Time limit for a response, in milliseconds; set in tests only. */
   answerWithinMs?: number | undefined;
 }
 
@@ -33,7 +33,7 @@ export interface SessionOptions {
 export type Send<T> = (sftp: SFTPWrapper, done: (error?: Error | null, value?: T) => void) => void;
 
 const defaultAnswerTimeoutMs = 60_000;
-/** For the connection and login, and again for the start of SFTP. */
+/** Time limit for the connection and login, and again for the start of SFTP. */
 const connectTimeoutMs = 30_000;
 const endTimeoutMs = 5_000;
 /** The first is by far the fastest on processors with AES instructions. */
@@ -207,8 +207,8 @@ export class SftpSession {
   }
 
   /**
-   * Asks for a rename of a file that does not exist, so that nothing is moved: a server that supports the
-   * request answers that the file is missing.
+   * Requests the rename of a file that does not exist, which changes nothing. A server that supports the
+   * request reports the missing file.
    */
   async #knowsReplacingRename(): Promise<boolean> {
     const name = `.publisher-probe-${randomUUID()}`;

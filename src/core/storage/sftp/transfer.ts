@@ -18,7 +18,7 @@ const chunksAhead = windowBytes / chunkBytes;
 export interface Connections {
   first: SftpSession;
   further: FurtherSessions;
-  /** Of new files. */
+  /** The mode of new files. */
   fileMode: number;
 }
 
@@ -65,8 +65,8 @@ export async function* readFile(session: SftpSession, file: string): AsyncIterab
 }
 
 /**
- * Writes a body to a new or truncated file, hashing it on the way; verifies its size and digest, and the size
- * that the server then reports. The file has been synced if the server supports that. Throws `body_mismatch`,
+ * Writes a body to a new or truncated file and hashes it on the way. Verifies its size and digest, and the
+ * size that the server then reports. Syncs the file if the server supports that. Throws `body_mismatch`,
  * the reason of the signal, or as `SftpSession.ask` does.
  */
 export async function writeFile(
@@ -91,7 +91,7 @@ export async function writeFile(
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   const [, , stored] = outcomes;
   if (stored.status === 'fulfilled') await applyMode(session, file, stored.value, fileMode);
-  // A server that did not may report a size from before the write, so it is asked again.
+  // A server without sync may report a size from before the write, so the size is requested again.
   if (stored.status === 'fulfilled' && stored.value.size !== read.size)
     requireSize((await session.ask<Stats>((sftp, done) => sftp.lstat(file, done))).size, read.size);
   return { ...read, version: null };
@@ -201,7 +201,10 @@ export function closeFile(session: SftpSession, handle: Buffer): Promise<void> {
   return session.ask((sftp, done) => sftp.close(handle, done));
 }
 
-/** Syncs and closes each over its own connection. A handle is closed once: the server gives it out again. */
+/**
+ * Syncs and closes each handle over its own connection. Each is closed only once, since the server may
+ * reuse the handle.
+ */
 async function finishAll(lanes: readonly Lane[]): Promise<void> {
   const outcomes = await Promise.allSettled(
     lanes.map(({ session, handle }) => syncFile(session, handle).finally(() => closeFile(session, handle))),
@@ -209,7 +212,7 @@ async function finishAll(lanes: readonly Lane[]): Promise<void> {
   for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
 }
 
-/** After a failure. A handle that cannot be closed is closed with its connection. */
+/** Closes the handles after a failure. A handle that cannot be closed is closed with its connection. */
 async function closeAll(lanes: readonly Lane[]): Promise<void> {
   await Promise.all(lanes.map(({ session, handle }) => closeFile(session, handle).catch(() => undefined)));
 }

@@ -3,9 +3,9 @@ import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../storage.ts';
 
 /**
- * Wraps a storage so that each call is logged at level debug: its operation and keys, and, except for `list`
- * and `read`, which are logged as they start, the milliseconds it took and its failure. Throws what the
- * storage throws.
+ * Wraps a storage so that each call is logged at level debug, with its operation, keys, duration in
+ * milliseconds and failure. `list` and `read` are logged when they start, without duration and failure.
+ * Throws the errors of the storage.
  */
 export function withLog(storage: Storage, log: Log, clock: Clock): Storage {
   const logged = async <T>(operation: string, fields: object, work: () => Promise<T>): Promise<T> => {

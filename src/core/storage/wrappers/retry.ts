@@ -32,7 +32,8 @@ export function withRetry(storage: Storage, policy: Omit<RetryOptions, 'outage'>
         try {
           return await storage.write(key, body, how);
         } catch (failure) {
-          // The lost answer may have been "created". Only reading back can show that, which the caller does.
+          // The lost response may have been "created". Only reading back can show that, which the caller
+          // does.
           if (attempt > 1 && (hasCode(failure, 'storage_exists') || hasCode(failure, 'storage_conflict')))
             throw lost;
           lost = failure;

@@ -4,8 +4,8 @@ import { delegate } from './delegate.ts';
 
 /**
  * A view of the part of a storage below one directory. A publication gets only such a view of its
- * destination, so that it cannot reach anything outside the bundle path. Closing the view leaves the storage
- * open. Throws what the storage throws.
+ * destination, so that it cannot reach anything outside the bundle path. Closing the view leaves the
+ * storage open. Throws the errors of the storage.
  */
 export function within(whole: Storage, directory: Key | ''): Storage {
   if (directory === '') return delegate(whole, { close: async () => undefined });

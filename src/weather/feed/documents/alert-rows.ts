@@ -94,8 +94,8 @@ function inCaseOf(choices: readonly string[], value: unknown): unknown {
 }
 
 /**
- * The areas of an alert by UGC, with the SAME codes of each. Without UGC codes, SAME codes say which counties
- * those are. Codes that are neither are noted.
+ * The areas of an alert by UGC, with the SAME codes of each. Without UGC codes, the SAME codes name the
+ * counties. Unknown codes are noted.
  */
 export function alertAreas(
   { alert_id, event, vtec }: AlertRow,
@@ -167,11 +167,11 @@ export function vtecCodes(texts: readonly string[]): string[] {
 }
 
 /**
- * SAME codes (NWSI 10-1712): six digits, of which the first is a part of a county (0: all of it), two are
- * those of the state or marine area, and three are the county's, or the marine zone's.
+ * SAME codes (NWSI 10-1712) have six digits. The first is a part of a county (0: all of it). The next two
+ * name the state or marine area, and the last three the county or marine zone.
  */
 
-/** Two digits by the two letters of UGC codes: FIPS of states and territories, and those of marine areas. */
+/** FIPS codes of states and territories, and codes of marine areas, by the two letters of UGC codes. */
 const areas: Readonly<Record<string, string>> = Object.fromEntries(
   (
     'AL01 AK02 AZ04 AR05 CA06 CO08 CT09 DE10 DC11 FL12 GA13 HI15 ID16 IL17 IN18 IA19 KS20 KY21 LA22 ME23 MD24 ' +

@@ -81,7 +81,7 @@ function periodOf(period: Json, note: Note): Row {
   };
 }
 
-/** A quantity, or a number whose unit is beside it. */
+/** A quantity, or a number with its unit in `temperatureUnit`. */
 function temperatureOf({ temperature, temperatureUnit }: Json, note: Note): number | null {
   if (typeof temperature !== 'number') return quantity(temperature, 'temperature_c', 'temperature', note);
   const unit = textOf(temperatureUnit)?.trim().toUpperCase() ?? null;

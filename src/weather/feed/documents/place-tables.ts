@@ -12,8 +12,8 @@ import {
 } from './rows.ts';
 
 /**
- * Places in a table of text (CSV, RFC 4180), whose first line names columns of the contract. What no service
- * tells as documents comes this way: offices, the names and states of grid cells.
+ * Places in a text table (CSV, RFC 4180) whose first line names columns of the contract. For places that no
+ * service publishes as documents: offices, and the names and states of grid cells.
  */
 
 interface Kind {
@@ -21,7 +21,7 @@ interface Kind {
   id: RegExp;
   /** What an identifier looks like. */
   expected: string;
-  /** Beside identifier, name, latitude_deg, longitude_deg and state. */
+  /** Columns in addition to identifier, name, latitude_deg, longitude_deg and state. */
   more: readonly string[];
 }
 
@@ -80,7 +80,7 @@ export function placeTableOf(text: string, leftOut: string[]): Loadable {
 
 interface Line {
   fields: string[];
-  /** Where it ends, from 1 on. */
+  /** The number of its last line, from 1. */
   line: number;
 }
 
@@ -111,7 +111,7 @@ function checkColumns(columns: readonly string[], { table, more }: Kind): void {
   if (missing.length > 0) throw new BrokenDocument(`line 1: the column ${missing.join(' and ')} is missing`);
 }
 
-/** Of the columns that the first line names: others keep what is in the database. */
+/** Reads the columns that the first line names. Other columns keep their values in the database. */
 function rowOf(fields: ReadonlyMap<string, string>, { table, id, expected }: Kind): Row {
   const key = placeKeys[table];
   const row: Row = {};

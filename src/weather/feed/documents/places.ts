@@ -33,7 +33,7 @@ export function isZone(properties: Json): boolean {
   return properties['@type'] === 'wx:Zone';
 }
 
-/** The state of a station is that of the county or forecast zone in which it lies. */
+/** A station, with the state of its county or forecast zone. */
 export function stationOf(feature: Json, note: Note): PlaceTable['rows'][number] {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const station_id = required(p['stationIdentifier'], 'properties.stationIdentifier').toUpperCase();

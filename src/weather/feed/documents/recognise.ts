@@ -44,12 +44,12 @@ export function recognise(text: string, fileName: string, receivedAt: Date | nul
   };
 }
 
-/** What is known beside the text, and what comes up while it is read. */
+/** The facts known apart from the text, and the notes made while it is read. */
 interface Reading {
   fileName: string;
   leftOut: string[];
   note: Note;
-  /** It was asked for now, and is no file of some day. */
+  /** It is the answer to a request made now, and not a file of unknown age. */
   isPoll: boolean;
 }
 

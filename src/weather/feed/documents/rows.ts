@@ -8,8 +8,8 @@ export class NothingToLoad extends Error {
 }
 
 /**
- * A document of a known kind, or an item of its list, that is broken. The message begins with what is wrong
- * in it, as `features[3].properties.sent is missing`.
+ * A known kind of document, or an item of its list, that is broken. The message begins with the fault, for
+ * example `features[3].properties.sent is missing`.
  */
 export class BrokenDocument extends Error {
   override readonly name = 'BrokenDocument';

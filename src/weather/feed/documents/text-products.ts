@@ -182,7 +182,7 @@ export function storiesOf(document: Json, fileName: string, leftOut: string[]): 
   return {
     family: 'stories',
     office,
-    // The body has no time of its own; without a story there is none but that of the epoch of the feed.
+    // The body has no time of its own. Without a story, only the epoch of the feed is left.
     fetchedAt: newest === undefined || newest === '' ? '1970-01-01T00:00:00.000Z' : newest,
     stories: stories.map((story, index) => ({ position: index + 1, ...story })),
   };

@@ -10,9 +10,8 @@ import type { Target } from '../tables/upsert.ts';
 export const largestFile = 64 * 1024 * 1024;
 
 /**
- * The files that a path names: itself, or those of a directory and of all below it, in the order of their
- * names. Hidden files, Markdown, symbolic links and what is no file are passed over. Throws `usage` where
- * there is nothing at the path.
+ * The files at a path: the file itself, or all files below a directory, sorted by name. Skips hidden files,
+ * Markdown, symbolic links and special files. Throws `usage` if nothing exists at the path.
  */
 export async function filesAt(path: string): Promise<string[]> {
   const found = await stat(path).catch((cause: unknown) => {
@@ -72,28 +71,31 @@ async function bytesOf(file: string): Promise<Uint8Array> {
   }
 }
 
-/** What tells that a file is another one than it was; null where it is gone or no regular file. */
+/**
+ * A fingerprint that changes when the file is replaced or modified; null if it is missing or not a regular
+ * file.
+ */
 async function stateOf(file: string): Promise<string | null> {
   const found = await lstat(file).catch(() => null);
   return found?.isFile() === true ? `${found.ino} ${found.size} ${found.mtimeMs}` : null;
 }
 
 interface LookOptions {
-  /** What is there counts as settled. */
+  /** Treats every file that exists as settled. */
   settled?: boolean;
   signal?: AbortSignal;
 }
 
 /**
- * Loads what has settled since the last look, and returns what became of it. Throws `usage` where the
- * directory is away, and what the database throws; those files are loaded at the next look.
+ * Loads the files that have settled since the last look, and returns their results. Throws `usage` if the
+ * directory is missing, and the errors of the database; those files are loaded at the next look.
  */
 type Look = (target: Target, options?: LookOptions) => Promise<Fed[]>;
 
 /**
- * Looks for files of a directory that are new or have changed, by listing it: that works on network drives,
- * and misses nothing that came while nobody watched. A file is loaded once it has stayed as it is for
- * `settleMs`, and again only when it has changed, whatever became of it.
+ * Looks for new and changed files by listing the directory. This works on network drives, and finds files
+ * that arrived while the program was not running. Loads a file once it has not changed for `settleMs`.
+ * Loads it again only after a change, even if the first load failed.
  */
 export function watchDirectory({ directory, settleMs }: WatchConfig, clock: Clock): Look {
   const seen = new Map<string, { state: string; since: number; isLoaded: boolean }>();

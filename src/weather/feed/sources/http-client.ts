@@ -52,7 +52,7 @@ export function createClient(options: ClientOptions): Get {
   };
 }
 
-/** Until when nobody asks. */
+/** A pause of all requests. `extend` lengthens it, and `wait` resolves when it is over. */
 function sharedPause(clock: Clock): { extend(ms: number): void; wait(signal?: AbortSignal): Promise<void> } {
   let until = 0;
   return {

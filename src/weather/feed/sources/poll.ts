@@ -99,9 +99,9 @@ const maxPages = 100;
 const longestCursor = 1000;
 
 /**
- * Asks for a list that comes in pages, each on the condition that it has changed, and writes each by itself.
- * Where a page ends is remembered with it, so that the next one is asked for although this one has not
- * changed. Throws what the database throws, and the reason of the signal of `get`.
+ * Requests the changed pages of a list, and writes each page separately. The start of the next page is
+ * stored with each page, so an unchanged page does not end the list. Throws the errors of the database, and
+ * the reason of the signal of `get`.
  */
 async function pollPages(
   { target, requests, get }: Polling,
@@ -136,8 +136,8 @@ async function pollPages(
 }
 
 /**
- * Where the next page begins; null after the last, and where that cannot be told. The service has a next page
- * after the last one too, which is empty. Only the cursor is used and never the URL. Pure.
+ * The cursor of the next page; null after the last page, or if the document cannot be read. The service
+ * adds an empty page after the last one. Uses only the cursor, never the URL. Pure.
  */
 function cursorOf(text: string): string | null {
   let document: unknown;

@@ -109,7 +109,7 @@ function placeSources({ stations, zones, offices }: NwsConfig['places']): {
   ];
 }
 
-/** Test messages and exercises are of no use to the reader. */
+/** Excludes test messages and exercises, which the reader does not need. */
 function alertQuery({ areas, zones }: NonNullable<NwsConfig['alerts']>): string {
   if (zones.length > 0) return `status=actual&zone=${zones.join(',')}`;
   return areas.length > 0 ? `status=actual&area=${areas.join(',')}` : 'status=actual';

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import type { Statements, Target } from './upsert.ts';
 
 /**
- * Makes the tables of the contract where they are not there, all of them or none, and adds what those of an
- * earlier version lack: the only thing in the project that does. Feeders that begin at once wait for each
+ * Creates the tables of the contract if they are missing, all or none. Adds columns and tables that an
+ * earlier version lacks. No other code of the project does this. Feeders that start together wait for each
  * other.
  */
 export async function createTables(target: Target, schema = 'weather'): Promise<void> {

@@ -23,10 +23,10 @@ interface Loaded {
 }
 
 /**
- * Writes what a document held, in one transaction, and with it what `alongside` writes. What is there already
- * stays as it is, or is replaced by what is newer: loading twice changes nothing. Where the database refuses
- * one of several records, the others are written without it. Throws `BrokenDocument` where none is left, and
- * what the database throws (`database_unavailable`, `schema_mismatch`, `internal_error`).
+ * Writes the records of a document, and the rows of `alongside`, in one transaction. Existing rows are
+ * kept, or replaced by newer ones, so loading twice changes nothing. If the database refuses one of several
+ * records, the others are written without it. Throws `BrokenDocument` if all are refused, and the errors of
+ * the database (`database_unavailable`, `schema_mismatch`, `internal_error`).
  */
 export async function load(
   target: Target,
@@ -66,8 +66,8 @@ export async function load(
 }
 
 /**
- * What a single statement finds, outside any transaction. Throws what the database throws, in the same words
- * as `load`: a feeder that goes on while the database is away must know that it is.
+ * The rows of a single statement, outside any transaction. Throws the errors of the database with the same
+ * codes as `load`, so that a feeder recognizes an unreachable database here, too.
  */
 export async function lookUp(
   target: Pick<Target, 'query'>,
@@ -81,7 +81,7 @@ export async function lookUp(
   }
 }
 
-/** Where the document has a record: `features[2]`. */
+/** The position of a record in the document: `features[2]`. */
 function placeOf(record: Loadable | undefined, index: number): string {
   return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
@@ -97,7 +97,7 @@ function refused(error: BrokenDocument | (Error & { code: string })): BrokenDocu
   return new BrokenDocument(`the database refuses it: ${error.message.slice(0, 300)} (${error.code})`);
 }
 
-/** What goes wrong with the database itself, for whoever runs the feeder. */
+/** The error of the database, with a hint for the operator of the feeder. */
 export function failure(thrown: unknown): WaybillError {
   const error = databaseError(thrown, 'weather.feed');
   const code = thrown instanceof Error && 'code' in thrown ? thrown.code : null;
@@ -153,7 +153,7 @@ async function loadRecord(statements: Statements, record: Loadable): Promise<num
 
 const keyOfObservation = ['station_id', 'observed_at'];
 
-/** What a station corrects later takes the place of what it said first. */
+/** A later correction by the station replaces its first report. */
 async function loadObservation(
   statements: Statements,
   { station, observation, weather, clouds }: Observed,

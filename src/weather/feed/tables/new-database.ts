@@ -1,7 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { PGlite } from '@electric-sql/pglite';
 
-/** What the build makes, beside this module; from source there is none, unless it has been built. */
+/**
+ * The archive that the build puts next to this module. When running from source, it exists only after a
+ * build.
+ */
 const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];
 
 /**

@@ -52,8 +52,8 @@ export function embeddedTarget(client: PGlite): Omit<Target, 'close'> {
 }
 
 /**
- * Made beside its place and moved there once it is whole: one that was left half-made by a process that was
- * killed could never be opened.
+ * Creates the database in a temporary directory and then renames it into place. A database that was left
+ * incomplete by a killed process could never be opened.
  */
 async function createDatabase(directory: string): Promise<void> {
   const parent = dirname(directory);

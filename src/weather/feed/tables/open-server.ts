@@ -15,8 +15,8 @@ interface Line {
 }
 
 /**
- * A PostgreSQL server, as a role that may write. Throws `secrets_invalid` for what is no URL; connects when
- * it is used.
+ * A PostgreSQL server, with a role that may write. Throws `secrets_invalid` if `url` is not a URL. Connects
+ * on first use.
  */
 export async function openServer(url: string, schema = 'weather'): Promise<Target> {
   let line = connect(url, schema);
@@ -26,7 +26,7 @@ export async function openServer(url: string, schema = 'weather'): Promise<Targe
     void lost.client.end({ timeout: 0 }).catch(() => undefined);
   };
   const turns = createSemaphore(1);
-  // The one connection is of whoever has the turn.
+  // Gives the single connection to one caller at a time.
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     const release = await turns.acquire(1);
     return work().finally(release);

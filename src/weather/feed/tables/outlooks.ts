@@ -48,8 +48,8 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
 }
 
 /**
- * A discussion that came before the areas has a run of its own, which would read as an outlook without areas:
- * it moves to that of the areas.
+ * Moves discussions to the run of the areas. A discussion that arrived before its areas has a run of its
+ * own, which would read as an outlook without areas.
  */
 async function takeDiscussions(
   statements: Statements,

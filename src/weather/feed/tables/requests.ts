@@ -9,7 +9,7 @@ export interface Validators {
 
 /** The same of one page of a list. */
 export interface PageValidators extends Validators {
-  /** Where the next page begins; null after the last. */
+  /** The cursor of the next page; null after the last. */
   cursor: string | null;
 }
 
@@ -23,9 +23,9 @@ export interface Requests {
 }
 
 /**
- * In the table `feed_requests`, which outlives the process and is shared with other feeders. Where nobody
- * made it, nothing is remembered: every document is loaded again, which changes nothing. Throws what the
- * database throws.
+ * Reads and writes the table `feed_requests`, which outlives the process and is shared with other feeders.
+ * If the table is missing, every document is loaded again, which changes nothing. Throws the errors of the
+ * database.
  */
 export async function openRequests(target: Target): Promise<Requests> {
   const columns = await columnsOf(target);

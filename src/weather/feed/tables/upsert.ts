@@ -29,8 +29,8 @@ export interface Upsert {
   /** The columns of its key. */
   key: readonly string[];
   /**
-   * `keep` what is there, or `replace` it where it differs. `received_at` alone is no difference; where
-   * something else is, it moves forward, since readers tell by it that the row is another.
+   * `keep` existing rows, or `replace` rows that differ. `received_at` alone is not a difference. If
+   * another column differs, `received_at` moves forward, since readers detect a change by it.
    */
   onConflict: 'keep' | 'replace';
 }

@@ -16,7 +16,7 @@ import {
   kindOfArea,
 } from './alert-tables.ts';
 
-/** Where the alerts of one poll are. */
+/** The outlines of the alerts of one poll. */
 export interface AlertOutlines {
   /** Owned by the identifiers of alerts. */
   index: OutlineIndex;
@@ -54,15 +54,15 @@ interface OwnPlace {
 /** An alert that the poll names and the table lacks. */
 const unknownPlace: OwnPlace = { geometry: null, isPartial: true };
 const learnedForMs = 60 * 60_000;
-/** Then those of the same poll are read again, for zones may have come. */
+/** How long the outlines of one poll are kept. A later read may find zones that were missing. */
 const keptMs = 5 * 60_000;
 
 const kept = new WeakMap<WeatherDatabase, Kept>();
 
 /**
- * The outlines of a poll, in memory until another poll is asked for or some minutes have passed: an alert has
- * its own, or those of its zones. Of the next poll only those are read that were not in one before. Reads in
- * pages, so that a hundred thousand outlines stop nothing else for long.
+ * The outlines of a poll. An alert has its own outline, or the outlines of its zones. They are kept in
+ * memory until another poll is requested or some minutes have passed. For the next poll, only new alerts
+ * and zones are read. Reads in pages, so that a hundred thousand outlines do not block other work for long.
  */
 function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<AlertOutlines> {
   const key = `${run.runId} ${run.fetchedAt.toISOString()}`;
@@ -78,7 +78,7 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
   const outlines = load(database, run.runId, { alerts: alerts.known, zones: zones.known });
   kept.set(database, { key, since: now, outlines, alerts, zones });
   outlines.catch(() => {
-    // What was learned stays, so that the next attempt goes on from there.
+    // Keeps the outlines read so far, so that the next attempt continues from there.
     const current = kept.get(database);
     if (current?.outlines === outlines) kept.set(database, { ...current, key: '' });
   });

@@ -90,7 +90,7 @@ export interface InForceQuery {
   zone: readonly string[];
   area: string | null;
   office: string | null;
-  /** Of these alone; null: of all. */
+  /** Only alerts with these ids; null for all. */
   ids: readonly string[] | null;
   /** Tests and exercises, in place of alerts. */
   onlyTests?: boolean;
@@ -117,7 +117,10 @@ export async function selectInForce(
   return { total, endless, alerts };
 }
 
-/** Of those that are left out; more are noted when these are mended. */
+/**
+ * The maximum number of notes about alerts without an end. Later reads note the others once these are
+ * fixed.
+ */
 const maxNoted = 1000;
 
 type CleanAlert = NonNullable<ReturnType<typeof cleanedAlert>>;
@@ -133,8 +136,8 @@ function cleanedAlert(row: AlertRow, note: Note) {
 
 const columns = {
   ...getTableColumns(alertRows),
-  // An array of PostgreSQL is read differently by each driver, a JSON list by none.
-  // One of several dimensions is told as a plain list, and none as an empty one.
+  // The drivers read PostgreSQL arrays differently, but JSON lists alike. A multidimensional array becomes
+  // a plain list, and a missing one an empty list.
   vtec: sql<(string | null)[]>`(select coalesce(json_agg(code order by at), '[]')
     from unnest(${alertRows.vtec}) with ordinality codes (code, at))`,
 };
@@ -154,13 +157,13 @@ const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
 const wholeAlert = { ...columns, zones, same, references, isTest };
 
-/** Whether the row says until when it holds: what has no end that can be is no alert. */
+/** Whether the row has a plausible end. An alert without one is left out. */
 const hasEnd = sql<boolean>`(${saneInstant(alertRows.expiresAt)}) is not null`;
 
 /**
- * Those of a page, and how many there are in all. They are found, counted and put in order by a few narrow
- * columns: to do that with whole messages, texts and outlines among them, writes all of them to a temporary
- * file for each answer, which is 100 MB where there are a hundred thousand.
+ * One page of alerts, and their total number. The search, the count and the sort use a few narrow columns.
+ * Sorting whole messages, with texts and outlines, writes them to a temporary file for each answer: 100 MB
+ * for a hundred thousand alerts.
  */
 function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
   const found = queries.$with('found').as(
@@ -220,7 +223,7 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
     .orderBy(...inOrder(page));
 }
 
-/** The worst first, then the newest; what has no end that can be comes last. */
+/** The most severe first, then the newest; rows without a plausible end come last. */
 function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrapper>): SQL[] {
   return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
@@ -287,7 +290,7 @@ export function alertData(row: CleanAlert): AlertData {
   };
 }
 
-/** CAP has texts; what is none is told as its JSON. */
+/** CAP values are text. Any other value is returned as its JSON. */
 function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertParameterData[] {
   return Object.keys(parameters)
     .sort()

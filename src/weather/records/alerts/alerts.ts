@@ -94,7 +94,7 @@ export interface AlertsData {
   tests: AlertTestData[];
 }
 
-/** A test or an exercise, by what it would be. */
+/** A test or exercise, with the fields of the alert that it imitates. */
 export type AlertTestData = Pick<
   AlertData,
   'id' | 'event' | 'status' | 'headline' | 'areaDescription' | 'senderName' | 'expiresAt' | 'endsAt'
@@ -114,8 +114,9 @@ const itemNames = {
 const tables = [alertRuns, alertRows, alertRunMembers, alertAreas, alertReferences, zones, fireZones];
 
 /**
- * The alerts in force: those of the newest poll whose event has not ended. An alert that a Cancel refers to
- * stays, since the Cancel may cover only a part of it; the poll itself says what is active.
+ * The alerts in force: the alerts of the newest poll whose event has not ended. An alert that a Cancel
+ * refers to stays, since the Cancel may cover only a part of it. The poll itself decides which alerts are
+ * active.
  */
 export const alerts = weatherFamily({
   tables,
