@@ -44,6 +44,19 @@ export default tseslint.config(
     },
   },
   {
+    // A file is a chapter. These five are longer: tables and contracts that read best in one piece, and two
+    // queues that are still to be divided.
+    files: ['src/**'],
+    ignores: [
+      'src/core/lib/error-codes.ts',
+      'src/core/storage/storage.ts',
+      'src/core/storage/sftp/driver.ts',
+      'src/workers/bullmq/bullmq-queue.ts',
+      'src/workers/memory/run-book.ts',
+    ],
+    rules: { 'max-lines': ['error', 320] },
+  },
+  {
     files: ['test/**', 'scripts/**', 'bench/**', 'examples/**'],
     rules: {
       'no-console': 'off',

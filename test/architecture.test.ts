@@ -293,6 +293,18 @@ t.test('no two folders need each other', async (t) => {
   t.same(folderCycles(importsBetweenFiles(await wholeSource())), []);
 });
 
+t.test('a folder has at most sixteen files', async (t) => {
+  const larger = ['src/core/lib', 'src/workers/bullmq'];
+  const counts = new Map<string, number>();
+  for (const file of filesIn('.'))
+    counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
+  t.ok(counts.size > 60);
+  t.same(
+    [...counts].filter(([folder, count]) => count > 16 && !larger.includes(folder)),
+    [],
+  );
+});
+
 t.test('a cycle of folders is found without a cycle of files', async (t) => {
   const across = [
     { from: 'src/core/catalog/parse.ts', to: 'src/core/bundle/paths.ts' },
@@ -364,7 +376,7 @@ function makesTimers(text: string): boolean {
   return uses.has('setTimeout()') || uses.has('setInterval()') || imports;
 }
 
-t.test('whoever waits for a signal does it by onAbort, so that one listener stands on it', async (t) => {
+t.test('every wait for a signal goes through onAbort, which registers one listener', async (t) => {
   const listens = (text: string): boolean => /\.addEventListener\(\s*'abort'|\bsetMaxListeners\(/.test(text);
   const files = folders.flatMap(filesIn).filter((file) => listens(readFileSync(file, 'utf8')));
   t.same(files, ['src/core/lib/on-abort.ts']);
