@@ -29,7 +29,7 @@ export const weatherFamilies = {
 
 export type FamilyName = keyof typeof weatherFamilies;
 
-/** Families whose data becomes stale: `weather.stale_after` has an age for each. */
+/** Families whose data can become stale. `weather.stale_after` has an age for each. */
 export type DatedFamily = Exclude<
   FamilyName,
   'alert' | 'observationHistory' | 'stations' | 'locations' | 'offices'

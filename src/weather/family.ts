@@ -19,15 +19,15 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   endpoint: WeatherEndpointData<P>;
   /** Name of its text template: the file `<template>.txt.tmpl` of `templates.base_dir`. */
   template: string;
-  /** What one item of each list in `Data` is called, for formats such as XML that name every item. */
+  /** The name of one item of each list in `Data`, for formats such as XML that name every item. */
   itemNames: Readonly<Record<ListNames<Data>, string>>;
-  /** The record as places on a map. Absent: nothing of this family has a place. Pure. */
+  /** The record as places on a map; absent if the family has no locations. Pure. */
   features?(data: Data): Features;
-  /** The record as rows and columns. Absent: it is no table. */
+  /** The record as rows and columns; absent if it is not tabular. */
   table?: WeatherTable<NoInfer<Data>>;
   /**
-   * Reads the record that a query asks for, from one consistent snapshot. Throws what the database throws:
-   * `database_unavailable` (try again), `schema_mismatch` or `internal_error`.
+   * Reads the record of a query from one consistent snapshot. Throws the errors of the database:
+   * `database_unavailable` (retry), `schema_mismatch` or `internal_error`.
    */
   read(source: WeatherSource, query: ValuesOf<P>): Promise<Reading<Data>>;
 }
@@ -48,7 +48,7 @@ export interface WeatherEndpointData<P extends ParameterMap> {
   maxAgeSeconds: number;
 }
 
-/** A record, told as what has a place and what is said of all of it: the parts of a GeoJSON collection. */
+/** A record as located items and data about the whole: the parts of a GeoJSON collection. */
 export interface Features {
   /** Every member of the record but the places: when it was fetched, how many match, units. */
   about: object;
@@ -56,7 +56,7 @@ export interface Features {
   places: readonly Placed[];
 }
 
-/** One place, or one thing that lies somewhere. */
+/** An item with a location. */
 export interface Placed {
   /** Identifies the feature within its family; null if it has no id. */
   id: string | null;
@@ -66,7 +66,7 @@ export interface Placed {
   properties: object;
 }
 
-/** What families read from. */
+/** The dependencies of families. */
 export interface WeatherSource {
   database: WeatherDatabase;
   clock: Clock;
@@ -77,30 +77,30 @@ export interface WeatherSource {
 
 /** The result of one read. */
 export interface Reading<T> {
-  /** Null: no record exists. A run that holds nothing is data with an empty list. */
+  /** null if no record exists. A run without content is data with an empty list. */
   data: T | null;
   /**
-   * When the newest row that was used was last written or issued; null if that says nothing about the answer:
-   * alerts, no data, and all that depends on the clock.
+   * When the newest row of the answer was last written or issued. null if that does not date the answer:
+   * alerts, no data, and answers that depend on the current time.
    */
   lastModified: Date | null;
   /** When the data was measured, issued or fetched. Decides whether it is stale. */
   asOf?: Date;
   /** Values and records left out as impossible; absent if there are none. */
   rejected?: readonly Rejection[];
-  /** Parts of the record that are unknown, and not empty; absent if none is. */
+  /** Unknown parts of the record, which are not empty; absent if there are none. */
   unknown?: readonly UnknownPart[];
-  /** Parts that come from another issue than the record; absent if none does. */
+  /** Parts from another issue than the record; absent if there are none. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
   /** When a newer issue was issued of which too little has arrived to answer with it. */
   newerIssuedAt?: Instant;
-  /** What a request for a point was answered with; absent without one. */
+  /** The place that answers for a requested point; absent without a point. */
   resolved?: ResolvedPlace;
   /** The next page of a list; absent after the last page. */
   next?: NextPage;
 }
 
-/** What stands for a point that was asked for: the nearest that has something to say. */
+/** The place that answers for a requested point: the nearest one with data. */
 export interface ResolvedPlace {
   kind: 'station' | 'location';
   id: string;
@@ -120,7 +120,7 @@ export function resolvedPlace(
   return { kind, id, name, distanceKm: toTheMetre, bearingDeg: Math.round(bearingDeg) % 360 };
 }
 
-/** The parameters that ask for the next page; those that are not named stay as they were. */
+/** Parameters of the next page. Other parameters keep their values. */
 export interface NextPage {
   start: Date;
   end: Date;
@@ -131,7 +131,7 @@ export interface Notes {
   rejected: Rejection[];
 }
 
-/** A reading, and what was noted while it was made. */
+/** A reading with its notes. */
 export function reading<T>(
   found: { data: T; lastModified: Date | null; asOf: Date },
   { rejected }: Notes,
@@ -140,12 +140,12 @@ export function reading<T>(
   return rejected.length === 0 ? found : { ...found, lastModified: null, rejected };
 }
 
-/** No record, and what was noted while one was looked for. */
+/** The reading if no record was found, with its notes. */
 export function noReading({ rejected }: Notes): Reading<never> {
   return rejected.length === 0 ? nothing : { ...nothing, rejected };
 }
 
-/** Collects what the rows of one read are rejected for; the same once. */
+/** Collects the rejections of one read, without duplicates. */
 export function newNotes(): Notes {
   const rejected: Rejection[] = [];
   const known = new Set<string>();
@@ -169,7 +169,7 @@ export type ListNames<T> = T extends readonly (infer Item)[]
       }[keyof T & string]
     : never;
 
-/** Declares a family; a member that is missing or does not fit the others is a compile error. */
+/** Declares a family. The compiler rejects a member that is missing or does not match the others. */
 export function weatherFamily<P extends ParameterMap, Data extends object>(
   family: WeatherFamily<P, Data>,
 ): WeatherFamily<P, Data> {

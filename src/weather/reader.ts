@@ -12,7 +12,10 @@ import { type NewestObservations, openNewestObservations } from './records/obser
 
 type Families = typeof weatherFamilies;
 
-/** What a family is asked for: parsed values of its endpoint's parameters, by default those of absence. */
+/**
+ * The query of a family: parsed values of its endpoint's parameters. Missing ones have their value of
+ * absence.
+ */
 export type QueryOf<Name extends FamilyName> = Partial<Parameters<Families[Name]['read']>[1]>;
 
 /**
@@ -57,13 +60,13 @@ export function createReader(
 /** The record of a family. */
 export type RecordOf<Name extends FamilyName> = NonNullable<Awaited<ReturnType<WeatherReader[Name]>>['data']>;
 
-/** Reads a family that is known by its name only, with a query that was parsed by its own parameters. */
+/** Reads a family by its name, with a query that was parsed by its own parameters. */
 export function readFamily(reader: WeatherReader, name: FamilyName, query: object): Promise<Reading<object>> {
   const read: (query: never) => Promise<Reading<object>> = reader[name];
   return read(query as never);
 }
 
-/** What each parameter is if it is not given. */
+/** The value of each parameter that is not given. */
 function absentOf({ endpoint }: WeatherFamily): object {
   return Object.fromEntries(Object.entries(endpoint.parameters).map(([name, { absent }]) => [name, absent]));
 }
@@ -81,7 +84,7 @@ interface OpenReaderOptions {
   databases: readonly DatabaseConfig[];
   secrets: Secrets;
   clock: Clock;
-  /** Longest time that one read may take; 5 s if not given. */
+  /** Time limit of one read, in milliseconds; 5 s by default. */
   deadlineMs?: number;
   /**
    * Called for a database that is unreachable at startup, which is then opened once it is reachable.

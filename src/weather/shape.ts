@@ -2,8 +2,8 @@ import { type Box, empty, type Geometry, type Known, known, type Position, unkno
 
 /**
  * Polygons on the sphere. The feeder, the search by point and box, the map and GeoJSON all read a geometry
- * through `shapeOf`: an edge takes the shorter way around the Earth, so a polygon may cross the antimeridian;
- * a ring that goes around a pole holds it; a collection is the sum of its polygons.
+ * through `shapeOf`. An edge takes the shorter way around the Earth, so a polygon may cross the
+ * antimeridian. A ring around a pole contains it. A collection is the union of its polygons.
  */
 
 export type Point = readonly [longitude: number, latitude: number];
@@ -30,7 +30,7 @@ export function shapeOf(geometry: unknown): Known<readonly Polygon[]> {
   return polygons.length === 0 ? unknown('unreadable') : known(polygons);
 }
 
-/** The same for a geometry that passed `geometryCheck`; a point has none. */
+/** The polygons of a geometry that passed `geometryCheck`; a point has none. */
 export function polygonsOf(geometry: Geometry): readonly Polygon[] {
   const shape = shapeOf(geometry);
   return shape.state === 'known' ? shape.value : [];
@@ -134,7 +134,7 @@ function areaOf(ring: Ring): number {
   }, 0);
 }
 
-/** A ring that ends a turn from where it starts goes around the pole on its side of the equator. */
+/** Closes a ring whose ends are a full turn apart: it goes around the pole of its hemisphere. */
 function closedAroundPole(ring: Ring): Ring {
   const [first, last] = [ring[0], ring.at(-1)];
   if (first === undefined || last === undefined || !isAroundPole(ring)) return ring;

@@ -19,7 +19,9 @@ export interface Position {
   longitude: number;
 }
 
-/** What lies between two meridians and two parallels. West of east, or around the antimeridian. */
+/**
+ * The area between two meridians and two parallels. A west greater than the east crosses the antimeridian.
+ */
 export interface Box {
   west: number;
   south: number;
@@ -30,7 +32,7 @@ export interface Box {
 /** A GeoJSON geometry (WGS 84, longitude first); XML and text treat it as one value. */
 export type Geometry = Readonly<Record<string, unknown>>;
 
-/** Null if either is not known. Degrees north and east. */
+/** A point in degrees north and east; null if either coordinate is unknown. */
 export function pointGeometry(latitude: number | null, longitude: number | null): Geometry | null {
   return latitude === null || longitude === null
     ? null
@@ -53,9 +55,9 @@ export const unknownReasons = [
   'not_covered',
 ] as const;
 /**
- * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the
- * provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing.
- * `not_covered`: the provider says nothing of the place.
+ * `not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`:
+ * the provider cannot forecast it. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is
+ * missing. `not_covered`: the provider does not cover the place.
  */
 export type UnknownReason = (typeof unknownReasons)[number];
 
@@ -90,7 +92,7 @@ export function fold<T, R>(
   }
 }
 
-/** What one field of a table holds; null: unknown. */
+/** The value of a field in a table; null if unknown. */
 export type Cell = string | number | boolean | null;
 
 /** One column of a table whose rows are `Row`. */
@@ -103,7 +105,7 @@ export interface Column<Row> {
 
 /** A record as a table: for CSV. */
 export interface WeatherTable<Data extends object = object> {
-  /** In order. They are the same whatever the data is. */
+  /** In order. They do not depend on the data. */
   columns: readonly Pick<Column<never>, 'name' | 'quantity'>[];
   /** A cell for each column. Pure. */
   rows(data: Data): Cell[][];
@@ -117,7 +119,7 @@ export function weatherTable<Data extends object, Row>(
   return { columns, rows: (data) => rowsOf(data).map((row) => columns.map(({ of }) => of(row))) };
 }
 
-/** Columns that are fields of the row under their own names. */
+/** Columns for fields of the row, with the same names. */
 export function fields<const Name extends string>(
   names: Readonly<Record<Name, keyof Units | null>>,
 ): Column<Readonly<Record<Name, Cell>>>[] {

@@ -2,21 +2,25 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { createSemaphore, type Semaphore } from '../../core/lib/parallel.ts';
 
 /**
- * Lets reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or POOL_FULL without any, where
- * the wait would be too long; `retryAfterSeconds` of the latter says when it may be worth another try.
+ * Admits reads to connections. Rejects with the code POOL_TIMEOUT after a wait, or immediately with
+ * POOL_FULL if the wait would be too long. `retryAfterSeconds` of POOL_FULL estimates when a retry may
+ * succeed.
  */
 export type Admission = (family: string) => Promise<() => void>;
 
 export interface AdmissionLimits {
-  /** Reads at once, of all families together. */
+  /** Maximum number of concurrent reads of all families. */
   most: number;
-  /** Reads at once of one family: the rest stays free for the others while its tables are locked. */
+  /**
+   * Maximum number of concurrent reads of one family. The rest stays free for the others while its tables
+   * are locked.
+   */
   share: number;
-  /** What a read may take, its wait included. */
+  /** Time limit of a read in milliseconds, including its wait. */
   waitMs: number;
 }
 
-/** A bulkhead: one family that hangs takes its share of the connections and no more. */
+/** A bulkhead: a family whose reads hang uses only its share of the connections. */
 export function openAdmission(limits: AdmissionLimits, clock: Clock): Admission {
   const all = newQueue(limits.most);
   const families = new Map<string, Queue>();
@@ -36,7 +40,7 @@ interface Queue {
   places: Semaphore;
   capacity: number;
   waiting: number;
-  /** Milliseconds of a read, as those before it took; 0 if there was none. */
+  /** Estimated duration of a read in milliseconds, from earlier ones; 0 if there was none. */
   takesMs: number;
 }
 
@@ -44,12 +48,12 @@ function newQueue(capacity: number): Queue {
   return { places: createSemaphore(capacity), capacity, waiting: 0, takesMs: 0 };
 }
 
-/** The latest reads count most: a lock comes, and goes, from one moment to the next. */
+/** Recent reads have the most weight, since a lock appears and disappears suddenly. */
 function learn(queue: Queue, tookMs: number): void {
   queue.takesMs += (tookMs - queue.takesMs) / 4;
 }
 
-/** Milliseconds until a read that comes now would be done. Pure. */
+/** Milliseconds until a read that arrives now would be done. Pure. */
 function doneInMs({ waiting, capacity, takesMs }: Queue): number {
   return ((waiting + 1) / capacity + 1) * takesMs;
 }
@@ -65,7 +69,10 @@ function takeFree(own: Queue, all: Queue): (() => void) | null {
   return both(ofFamily, ofAll);
 }
 
-/** Not at all where that is bound to be in vain: it would only make those behind it wait, too. */
+/**
+ * Waits for a place. Rejects immediately if the wait would be too long, since it would only delay later
+ * reads.
+ */
 async function wait(own: Queue, all: Queue, waitMs: number, clock: Clock): Promise<() => void> {
   const doneIn = Math.max(doneInMs(own), doneInMs(all));
   if (doneIn > waitMs) throw full(doneIn);

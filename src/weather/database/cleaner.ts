@@ -3,7 +3,7 @@ import type { PgTable } from 'drizzle-orm/pg-core';
 import { isPosition, shapeOf } from '../shape.ts';
 import { earliest, latest } from './columns.ts';
 
-/** Why a field became null, or a row was left out. */
+/** The reason why a field became null, or a row was left out. */
 export type RejectionReason =
   | 'bad_geometry'
   | 'bad_instant'
@@ -48,7 +48,7 @@ const unitLimits: readonly [suffix: string, least: number, most: number][] = [
   ['_mm', 0, 5000],
 ];
 
-/** For a number in a column of this name: finite, and what its unit allows. */
+/** Checks a number in a column of this name: it must be finite and in the range of its unit. */
 export function numberCheck(columnName: string): FieldCheck {
   const [, least, most] = unitLimits.find(([suffix]) => columnName.endsWith(suffix)) ?? [
     '',
@@ -65,7 +65,7 @@ function instantCheck(value: unknown): RejectionReason | null {
   return value instanceof Date && value >= earliest && value < latest ? null : 'bad_instant';
 }
 
-/** For the moment of something that has happened: `until` at the latest. */
+/** Checks the time of a past event, which must not be after `until`. */
 export function pastCheck(until: Date): FieldCheck {
   return (value) =>
     instantCheck(value) ?? (value instanceof Date && value.getTime() > until.getTime() ? 'in_future' : null);
@@ -80,7 +80,7 @@ function objectCheck(value: unknown): RejectionReason | null {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'bad_json';
 }
 
-/** A JSON object of short texts, such as quality letters. */
+/** Checks a JSON object of short texts, such as quality letters. */
 export function textsCheck(value: unknown): RejectionReason | null {
   if (objectCheck(value) !== null) return 'bad_json';
   return Object.values(value as object).every((text) => typeof text === 'string') ? null : 'bad_json';
@@ -89,7 +89,7 @@ export function textsCheck(value: unknown): RejectionReason | null {
 const zones = new Map<unknown, boolean>();
 const maxZones = 2000;
 
-/** The name of a time zone that this runtime knows. */
+/** Checks the name of a time zone, which the runtime must support. */
 export function timeZoneCheck(value: unknown): RejectionReason | null {
   let known = zones.get(value);
   if (known === undefined) {
@@ -116,8 +116,8 @@ export function geometryCheck(value: unknown): RejectionReason | null {
 }
 
 /**
- * Looks at a row as it came. A bad field becomes null; where the table says that there is always a value, the
- * row is left out (null), unless `nullable` names the field. Each is noted.
+ * Checks a row as read. A bad field becomes null. If the table requires the field, the row is left out
+ * (null), unless `nullable` names it. Each rejection is noted.
  */
 type Cleaner<Row, N extends keyof Row> = <R extends Record<keyof Row, unknown>>(
   row: R,
@@ -143,7 +143,7 @@ interface Field {
   field: string;
   check: FieldCheck;
   isRequired: boolean;
-  /** Null in a column that has always a value is a JSON null, which is none. */
+  /** A null in a required column is a JSON null, which is not a value. */
   isNullable: boolean;
 }
 

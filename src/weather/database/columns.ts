@@ -8,18 +8,18 @@ const instantType = customType<{ data: Date; driverData: string }>({
 });
 
 /**
- * A column of an instant: `timestamptz`, read as a `Date`. What a `Date` cannot hold (`infinity`, years
- * before Christ) is read as an invalid one, which the checks of the row find.
+ * A column of an instant: `timestamptz`, read as a `Date`. Values that a `Date` cannot hold (`infinity`,
+ * years BC) become an invalid date, which the row's checks detect.
  */
 export function instantColumn(name: string) {
   return instantType(name);
 }
 
-/** Instants outside are no instants of weather records, but placeholders or mistakes. */
+/** The plausible instants of weather records. Other values are placeholders or mistakes. */
 export const earliest = new Date('1800-01-01T00:00:00Z');
 export const latest = new Date('2200-01-01T00:00:00Z');
 
-/** The column in SQL, null where its instant is none. */
+/** The column in SQL, null for an implausible instant. */
 export function saneInstant(column: AnyColumn): SQL {
   return sql`case when ${column} >= '1800-01-01Z'::timestamptz and ${column} < '2200-01-01Z'::timestamptz then ${column} end`;
 }

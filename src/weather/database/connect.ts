@@ -7,7 +7,7 @@ const longestBackoffSeconds = 1;
 
 /** Options of the driver for one connection, apart from its server. */
 interface ConnectionOptions {
-  /** Connections at once. */
+  /** Maximum number of connections. */
   most: number;
   /** Statements that may be sent on one connection before the first is answered. */
   inTurn: number;
@@ -31,7 +31,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
   const statementTimeoutMs = Math.min(config.statementTimeoutMs, Math.ceil(deadlineMs * 0.8));
   const lockTimeoutMs = config.lockTimeoutMs < statementTimeoutMs ? config.lockTimeoutMs : 0;
   return ({ most, inTurn, isRenewed, onClose = () => undefined }) => {
-    /** The driver's types do not know this option. */
+    /** An option that is missing in the driver's types. */
     const pipelining = { max_pipeline: inTurn };
     try {
       return preparing(
@@ -41,7 +41,8 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
           ...(isRenewed ? {} : { max_lifetime: null }),
           connect_timeout: Math.ceil(config.connectTimeoutMs / 1000),
           backoff: (attempt: number) => Math.min(0.05 * 2 ** attempt, longestBackoffSeconds),
-          // Asks for the array types of the server at every connection, which drizzle parses by itself.
+          // This would query the array types of the server on every connection. drizzle parses arrays
+          // itself.
           fetch_types: false,
           onnotice: () => undefined,
           onclose: onClose,
@@ -57,7 +58,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
         }),
       );
     } catch {
-      // The reason of a URL that cannot be parsed holds the URL, and with it the password.
+      // The reason of an invalid URL contains the URL, including its password.
       throw new WaybillError('secrets_invalid', `the secret ${config.urlEnv} is not the URL of a database`, {
         hint: 'expected postgres://user:password@host:5432/database',
       });
@@ -66,8 +67,8 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
 }
 
 /**
- * Statements of drizzle are parsed and planned by the server once for each connection, as the driver does
- * with its own.
+ * Prepares the statements of drizzle, so that the server parses and plans each once per connection. The
+ * driver does so for its own statements only.
  */
 function preparing(client: postgres.Sql): postgres.Sql {
   return withUnsafe(client, (text, parameters, options) =>
@@ -75,7 +76,7 @@ function preparing(client: postgres.Sql): postgres.Sql {
   );
 }
 
-/** The client with another `unsafe`, which is what drizzle sends its statements by. */
+/** The client with another `unsafe`, the method with which drizzle sends its statements. */
 export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
   return new Proxy(client, {
     get: (target, name, receiver): unknown =>
@@ -90,13 +91,13 @@ interface Watched {
   reject: ((error: unknown) => void) | null;
 }
 
-/** Settles as the work does, or rejects with the code ETIMEDOUT if that takes too long. */
+/** Settles like the work, or rejects with the code ETIMEDOUT if that takes too long. */
 type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**
- * Watches over queries with one timer for all of them: a timer for each would cost too much of a short query.
- * `onDead` is called if nothing at all was answered while a query was late, or if a late one is not answered
- * within the same time again: slow answers are no reason to give up a line, but none is.
+ * Watches queries with one timer for all of them, since a timer for each would be too expensive for short
+ * queries. Calls `onDead` if the line answered nothing at all while a query was late, or if a late query is
+ * still unanswered after the same time again. Slow answers alone do not end a line.
  */
 export function openWatchdog(withinMs: number, clock: Clock, onDead: () => void): Watchdog {
   const watched = new Set<Watched>();

@@ -8,9 +8,9 @@ import { isCutOff } from './errors.ts';
 /** A client with a single connection, which is of one read at a time. */
 interface Line {
   client: Sql;
-  /** Sends nothing once the line is lost. */
+  /** Sends nothing after the connection was lost. */
   queries: Queries;
-  /** Whether the connection was closed since it was taken. */
+  /** Whether the connection was closed during its use. */
   isLost: boolean;
   /** Milliseconds of the monotonic clock from which it is not used again: servers keep much for a session. */
   until: number;
@@ -19,9 +19,9 @@ interface Line {
 /** The driver would end a connection of that age between two statements of a transaction. */
 const lifetimeMs = 45 * 60_000;
 
-/** Connections that are each of one read at a time, which may send several statements on its own. */
+/** Connections that serve one read at a time, with one or several statements. */
 interface OwnConnections extends Connections {
-  /** For several statements, which see one and the same snapshot and cannot write. */
+  /** Runs several statements on one consistent read-only snapshot. */
   snapshot<T>(work: Work<T>): Promise<T>;
 }
 
@@ -50,7 +50,7 @@ export function openOwn(connect: Connect, inTurn: number, clock: Clock): OwnConn
       if (isCutOff(error)) line.isLost = true;
       throw error;
     } finally {
-      // `renew` has given it up already if it is not there.
+      // Missing if `renew` has already closed it.
       if (used.delete(line)) {
         if (isClosed || line.isLost || clock.monotonic() >= line.until) void line.client.end({ timeout: 0 });
         else free.push(line);
@@ -94,7 +94,7 @@ function openLine(connect: Connect, inTurn: number, until: number): Line {
 
 async function inSnapshot<T>(line: Line, work: Work<T>): Promise<T> {
   await line.client.unsafe('begin isolation level repeatable read read only').simple();
-  // To open a connection may have taken several, each of which was closed.
+  // Opening may have closed earlier connections.
   line.isLost = false;
   try {
     const result = await work(line.queries);

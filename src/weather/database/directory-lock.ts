@@ -4,9 +4,9 @@ import { WaybillError } from '../../core/lib/errors.ts';
 const held = new Set<string>();
 
 /**
- * Makes sure that one process alone opens the embedded database of a directory: two would destroy it, and
- * nothing in it refuses that. The lock is the file `<directory>.lock` with the process id of its holder; one
- * whose holder has ended is taken over. Returns what gives it back.
+ * Ensures that only one process opens the embedded database of a directory. Two would destroy it, and the
+ * database itself has no protection. The lock is the file `<directory>.lock` with the process id of its
+ * holder. A lock whose holder has ended is taken over. Returns a function that releases it.
  */
 export async function lockDirectory(directory: string): Promise<() => Promise<void>> {
   const file = `${directory.replace(/\/+$/, '')}.lock`;

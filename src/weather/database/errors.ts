@@ -1,9 +1,9 @@
 import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * What a database threw, as an error of the closed list. The message is the database's own sentence or a
- * fixed one, never a statement: drizzle puts the SQL into its message, so only what it wraps is looked at and
- * kept as the cause.
+ * Converts an error of the database to one of the closed list. The message is the database's own sentence
+ * or a fixed one, never a statement. drizzle puts the SQL into its message, so only the wrapped error is
+ * used and kept as the cause.
  */
 export function databaseError(thrown: unknown, name: string): WaybillError {
   const origin = originOf(thrown);
@@ -31,7 +31,7 @@ export function databaseError(thrown: unknown, name: string): WaybillError {
   });
 }
 
-/** Outlooks moved to other tables: the error for a database that still has the old ones says so. */
+/** The error for a database that still has the old tables of outlooks. */
 export function outlookShapeRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -41,7 +41,7 @@ export function outlookShapeRequired(thrown: unknown): unknown {
   );
 }
 
-/** Places came later than the other tables: the error for a database without them says so. */
+/** The error for a database without the tables of places, which were added later. */
 export function placesRequired(thrown: unknown): unknown {
   if (!(thrown instanceof WaybillError) || thrown.code !== 'schema_mismatch') return thrown;
   return new WaybillError(
@@ -61,7 +61,7 @@ export function isCutOff(thrown: unknown): boolean {
   return /^(CONNECTION_CLOSED|CONNECT_TIMEOUT|ECONNRESET|EPIPE)$/.test(codeOf(originOf(thrown)));
 }
 
-/** What admission knows of when a connection may be free. */
+/** The seconds until a connection may be free, if admission refused the read. */
 function retryOf(origin: unknown): { retryAfterSeconds?: number } {
   const isKnown = origin instanceof Error && 'retryAfterSeconds' in origin;
   return isKnown ? { retryAfterSeconds: Number(origin.retryAfterSeconds) } : {};
@@ -77,7 +77,7 @@ function originOf(thrown: unknown): unknown {
 function codeOf(thrown: unknown): string {
   if (!(thrown instanceof Error)) return '';
   if ('code' in thrown && typeof thrown.code === 'string') return thrown.code;
-  // Node tries every address of a name, and wraps what each gave.
+  // Node.js tries every address of a name and wraps the errors.
   return thrown instanceof AggregateError ? codeOf(thrown.errors[0]) : '';
 }
 
@@ -107,7 +107,7 @@ function isUnavailable(code: string): boolean {
   return network.has(code) || /^(08...|28...|53...|57P0.|57014|55P03)$/.test(code);
 }
 
-/** The driver drops what the server says when it ends a connection under a statement. */
+/** The driver drops the server's message if a connection ends under a statement. */
 const isEnded = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',

@@ -13,8 +13,8 @@ import { lockDirectory } from './directory-lock.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * The embedded database of a directory, which must be there. Reads wait for each other, since it has one
- * session; who would wait for longer than `deadlineMs` is turned away at once.
+ * The embedded database of a directory, which must exist. It has one session, so reads run in sequence.
+ * Refuses a read immediately if it would wait for longer than `deadlineMs`.
  */
 export async function openPglite(
   { name, directory, schema }: PgliteConfig,
@@ -49,7 +49,7 @@ export function pgliteDatabase(
   const admit = openAdmission({ most: 1, share: 1, waitMs: deadlineMs }, clock);
   const admitted = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // A read that was given up is still under way.
+    // The session stays busy until an abandoned read has ended.
     return work().finally(release);
   };
   const guarded = async <T>(family: string, work: () => Promise<T>): Promise<T> => {
@@ -74,7 +74,9 @@ export function pgliteDatabase(
   };
 }
 
-/** PGlite would create an empty database, and the reader creates nothing. */
+/**
+ * Requires an existing database: PGlite would create an empty one, and the reader must not create anything.
+ */
 async function mustHoldDatabase(name: string, directory: string): Promise<void> {
   const file = await stat(join(directory, 'PG_VERSION')).catch(() => null);
   if (file?.isFile() === true) return;

@@ -8,12 +8,12 @@ import type { Connections, WeatherDatabase } from './database.ts';
 import { databaseError } from './errors.ts';
 
 /**
- * Single statements that share a connection at once: they are sent together and answered in turn, which saves
- * half of what a read costs.
+ * Maximum number of single statements that share a connection concurrently. They are sent together and
+ * answered in order, which halves the cost of a read.
  */
 const statementsInTurn = 8;
 
-/** How many reads use some connections at once, for how long, and how they fail. */
+/** Runs reads on some of the connections, with the limits of admission and time. */
 type Lane = <T>(family: string, read: () => Promise<T>) => Promise<T>;
 
 /**
@@ -53,7 +53,7 @@ export function openPostgres(
   };
 }
 
-/** How many of the connections are for single statements; none where all reads share a single one. */
+/** The number of connections for single statements; 0 if all reads share a single connection. */
 function connectionsOf(poolSize: number): { singles: number; snapshots: number } {
   const singles = poolSize === 1 ? 0 : Math.max(1, Math.floor(poolSize / 4));
   return { singles, snapshots: poolSize - singles };
@@ -70,7 +70,7 @@ function openLane(
   const inTime = openWatchdog(deadlineMs, clock, () => connections.renew());
   const admitted = async <T>(family: string, read: () => Promise<T>): Promise<T> => {
     const release = await admit(family);
-    // Until the server has answered: a read that was given up still holds its connection.
+    // An abandoned read still occupies its connection until the server has answered.
     return read().finally(release);
   };
   return async (family, read) => {

@@ -4,25 +4,25 @@ import { NothingToLoad, reasonOf } from './documents/rows.ts';
 import { load } from './tables/load.ts';
 import type { Statements, Target } from './tables/upsert.ts';
 
-/** A document that came from somewhere. */
+/** A document from any source. */
 export interface Arrived {
   /** A path or a URL, for people. */
   place: string;
-  /** What its file is, or would be, called: some documents do not say what they are about. */
+  /** Its file name, real or assumed. Some documents lack information that the name has. */
   name: string;
   text: string;
-  /** When it was asked for; null: its own times say. */
+  /** The time of the request; null: the document's own times count. */
   receivedAt: Date | null;
   /** Written in the same transaction. */
   alongside?: (statements: Statements) => Promise<void>;
 }
 
-/** What became of a document. */
+/** The outcome for a document. */
 export interface Fed {
   place: string;
   /**
-   * `unchanged`: all it holds was there already. `skipped`: it holds nothing for the reader. `failed`: it is
-   * broken, or could not be had.
+   * `unchanged`: all of its data was stored already. `skipped`: it has no data for the reader. `failed`: it
+   * is broken, or could not be fetched.
    */
   outcome: 'loaded' | 'unchanged' | 'skipped' | 'failed';
   families: string[];
@@ -30,7 +30,7 @@ export interface Fed {
   rows: number;
   /** Why it was skipped or failed. */
   reason: string | null;
-  /** Items of it that are broken and were left out, each with its place and the reason. */
+  /** Broken items that were left out, each with its position and the reason. */
   leftOut: string[];
 }
 
@@ -66,7 +66,7 @@ export async function feedDocument(target: Target, arrived: Arrived): Promise<Fe
   }
 }
 
-/** The report of a document of which nothing was written. */
+/** The outcome for a document of which nothing was written. */
 export function notFed(
   place: string,
   outcome: 'unchanged' | 'skipped' | 'failed',

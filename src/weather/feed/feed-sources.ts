@@ -15,20 +15,20 @@ export interface FeedOptions {
   config: FeedConfig;
   clock: Clock;
   signal: AbortSignal;
-  /** Gets what became of each document, at once. */
+  /** Called immediately with the outcome for each document. */
   onFed: (fed: Fed) => void;
-  /** A number in [0, 1); only tests pass their own. */
+  /** Returns a number in [0, 1). Replaced in tests only. */
   random?: () => number;
 }
 
 export interface ForeverOptions extends FeedOptions {
   /** Instead of the intervals of the configuration, in milliseconds. */
   intervalMs: number | null;
-  /** Told of what keeps a round from going on, and that it is tried again after so long. */
+  /** Called with the error of a round, and with the time until the next try. */
   onTrouble: (error: unknown, againAfterMs: number) => void;
 }
 
-/** One kind of source, with a rhythm of its own. */
+/** A kind of source, polled at its own interval. */
 interface Rhythm {
   everyMs: number;
   round: () => Promise<void>;
@@ -38,8 +38,8 @@ const troubledAgainMs = 10_000;
 const shortestLookMs = 500;
 
 /**
- * Asks once for everything that is configured, and looks once into the directory that is watched. Throws what
- * the database throws, and the reason of `signal`.
+ * Polls every configured source once, and looks once into the watched directory. Throws the errors of the
+ * database, and the reason of `signal`.
  */
 export async function feedOnce(options: FeedOptions): Promise<void> {
   const rhythms = await rhythmsOf({ ...options, intervalMs: null, settled: true });
@@ -83,7 +83,7 @@ export async function feedForever(options: ForeverOptions): Promise<void> {
   );
 }
 
-/** Waits for all of them, whatever becomes of one, then throws what the first that failed threw. */
+/** Waits for all works, then throws the first failure. */
 async function allEnded(works: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(works)) if (result.status === 'rejected') throw result.reason;
 }

@@ -10,7 +10,7 @@ import type { Geometry } from '../values.ts';
 import { fireZones, zones } from './place-lists.ts';
 import { type Box, partsOf, type Position, ugcOf, type ZoneKey, zoneKey, zoneKind } from './position.ts';
 
-/** A polygon or multipolygon, and whose outline it is. */
+/** A polygon or multipolygon, and its owner. */
 export interface Outline {
   owners: readonly string[];
   geometry: Geometry;
@@ -28,7 +28,7 @@ interface Owned extends Polygon {
   owners: readonly string[];
 }
 
-/** After so many outlines the event loop gets its turn. */
+/** Number of outlines after which the event loop gets a turn. */
 const outlinesPerBreath = 1000;
 
 /**
@@ -106,7 +106,7 @@ function meetsBox(rings: readonly Ring[], box: Box): boolean {
   );
 }
 
-/** Whether any of a segment lies in a box (Liang and Barsky). */
+/** Whether any part of a segment lies in a box (Liang and Barsky). */
 function crosses([x0, y0]: Point, [x1, y1]: Point, { west, south, east, north }: Box): boolean {
   let [from, to] = [0, 1];
   const bounds: readonly Point[] = [
@@ -127,7 +127,7 @@ function ownersOf(polygons: readonly Owned[]): ReadonlySet<string> {
   return new Set(polygons.flatMap(({ owners }) => owners));
 }
 
-/** The outlines of some zones and counties, by their keys; those that are not known are left out. */
+/** Returns the outlines of zones and counties by their keys, without the unknown ones. */
 export type ZoneOutlines = (keys: readonly ZoneKey[]) => Promise<ReadonlyMap<ZoneKey, Geometry>>;
 
 /** A database without the table of outlines has no outlines. */
@@ -144,8 +144,8 @@ export function openZoneOutlines(database: WeatherDatabase): ZoneOutlines {
 }
 
 /**
- * The outlines of zones by their keys. Zones of fire weather are in a table of their own, which came later:
- * without it none of them is known. Throws what the database throws.
+ * The outlines of zones by their keys. Fire-weather zones have a separate table, which was added later;
+ * without it, none of them is known. Throws the errors of the database.
  */
 export async function readZones(
   database: WeatherDatabase,
@@ -170,7 +170,7 @@ async function rowsOf(
   table: typeof zones | typeof fireZones,
   keys: readonly ZoneKey[],
 ): Promise<{ ugc: string; geometry: Geometry }[]> {
-  // As one value: to write a statement with a thousand takes longer than to answer it.
+  // One JSON value: writing a statement with a thousand parameters takes longer than the answer.
   const list = JSON.stringify(keys.map(ugcOf));
   const rows = await database.one((queries) =>
     queries

@@ -14,7 +14,7 @@ export interface Place extends Position {
   state: string | null;
 }
 
-/** A place, and where it lies from a point. */
+/** A place with its distance and bearing from a point. */
 export interface Nearby {
   place: Place;
   /** Great-circle distance in kilometres, on a sphere of the mean radius of Earth. */
@@ -23,7 +23,7 @@ export interface Nearby {
   bearingDeg: number;
 }
 
-/** Conditions that a place meets, all of them; null: none. */
+/** Conditions that a place must meet, all of them; null for none. */
 interface PlaceFilter {
   box: Box | null;
   state: string | null;
@@ -32,9 +32,9 @@ interface PlaceFilter {
 
 /** Finds places among tens of thousands without looking at each. Made once, never changed. */
 export interface PlaceIndex {
-  /** By identifier. */
+  /** The place with this identifier. */
   get(id: string): Place | undefined;
-  /** By identifier in ascending order. */
+  /** Sorted by identifier. */
   matching(filter: PlaceFilter): readonly Place[];
   /** The nearest first, then by identifier: `most` of those that are at most `withinKm` away. */
   nearest(
@@ -43,9 +43,9 @@ export interface PlaceIndex {
   ): readonly Nearby[];
 }
 
-/** A little more than half the way round, so that nothing is farther. */
+/** Slightly more than half the circumference, so that no place is farther. */
 const halfwayRoundKm = 20_015.12;
-/** More than the rounding of a distance, and nothing on the ground. */
+/** More than the rounding error of a distance, and negligible on the ground. */
 const toleranceKm = 1e-6;
 
 /** The last of several places with one identifier counts. Pure. */
@@ -92,7 +92,7 @@ function nearby(from: Position, place: Place): Nearby {
 
 function kilometres(from: Position, to: Position): number {
   const found = distance(pair(from), pair(to), { units: 'kilometers' });
-  // Rounding can leave nothing under the root for opposite points.
+  // For opposite points, rounding can make the root's argument negative.
   return Number.isNaN(found) ? halfwayRoundKm : found;
 }
 
@@ -137,7 +137,7 @@ function wordsOf(text: string): string[] {
     .filter((word) => word !== '');
 }
 
-/** The point that is asked for, and how far the answer may be from it. */
+/** The requested point, and the maximum distance of the answer from it. */
 export interface Around {
   point: Position;
   radiusKm: number;
@@ -147,7 +147,7 @@ export function aroundOf(point: Position | null, radiusKm: number): Around | nul
   return point === null ? null : { point, radiusKm };
 }
 
-/** How many places are asked at once: nearly always one of the nearest has something. */
+/** Number of places that are tried at once: nearly always, one of the nearest has data. */
 const batches = [10, 100, Infinity];
 
 /**

@@ -46,14 +46,14 @@ export const zones = pgTable('zones', {
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
-/** Outlines of zones of fire weather, whose codes are also those of public zones. */
+/** Outlines of fire-weather zones, whose codes are also codes of public zones. */
 export const fireZones = pgTable('fire_zones', {
   ugc: text('ugc').notNull(),
   name: text('name'),
   geometry: jsonb('geometry').$type<Record<string, unknown>>().notNull(),
 });
 
-/** The places of one kind, and what was left out of them since it cannot be. */
+/** The places of one kind, and the rejections. */
 interface PlaceList {
   index: PlaceIndex;
   rejected: readonly Rejection[];
@@ -143,7 +143,7 @@ const selects: Readonly<Record<PlaceKind, (queries: Queries) => PromiseLike<Plac
 async function listOf(kind: PlaceKind, rows: readonly PlaceRow[]): Promise<PlaceList> {
   const rejected: Rejection[] = [];
   const places = rows.flatMap((row) => cleanPlace(kind, row, (each) => rejected.push(each)) ?? []);
-  // Loaded with the first request for a place: most programs get none.
+  // Loaded with the first request for a place, which most programs never get.
   const { placeIndex } = await import('./place-index.ts');
   return { index: placeIndex(places), rejected };
 }
@@ -152,7 +152,7 @@ const latitudeCheck = numberCheck('latitude_deg');
 const longitudeCheck = numberCheck('longitude_deg');
 const elevationCheck = numberCheck('elevation_m');
 
-/** Null if it is not known where it lies. */
+/** null if its position is unknown. */
 function cleanPlace(kind: PlaceKind, row: PlaceRow, note: Note): Place | null {
   const { id, name, state } = row;
   const clean = <T>(column: string, value: T, check: FieldCheck, isLeftOut: boolean): T | null => {

@@ -18,14 +18,14 @@ export const unitsParameter = choice(['si', 'us'], 'si', {
   description: '`si`: degC, km/h, Pa, m, mm. `us`: degF, mph, inHg, mi, ft, in.',
 });
 
-/** Null: of any office. */
+/** null: any office. */
 export const officeParameter = identifier(
   /^[A-Z]{3}$/,
   'the three letters of a forecast office, such as OKX',
   { description: 'A forecast office. Without it: the newest of any.', example: 'OKX' },
 );
 
-/** `start` comes before `end`, by `maxMs` milliseconds at most. */
+/** `start` must be before `end`, by at most `maxMs` milliseconds. */
 export function rangeRule(maxMs: number): Rule {
   const hours = maxMs / (60 * 60_000);
   const most = hours > 500 ? `${hours / 24} days` : `${hours} hours`;
@@ -43,7 +43,7 @@ export function rangeRule(maxMs: number): Rule {
   };
 }
 
-/** The parameters by which places are asked for. */
+/** The parameters of requests for places. */
 
 const degrees = String.raw`[-+]?\d{1,3}(\.\d{1,15})?`;
 const pair = new RegExp(`^${degrees},${degrees}$`);
@@ -73,7 +73,7 @@ export function pointParameter(description: string): Parameter<Position | null> 
   };
 }
 
-/** `west,south,east,north`, as GeoJSON has it; null if absent. A west beyond the east goes around 180°. */
+/** `west,south,east,north`, as in GeoJSON; null if absent. A west greater than the east crosses 180°. */
 export function boxParameter(description: string): Parameter<Box | null> {
   return {
     description,

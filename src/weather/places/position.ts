@@ -74,7 +74,7 @@ export function ugcOf(key: ZoneKey): string {
 /** Areas of zones at sea and on the Great Lakes, by the first two letters of their codes. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)/;
 
-/** The kind of a zone by the type that its source gives, or by its code; `forecast` is no kind of its own. */
+/** The kind of a zone by the type in its source, or else by its code. `forecast` is not a separate kind. */
 export function zoneKind(ugc: string, type: string): ZoneKind {
   if (type === 'fire') return 'fire';
   if (ugc[2] === 'C') return 'county';

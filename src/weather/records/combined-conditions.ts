@@ -14,8 +14,8 @@ export interface CurrentConditions {
   sky: ObservationRow | null;
   feelsLike: { value: number; method: FeelsLikeMethod } | null;
   /**
-   * The observation that each value was taken from; wind, sky (text, weather, clouds) and each precipitation
-   * window are taken as one.
+   * The observation of each value. Wind, sky (text, weather, clouds) and each precipitation window are
+   * taken as a unit.
    */
   sources: Record<SourcedField, ObservationRow | null>;
 }
@@ -44,10 +44,10 @@ const aheadMs = 5 * 60_000;
 const derivableMs = 60 * 60_000;
 
 /**
- * One picture of the present from the observations of several stations: for each field the newest usable
- * value within the window `(now − maxAge, now + 5 min]`, where the order of `stations` beats age. What
- * belongs together (wind; text, weather and clouds) comes from one observation; derived values take their
- * inputs from one station, at most an hour apart. Null if no observation lies in the window. Pure.
+ * Combines the observations of several stations. Each field has its newest usable value within the window
+ * `(now − maxAge, now + 5 min]`. An earlier station in `stations` takes precedence over a newer value.
+ * Related values (wind; text, weather and clouds) come from one observation. Derived values take their
+ * inputs from one station, at most an hour apart. null if no observation lies in the window. Pure.
  */
 export function currentConditions(
   observations: readonly ObservationRow[],
@@ -190,8 +190,8 @@ const bounds: Partial<Record<MeasuredColumn, [number, number]>> = {
 const refusedLetters: ReadonlySet<string> = new Set(['X', 'Q', 'B']);
 
 /**
- * The value of a column, or null where its quality letter refuses it, it is beyond what is possible near the
- * ground, or the dewpoint is above the temperature. Current conditions, observations and the map all use it.
+ * The value of a column. null if its quality letter refuses it, it is impossible near the ground, or the
+ * dewpoint is above the temperature. Current conditions, observations and the map all use it.
  */
 export function usable(row: MeasuredRow & Pick<ObservationRow, 'qc'>, column: MeasuredColumn): number | null {
   const value = row[column];

@@ -56,19 +56,19 @@ const parameters = {
 export interface ConvectiveOutlookData extends OutlookWindowData {
   forecaster: string | null;
   /**
-   * The highest category that is known, whatever hazards were asked for; null if there is none. Where
-   * `meta.unknown` names it, there may be a higher one.
+   * The highest known category, regardless of the requested hazards; null if there is none. If
+   * `meta.unknown` names it, a higher one is possible.
    */
   maximumCategory: string | null;
-  /** At the point that was asked for, of each hazard that an outlook of the day has; null without a point. */
+  /** The risk of each hazard of the day at the requested point; null without a point. */
   risk: OutlookRiskData[] | null;
   areas: OutlookAreaData[];
 }
 
 /**
- * The outlook issued last for a day, or the one issued last among those whose window holds this moment. Its
- * hazards are published one by one: until all of them have arrived, `outlook-search.ts` fills in the others.
- * Windows can be cut short, so none is assumed.
+ * The newest outlook for a day, or the newest one whose window includes the current time. Its hazards are
+ * published one by one. Until all have arrived, `outlook-search.ts` fills in the others. Windows can be
+ * shortened, so none is assumed.
  */
 export const convectiveOutlooks = weatherFamily({
   tables: [outlookRuns, outlooks],
@@ -100,7 +100,8 @@ function readOutlook(
     const { run } = found;
     const isRead = geometry || point !== null;
     const rows = (await rowsOf(queries, found, isRead)).flatMap(
-      // Without its geometry an area is still a line of the outlook; a row for a whole hazard has none.
+      // An area without its geometry is still a part of the outlook. A row about a whole hazard has no
+      // geometry.
       (row) => cleanArea(row, notes.note, isRead && !isMarker(row) ? {} : { geometry: () => null }) ?? [],
     );
     const { percentage } = converterOf('si');
@@ -152,7 +153,7 @@ function areaData(area: OutlookAreaData, withGeometry: boolean): OutlookAreaData
   };
 }
 
-/** The rows of the run, and of each hazard that comes from another one. */
+/** The rows of the run, and of each hazard from another run. */
 async function rowsOf(queries: Queries, { run, others }: FoundRuns, isRead: boolean) {
   const { geometry: shape, ...columns } = getTableColumns(outlooks);
   const rows = await queries
@@ -187,9 +188,10 @@ type Run = NonNullable<ReturnType<typeof cleanRun>>;
 const maxIssues = 50;
 
 /**
- * The Storm Prediction Center posts the discussion and each hazard separately, in any order, and a fetch can
- * fail. The newest run whose main hazard has arrived answers; the discussion alone is no outlook. Every other
- * hazard comes from the newest run of an overlapping window that has it. Null: no run has any hazard.
+ * The Storm Prediction Center publishes the discussion and each hazard separately, in any order, and a
+ * fetch can fail. The newest run with its main hazard answers; a discussion alone is not an outlook. Every
+ * other hazard comes from the newest run of an overlapping window that has it. null if no run has any
+ * hazard.
  */
 async function findRuns(queries: Queries, search: Search, { note }: Notes): Promise<FoundRuns | null> {
   const { day, now } = search;
@@ -224,7 +226,7 @@ async function findRuns(queries: Queries, search: Search, { note }: Notes): Prom
   return { run, others, newerIssuedAt: isNewest ? null : (newest?.issuedAt ?? null) };
 }
 
-/** The newest first. With `overlapping`: those whose window has a moment in common with its window. */
+/** Runs, newest first. With `overlapping`, only runs whose window overlaps this one. */
 function runsOf(
   queries: Queries,
   { day, now, isEffective }: Search,
@@ -256,7 +258,7 @@ function cleanRun(row: Awaited<ReturnType<typeof runsOf>>[number], note: Notes['
   return cleanOutlookRun(row, note, { issuedAt: pastCheck(presentUntil(now)) });
 }
 
-/** Hazards of a run of which areas arrived, or that there are none. Intensities come separately. */
+/** Hazards of a run whose areas, or whose absence of areas, have arrived. Intensities arrive separately. */
 const present = sql<string[]>`(select coalesce(json_agg(distinct ${outlooks.hazard}), '[]') from ${outlooks}
   where ${outlooks.runId} = ${outlookRuns}.run_id and ${outlooks.kind} <> 'intensity')`.mapWith(
   (list: unknown): Hazard[] => hazards.filter((hazard) => Array.isArray(list) && list.includes(hazard)),

@@ -55,7 +55,7 @@ const parameters = {
 };
 
 export interface CurrentConditionsData extends MeasuredData {
-  /** The first station, in the order asked for, that gave a value. */
+  /** The first requested station that supplied a value. */
   station: StationData;
   /** Time of the newest observation that supplied a value. */
   observedAt: Instant;
@@ -66,8 +66,8 @@ export interface CurrentConditionsData extends MeasuredData {
   feelsLike: number | null;
   feelsLikeMethod: FeelsLikeMethod | null;
   /**
-   * What each value came from; wind, sky (text, weather, clouds) and each precipitation window are taken as
-   * one.
+   * The source of each value. Wind, sky (text, weather, clouds) and each precipitation window are taken as
+   * a unit.
    */
   source: Record<keyof CurrentConditions['sources'], FieldSource | null>;
   units: ObservationUnits;
@@ -78,7 +78,7 @@ interface FieldSource {
   observedAt: Instant;
 }
 
-/** The present at the stations that were asked for, or at the station of the newest observation. */
+/** Current conditions at the requested stations, or at the station of the newest observation. */
 export const currentConditions = weatherFamily({
   tables: observations.tables,
   endpoint: {
@@ -133,7 +133,7 @@ async function readConditions(
   const clean = rows.flatMap((row) => cleanedObservation(row, notes.note, window.now) ?? []);
   const conditions = aggregate(clean, stations, window);
   if (conditions === null) return noReading(notes);
-  // No date: values leave the window, and others take their place, with the clock alone.
+  // No modification date: values enter and leave the window as time passes.
   const data = conditionsData(conditions, converterOf(query.units));
   const found = reading({ data, lastModified: null, asOf: conditions.observedAt }, notes);
   const resolved = near.find(({ place }) => place.id === conditions.station.stationId);

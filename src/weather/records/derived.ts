@@ -14,8 +14,8 @@ export function relativeHumidity(temperatureC: number, dewpointC: number): numbe
 }
 
 /**
- * Wind chill in °C from temperature in °C and wind in km/h; null above 50 °F or with wind of 3 mph or less,
- * where it is not defined.
+ * Wind chill in °C from temperature in °C and wind in km/h. null above 50 °F or with wind of 3 mph or less,
+ * for which it is not defined.
  *
  * The formula of 2001 of the National Weather Service and Environment Canada, in °F and mph.
  */
@@ -41,9 +41,9 @@ export function heatIndex(temperatureC: number, relativeHumidityPct: number): nu
 }
 
 /**
- * What the air feels like in °C, and which formula says so: NWS Instruction 10-201. Wind chill at 50 °F or
- * less with wind above 3 mph, heat index at 80 °F or more, else the temperature itself, as also where wind or
- * humidity is not known.
+ * The apparent temperature in °C and its method, by NWS Instruction 10-201. Wind chill at 50 °F or less
+ * with wind above 3 mph, heat index at 80 °F or more, else the temperature itself. Without wind or
+ * humidity, the temperature is used, too.
  */
 export function feelsLike(
   temperatureC: number,
@@ -75,7 +75,7 @@ function regression(t: number, r: number): number {
   );
 }
 
-/** Dry air cools better, and very moist air worse, than the regression says. */
+/** Corrects the regression: dry air cools better, and very moist air worse. */
 function adjustment(t: number, r: number): number {
   if (r < 13 && t >= 80 && t <= 112) return -((13 - r) / 4) * Math.sqrt((17 - Math.abs(t - 95)) / 17);
   if (r > 85 && t >= 80 && t <= 87) return ((r - 85) / 10) * ((87 - t) / 5);

@@ -20,7 +20,7 @@ import type { Position } from '../places/position.ts';
 import { type Converter, type ForecastUnits, forecastUnits } from '../units.ts';
 import { type Instant, instant, instantOrNull, pointGeometry } from '../values.ts';
 
-/** What hourly and narrative forecasts have in common: runs of one kind, each with its periods. */
+/** The common part of hourly and narrative forecasts: runs of one kind, each with its periods. */
 
 export const forecastRuns = pgTable('forecast_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -60,7 +60,7 @@ const forecastPeriods = pgTable('forecast_periods', {
 
 export const forecastTables = [forecastRuns, forecastPeriods];
 
-/** Null: any grid cell. */
+/** null: any grid cell. */
 export const locationParameter = identifier(
   /^[A-Z]{3}\/\d{1,3},\d{1,3}$/,
   'a grid cell: office, slash, x, comma, y, such as OKX/33,35',
@@ -76,7 +76,7 @@ export interface ForecastRunData {
   office: string;
   gridX: number;
   gridY: number;
-  /** The middle of the cell, in degrees north and east; null if no table says so. */
+  /** The center of the cell, in degrees north and east; null if no table has it. */
   latitude: number | null;
   longitude: number | null;
   timeZone: string | null;
@@ -167,15 +167,15 @@ export function periodData(period: ForecastPeriodRow, convert: Converter): Forec
 /** Which forecast, and which of its periods. */
 interface ForecastQuery {
   kind: ForecastRunRow['kind'];
-  /** Null: the newest of any place. */
+  /** null: the newest run of any place. */
   location: string | null;
-  /** The nearest cell stands for it that has a forecast which is not over. Null: no point was asked for. */
+  /** Answers with the nearest cell that has a current forecast. null: no point was requested. */
   around: Around | null;
   /** Most periods. */
   count: number;
   /** Periods that end at or before this moment are over. */
   from: Date;
-  /** Periods that begin then or later are too late. Null: to the last of the run. */
+  /** Periods that begin at or after this time are left out. null: all periods of the run. */
   until: Date | null;
 }
 
@@ -219,7 +219,7 @@ export async function readForecast<T>(
   });
 }
 
-/** Null where no table says where cells lie, unless that is what was asked. */
+/** null if no table has the positions of cells. Throws instead if the request needs them. */
 async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex | null> {
   try {
     return (await places.locations()).index;
@@ -229,7 +229,7 @@ async function cellsOf(places: PlaceLists, isAsked: boolean): Promise<PlaceIndex
   }
 }
 
-/** Null: no point was asked for. Undefined: nothing is near it. */
+/** null if no point was requested; undefined if there is no cell near it. */
 async function nearestCell(
   queries: Queries,
   index: PlaceIndex | null,

@@ -60,7 +60,7 @@ const parameters = {
 export interface ObservationHistoryData {
   station: StationData;
   timeZone: string | null;
-  /** The range that was asked for: from `start` up to, and without, `end`. */
+  /** Start of the requested range, which excludes `end`. */
   start: Instant;
   end: Instant;
   observations: PastObservationData[];
@@ -131,7 +131,10 @@ function rangeOf(
   return { start, end: end ?? new Date(Math.min(now.getTime(), start.getTime() + longestMs)) };
 }
 
-/** Several observations in one millisecond are no reason to ask for the same page for ever. */
+/**
+ * Moves forward by at least 1 ms: several observations in one millisecond must not repeat the same page
+ * forever.
+ */
 function nextStart(next: Date, start: Date): Date {
   return next > start ? next : new Date(start.getTime() + 1);
 }

@@ -29,7 +29,7 @@ export interface PresentWeatherData {
   intensity: 'light' | 'heavy' | null;
   modifier: string | null;
   phenomenon: string;
-  /** As in the METAR: `-RA`. */
+  /** The code in the METAR: `-RA`. */
   raw: string;
   inVicinity: boolean;
 }
@@ -42,7 +42,7 @@ export interface CloudData {
 export interface StationRow {
   stationId: string;
   name: string;
-  /** Null where the table holds what cannot be; likewise `timeZone` and `receivedAt`. */
+  /** null for an impossible value in the table. The same applies to `timeZone` and `receivedAt`. */
   latitudeDeg: number | null;
   longitudeDeg: number | null;
   elevationM: number | null;

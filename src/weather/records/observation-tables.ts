@@ -35,7 +35,7 @@ const measured = {
   windChill: 'temperature',
 } as const;
 
-/** What a row is made of: the record of one observation, or as much of it. */
+/** The input of a row: one observation, or a part of it. */
 interface TableRow extends PlacelessRow, PlaceOfRow {}
 
 interface PlaceOfRow {
@@ -68,7 +68,7 @@ const columns: readonly Column<TableRow>[] = [
 type ObservationTableData =
   TableRow | { observations: readonly TableRow[] } | (PlaceOfRow & { observations: readonly PlacelessRow[] });
 
-/** A row for each observation. The letters of quality are in the other forms only. */
+/** One row for each observation. Only the other formats have quality letters. */
 export const observationTable = weatherTable(columns, (data: ObservationTableData) => {
   if (!('observations' in data)) return [data];
   if (!('station' in data)) return data.observations;
@@ -134,12 +134,12 @@ export const observationClouds = pgTable('observation_clouds', {
 });
 
 const ownColumns = getTableColumns(observationRows);
-// The state came later, and observations do without it.
+// The column was added later, and observations do not need it.
 const stationColumns = { ...getTableColumns(stations), state: sql<null>`null` };
 const belongs = (table: typeof observationWeather | typeof observationClouds): SQL | undefined =>
   and(eq(table.stationId, observationRows.stationId), eq(table.observedAt, observationRows.observedAt));
 
-/** When an observation may have been made: after the one moment, and not after the other. */
+/** The time range of observations: after the first moment, up to and including the second. */
 interface ObservedWithin {
   after: Date;
   until: Date;
@@ -171,8 +171,8 @@ export async function stationsHaving(
 }
 
 /**
- * Throws `invalid_parameter` for stations that are not in the table. In one that is still empty none is
- * unknown, but where `isNeeded`: there the answer is made of the station.
+ * Throws `invalid_parameter` for unknown stations. In an empty table no station counts as unknown, except
+ * with `isNeeded`, if the answer consists of station data.
  */
 export async function requireStations(
   queries: Queries,
@@ -242,8 +242,8 @@ export async function stationOf(queries: Queries, stationId: string, note: Note)
 type SelectedObservation = Awaited<ReturnType<typeof selectObservations>>[number];
 
 /**
- * The clean parts of an observation; null if it is none, as where it was observed after `now`. Each bad part
- * is noted.
+ * The valid parts of an observation. null if it is invalid, for example observed after `now`. Each invalid
+ * part is noted.
  */
 export function cleanedObservation(row: SelectedObservation, note: Note, now: Date): ObservationRow | null {
   const own = cleanObservation(row, note, { observedAt: pastCheck(presentUntil(now)) });

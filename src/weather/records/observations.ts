@@ -154,7 +154,7 @@ async function readNearest(
   return database.snapshot(async (queries) => {
     const having = (ids: readonly string[]): Promise<ReadonlySet<string>> =>
       stationsHaving(queries, ids, within, { isMeasured: true });
-    // Those behind the nearest, too: its values may be such that they cannot be.
+    // Includes stations after the nearest one, whose values may all be rejected.
     for (const near of await nearestHaving(index, around, { most: 10, having })) {
       const rows = await selectObservations(
         queries,
@@ -225,8 +225,8 @@ function prepareLatest(queries: Queries) {
 }
 
 /**
- * The newest observation since a moment of each of some stations, in stored units, by their identifiers: in
- * one statement, for many of them. One that cannot be is left out, as if it were not there.
+ * The newest observation of each station since a given time, in stored units, by station identifier. Takes
+ * one statement for many stations. Invalid observations are left out.
  */
 export type NewestObservations = (
   stations: readonly string[],

@@ -20,7 +20,7 @@ import {
 export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
 export type Hazard = (typeof hazards)[number];
 
-/** The hazards that the Storm Prediction Center outlines for a day, each in a file of its own. */
+/** The hazards in the Storm Prediction Center's outlooks of a day, each published as a separate file. */
 export function hazardsOf(day: number): readonly Hazard[] {
   if (day >= 4) return ['any_severe'];
   return day === 3 ? ['categorical', 'any_severe'] : ['categorical', 'tornado', 'wind', 'hail'];
@@ -33,7 +33,7 @@ export function hazardsOf(day: number): readonly Hazard[] {
 const markers = ['NONE', 'UNKNOWN', 'UNREADABLE'] as const;
 export type Marker = (typeof markers)[number];
 
-/** What convective outlooks and their discussions have in common: runs, one for each issue of a day. */
+/** The common part of convective outlooks and their discussions: runs, one for each issue of a day. */
 
 export const outlookRuns = pgTable('outlook_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -96,7 +96,7 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Knowledge of each hazard of an outlook: areas, none, or unknown with the reason. */
+/** The state of each hazard of an outlook: areas, none, or unknown with the reason. */
 
 export interface OutlookAreaData {
   hazard: Hazard;
@@ -110,7 +110,7 @@ export interface OutlookAreaData {
   probability: number | null;
   stroke: string | null;
   fill: string | null;
-  /** Null also if `geometry=false` was asked for. */
+  /** Also null with `geometry=false`. */
   geometry: Geometry | null;
 }
 
@@ -119,7 +119,7 @@ export interface OutlookRiskData {
   /** `none`: no area of the hazard contains the point. `unknown`: not known, for `reason`. */
   state: 'outlined' | 'none' | 'unknown';
   reason: UnknownReason | null;
-  /** The highest category at the point; null: none is known, or the hazard has no categories. */
+  /** The highest category at the point; null if none is known, or the hazard has no categories. */
   category: string | null;
   categoryText: string | null;
   /** Percent; null: below the least that is outlined, or unknown. */
@@ -128,7 +128,7 @@ export interface OutlookRiskData {
   intensity: string | null;
 }
 
-/** An area, or the row that stands for a whole hazard. */
+/** An area, or the row about a whole hazard. */
 type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;
 
 type HazardStates<Area> = ReadonlyMap<Hazard, { state: Known<readonly Area[]>; areas: readonly Area[] }>;
@@ -138,8 +138,8 @@ export function isMarker({ label, rank }: Pick<Row, 'label' | 'rank'>): boolean 
 }
 
 /**
- * The state of every hazard that an outlook of the day has, and of others that it outlines. A hazard of which
- * nothing arrived is unknown. `areas` are those that are known even if others are not. Pure.
+ * The state of every hazard of an outlook of the day, and of further ones in the rows. A hazard without
+ * rows is unknown. `areas` contains the known areas even if others are unknown. Pure.
  */
 export function hazardStates<Area extends Row>(day: number, rows: readonly Area[]): HazardStates<Area> {
   const expected = new Set<Hazard>([...hazardsOf(day), ...rows.map(({ hazard }) => hazard)]);
@@ -158,12 +158,12 @@ export function hazardStates<Area extends Row>(day: number, rows: readonly Area[
 function stateOf<Area extends Row>(areas: readonly Area[], found: readonly Marker[]): Known<readonly Area[]> {
   if (found.includes('UNREADABLE')) return unknown('unreadable');
   if (found.includes('UNKNOWN')) return unknown('predictability_too_low');
-  // Groups of intensity come separately, and say nothing of the hazard itself.
+  // Intensity groups are published separately and do not determine the state of the hazard.
   if (areas.some(({ kind }) => kind !== 'intensity')) return known(areas);
   return found.includes('NONE') ? empty : unknown('not_received');
 }
 
-/** The highest category that could be read; whether there may be a higher one, `unknownParts` says. */
+/** The highest readable category. `unknownParts` reports whether a higher one is possible. */
 export function highestCategory<Area extends Row>(states: HazardStates<Area>): string | null {
   const categorical = states.get('categorical');
   return highestOf((categorical?.areas ?? []).filter(({ kind }) => kind === 'category'))?.label ?? null;

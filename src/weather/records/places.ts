@@ -41,11 +41,11 @@ export interface PlaceData {
   /** Two letters. */
   state: string | null;
   timeZone: string | null;
-  /** From the point that was asked for, to the metre; null without one. */
+  /** Distance from the requested point, rounded to the meter; null without a point. */
   distance: number | null;
   /** From that point to the place, clockwise from north. */
   bearing: number | null;
-  /** When the newest of what the place has was observed, generated or issued. */
+  /** When the newest data of the place was observed, generated or issued. */
   newestAt: Instant | null;
   /** How long ago that was. */
   newestAge: number | null;

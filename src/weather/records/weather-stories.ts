@@ -46,7 +46,7 @@ export interface WeatherStoryData {
   updatedAt: Instant | null;
 }
 
-/** The stories of the newest run of an office, or of any, in the order in which the office gave them. */
+/** The stories of the newest run of an office, or of any office, in the office's own order. */
 export const weatherStories = weatherFamily({
   tables: [storyRuns, stories],
   endpoint: {

@@ -10,19 +10,19 @@ import type { Geometry, Instant, UnknownPart, WeatherTable } from '../values.ts'
 
 /** Remarks about the data of an answer. Each is absent unless it applies. */
 export interface AnswerMeta {
-  /** Only ever true: the data is older than it should be. */
+  /** Always true if present: the data is older than it should be. */
   stale?: true;
   /** When the newest of the data was measured, issued or fetched; present with `stale`. */
   asOf?: Instant;
-  /** Which place stands for the point that was asked for. */
+  /** The place that answers for the requested point. */
   resolved?: ResolvedPlace;
-  /** Parts of the record that are unknown. Null or an empty list there does not mean none. */
+  /** Unknown parts of the record. null or an empty list there does not mean none. */
   unknown?: readonly UnknownPart[];
   /** Parts taken from an earlier issue, since the newest issue has not arrived in full. */
   otherIssues?: readonly { field: string; issuedAt: Instant }[];
   /** When a newer issue was issued of which too little has arrived to answer with it. */
   newerIssuedAt?: Instant;
-  /** Fields that are null, and records that were left out, since they cannot be. */
+  /** Fields set to null, and records left out, because their values are impossible. */
   rejected?: readonly RejectedFields[];
 }
 
@@ -58,14 +58,14 @@ export function renderCsv(table: WeatherTable, data: object | null, system: Unit
 
 const schemaInstance = 'http://www.w3.org/2001/XMLSchema-instance';
 
-/** What one item of each list is called, by the name of the list. */
+/** The name of one item of each list, by the name of the list. */
 type ItemNames = Readonly<Record<string, string>>;
 const metaItemNames: ItemNames = { rejected: 'fields', unknown: 'part', otherIssues: 'part' };
 
 /**
- * The same data as XML: `<response><data>…`, elements named as in JSON. Null is `xsi:nil`, a list is a
- * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0 does
- * not allow are dropped.
+ * The same data as XML: `<response><data>…`, with element names as in JSON. null is `xsi:nil`, a list is a
+ * wrapper with one child for each item, and a GeoJSON geometry is its JSON text. Characters that XML 1.0
+ * forbids are dropped.
  */
 export function renderXml(data: object | null, itemNames: ItemNames, meta: AnswerMeta | null = null): string {
   const about: Record<string, XmlNode> = meta === null ? {} : { meta: nodeOf('meta', meta, metaItemNames) };

@@ -8,7 +8,7 @@ const unknown = '--';
 /** Helpers of text templates, in addition to `data` and `request`. All accept null and print `--` for it. */
 export const textHelpers = { num, time, compass, wrap, list, upper, row, zoneOf, weather, wind, why };
 
-/** A number with a fixed count of decimals, or as it is; followed by its unit if one is given. */
+/** A number with a fixed or natural number of decimals, followed by its unit, if given. */
 function num(value: number | null | undefined, unit = '', digits?: number): string {
   if (value === null || value === undefined) return unknown;
   const figure = digits === undefined ? String(value) : value.toFixed(digits);
@@ -94,8 +94,8 @@ function why(meta: { unknown?: readonly UnknownPart[] } | null | undefined, fiel
 }
 
 /**
- * Lines of at most `width` characters with `indent` before each; paragraphs stay apart, and a table keeps its
- * lines. A word that is longer stands alone.
+ * Wraps text to lines of at most `width` characters, each with `indent` before it. Keeps paragraphs apart,
+ * and the lines of a table. A longer word has its own line.
  */
 function wrap(text: string | null | undefined, width = 80, indent = ''): string {
   if (text === null || text === undefined) return indent + unknown;
@@ -117,7 +117,7 @@ function kept(paragraph: string, indent: string): string {
     .join('\n');
 }
 
-/** The items of a list begin on lines of their own, and continue under their text. */
+/** Items of a list begin on new lines and continue under their text. */
 function fill(paragraph: string, width: number, indent: string): string {
   return paragraph
     .trim()

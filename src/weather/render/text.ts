@@ -6,7 +6,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { AnswerMeta } from './formats.ts';
 import { textHelpers } from './text-helpers.ts';
 
-/** What a template knows of the request: its endpoint and its parameters, with defaults filled in. */
+/** The request as templates see it: its endpoint and its parameters, with defaults filled in. */
 export interface TextRequest {
   endpoint: string;
   parameters: object;
@@ -96,7 +96,7 @@ async function versionOf(file: string): Promise<string> {
   });
 }
 
-/** Above what the template says, whose author need not think of it. */
+/** Remarks above the output of the template, so that template authors need not handle them. */
 function headingOf(meta: AnswerMeta | null, data: object | null): string {
   if (meta === null) return '';
   const { unknown = [], otherIssues = [], newerIssuedAt } = meta;

@@ -11,7 +11,7 @@ import {
   type Value,
 } from './rows.ts';
 
-/** Rows of alerts: what the JSON of api.weather.gov and CAP have in common. */
+/** Converts alerts to rows, for the JSON of api.weather.gov and for CAP. */
 
 const statuses = ['Actual', 'Exercise', 'System', 'Test', 'Draft'];
 const messageTypes = ['Alert', 'Update', 'Cancel', 'Ack', 'Error'];
@@ -19,17 +19,17 @@ const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'];
 const certainties = ['Observed', 'Likely', 'Possible', 'Unlikely', 'Unknown'];
 const urgencies = ['Immediate', 'Expected', 'Future', 'Past', 'Unknown'];
 
-/** The end of an alert whose end cannot be read. Readers report such an alert and do not show it. */
+/** The end of an alert whose end cannot be read. Readers mention such an alert but do not show it. */
 export const endless = 'infinity';
 
 type AlertRow = Row & { alert_id: string; vtec: string[] };
 
-/** What a message says of an alert, by the names of api.weather.gov. */
+/** The fields of an alert message, with the names of api.weather.gov. */
 type AlertFields = Json & { alert_id: string; vtec: string[] };
 
 /**
- * The columns that a message fills. A broken field is unknown and noted. An alert whose status or type cannot
- * be read counts as actual: a warning is not dropped for a field that says little.
+ * The columns of a message. A broken field becomes null and is noted. An alert with an unreadable status or
+ * type counts as actual, since a warning must not be lost for such a field.
  */
 export function alertRow(p: AlertFields, note: Note): AlertRow {
   const { alert_id, vtec } = p;
@@ -47,7 +47,7 @@ export function alertRow(p: AlertFields, note: Note): AlertRow {
   if (event === null) note('event is missing');
   const row: AlertRow = {
     alert_id,
-    // A message that does not say when it was sent has no earlier time than its own end.
+    // For a message without a sending time, no earlier time than its own end is known.
     sent_at: sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     effective_at: effective ?? sent_at ?? expires ?? ends ?? '1970-01-01T00:00:00.000Z',
     onset_at: onset,
@@ -87,7 +87,7 @@ function possibleEnd(
   return null;
 }
 
-/** The text as the list of choices has it, whatever its case. */
+/** The value with the spelling in the list of choices, regardless of case. */
 function inCaseOf(choices: readonly string[], value: unknown): unknown {
   const text = textOf(value)?.trim().toLowerCase();
   return choices.find((choice) => choice.toLowerCase() === text) ?? value;
@@ -131,7 +131,7 @@ const testWords =
   /\bthis\s+is\s+(?:only\s+)?an?\s+(?:test|exercise|drill)\b|\besto\s+es\s+(?:solo\s+)?una\s+prueba\b|\btest\s+purposes\s+only\b|\btest\s+message\b|(?:^|\n)\s*\.*\s*TEST\s*\.\.\.|\.\.\.\s*TEST\s*\.*\s*(?:$|\n)/i;
 const testEvents = /^(?:test\b|required (?:weekly|monthly) test|practice)/i;
 
-/** Whether a message says of itself that it is a test, whatever its status is. */
+/** Whether the text of a message declares it a test, regardless of its status. */
 function isTest({ event, headline, description, instruction }: Row, vtec: readonly string[]): boolean {
   const texts = [headline, description, instruction].filter((text) => typeof text === 'string');
   return (
@@ -147,21 +147,24 @@ function isHeadedAsTest(headline: Value | undefined, event: string): boolean {
   return words?.[0] === 'test' && words.slice(1).join(' ').startsWith(event.toLowerCase());
 }
 
-/** Whether every event of a message is canceled, expired or upgraded (NWSI 10-1703): it warns of nothing. */
+/**
+ * Whether every event of a message is canceled, expired or upgraded (NWSI 10-1703), so that it warns of
+ * nothing.
+ */
 export function isOver(vtec: readonly string[]): boolean {
   return everyEvent(vtec, /^\/?[A-Z]\.(CAN|EXP|UPG)\./i);
 }
 
-/** Whether there are codes of events and all match. A code that cannot be read does not. */
+/** Whether there is at least one event code, and all match. An unreadable code does not match. */
 function everyEvent(vtec: readonly string[], pattern: RegExp): boolean {
   const events = vtec.filter((code) => !hydrologic.test(code));
   return events.length > 0 && events.every((code) => pattern.test(code));
 }
 
-/** An H-VTEC code describes the flood of the P-VTEC code before it, and no event of its own. */
+/** An H-VTEC code describes the flood of the P-VTEC code before it, not a separate event. */
 const hydrologic = /^\/?[A-Z0-9]{5}\.[A-Z0-9]\.[A-Z]{2}\./i;
 
-/** VTEC codes one by one: some sources join several of them into one text. */
+/** Splits the texts into VTEC codes: some sources join several codes into one text. */
 export function vtecCodes(texts: readonly string[]): string[] {
   return texts.flatMap((text) => text.split(/\s+|(?<=\/)(?=\/)/)).filter((code) => code !== '');
 }
@@ -189,8 +192,8 @@ const islands = /^(AS|FM|GU|MH|MP|PW|PR|UM|VI)$/;
 const letters = new Map(Object.entries(areas).map(([name, digits]) => [digits, name]));
 
 /**
- * The county or marine zone that a SAME code stands for, as a UGC code; a part of a county counts as all of
- * it. Null for a whole state, whose counties the code does not name. Pure.
+ * The county or marine zone of a SAME code, as a UGC code. A part of a county counts as all of it. null for
+ * a whole state, whose counties the code does not name. Pure.
  */
 function ugcOfSame(code: string): string | null {
   const [, area = '', number = ''] = /^\d(\d\d)(\d{3})$/.exec(code.trim()) ?? [];
@@ -200,11 +203,11 @@ function ugcOfSame(code: string): string | null {
 }
 
 /**
- * Which SAME codes of an alert stand with which of its UGC codes, so that each stands with one and all of
- * them with some: with its county or marine zone where that is named, else with the first zone of its state,
- * else with the first of all. Which counties a zone lies in, a message does not say. Null: none. Pure.
+ * Assigns each SAME code of an alert to one of its UGC codes: its county or marine zone if that is named,
+ * else the first zone of its state, else the first of all. A message does not state the counties of a zone.
+ * The value is null for a UGC code without SAME codes. Pure.
  *
- * @param ugcs Without repetitions.
+ * @param ugcs Without duplicates.
  */
 export function sameByUgc(
   ugcs: readonly string[],

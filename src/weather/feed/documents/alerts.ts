@@ -17,9 +17,9 @@ import {
 } from './rows.ts';
 
 /**
- * A list of alerts as api.weather.gov gives it: one poll. A broken field of an alert is unknown, and noted.
- * An alert that cannot be read at all stays in the poll without an end, so that readers report it instead of
- * "no alert". A poll that continues on another page is broken as a whole: an alert that is not in it would
+ * One poll: a list of alerts from api.weather.gov. A broken field of an alert becomes null and is noted. An
+ * alert that cannot be read at all stays in the poll without an end, so that readers report it instead of
+ * "no alert". A poll that continues on another page is broken as a whole: an alert missing from it would
  * read as not in force.
  */
 export function alertsOf(
@@ -39,7 +39,7 @@ export function alertsOf(
     const place = `features[${index}]`;
     try {
       const item = alertOf(feature, (message) => leftOut.push(`${place}: ${message}`));
-      // What an identifier stands for never changes.
+      // Messages with the same identifier are identical.
       if (!seen.has(item.alert.alert_id)) all.push(item);
       seen.add(item.alert.alert_id);
     } catch (error) {
@@ -68,8 +68,9 @@ export function alertsOf(
 }
 
 /**
- * The alerts that another message of the list ends: an Update that refers to them, or a Cancel that refers to
- * them and names all of their areas or none. Both have the status of the alert: an exercise ends no warning.
+ * The alerts that another message of the list ends. An Update ends the alerts that it refers to. So does a
+ * Cancel, if it names all of their areas or none. Both must have the status of the alert: an exercise ends
+ * no warning.
  */
 function endedIn(all: readonly Alert[]): ReadonlySet<Alert> {
   const byId = new Map(all.map((one) => [one.alert.alert_id, one]));
@@ -110,7 +111,7 @@ function referencesOf(list: unknown): Reference[] {
   });
 }
 
-/** The identifier at the end of `https://api.weather.gov/alerts/…`; null if it is no such URL. */
+/** The identifier at the end of `https://api.weather.gov/alerts/…`; null for any other URL. */
 function idOfUrl(url: unknown): string | null {
   return /\/alerts\/([^/?#]+)$/.exec(textOf(url)?.trim() ?? '')?.[1] ?? null;
 }
@@ -163,7 +164,7 @@ function optionalInstantOrNull(sent: unknown, note: Note): string | null {
   }
 }
 
-/** Without an outline of its own an alert lies where its zones are. */
+/** The outline of an alert; null if its zones define its location. */
 function geometryOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
   const outline = outlineOf(geometry, note);
@@ -171,7 +172,7 @@ function geometryOf(geometry: unknown, note: Note): Json | null {
   return outline;
 }
 
-/** It has no end and no area, so that readers count it as in force at a place that is not known. */
+/** A placeholder without an end and an area, so that readers count it as in force at an unknown location. */
 function unreadableAlert(feature: Json, fetchedAt: string): Alert {
   const p = isMap(feature['properties']) ? feature['properties'] : {};
   const alert_id = `unreadable:${textOf(feature['id']) ?? textOf(p['headline']) ?? 'alert'}`.slice(0, 200);

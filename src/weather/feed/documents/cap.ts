@@ -31,15 +31,15 @@ const lists = [
 ];
 
 /**
- * One CAP message, version 1.1 or 1.2, with any prefix. It adds to the alerts that are in force. Each `info`
- * is an alert of its own, as it has an event and areas of its own; translations of the first are left out.
+ * One CAP message, version 1.1 or 1.2, with any prefix. It is added to the alerts in force. Each `info` is
+ * a separate alert, since it has its own event and areas. Translations of the first are left out.
  */
 export function capOf(text: string, note: Note): Loadable {
   const parsed = parseXml(text, lists);
   const cap = isMap(parsed) && isMap(parsed['alert']) ? parsed['alert'] : {};
   const identifier = required(cap['identifier'], 'identifier');
   const infos = mapsOf(cap['info']);
-  // Only a Cancel says enough without one: which messages it refers to.
+  // Only a Cancel is complete without an `info`: it names the messages that it cancels.
   const isBareCancel = infos.length === 0 && cap['msgType'] === 'Cancel';
   if (isBareCancel) infos.push({ event: 'Cancel', expires: cap['sent'] });
   if (infos.length === 0) throw new BrokenDocument('info is missing');
@@ -84,7 +84,7 @@ function alertOf(cap: Json, info: Json, { alert_id, note }: { alert_id: string; 
       messageType: cap['msgType'],
       category: firstText(info['category']),
       office: officeOfProduct(awips, vtec),
-      // CAP has no end of the event; NWS gives it as a parameter.
+      // CAP has no field for the end of the event. NWS sends it as a parameter.
       ends: parameters['eventEndingTime']?.[0] ?? null,
       areaDesc: areas
         .map((area) => textOf(area['areaDesc']))
@@ -155,9 +155,9 @@ interface Outlines {
 }
 
 /**
- * The place of an alert. Its outlines, if every area has one and all could be read; else its codes, if every
- * area has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`:
- * readers report that the alert may hold elsewhere too.
+ * The location of an alert: its outlines, if every area has a readable one; else its codes, if every area
+ * has some. Otherwise both count, and the names of the areas without a readable outline are `unknown`.
+ * Readers then report that the alert may also apply elsewhere.
  */
 function placeOf(areas: readonly (Outlines & { area: Json; isCoded: boolean })[]): {
   geometry: Row[string];
@@ -211,7 +211,7 @@ function pairsOf(text: string): string[] {
 
 const decimal = /^[-+]?(\d+\.?\d*|\.\d+)$/;
 
-/** Longitude and latitude of `lat,lon`. Whether they are on Earth, `outlineOf` says. */
+/** Longitude and latitude of `lat,lon`. `outlineOf` checks their range. */
 function positionOf(pair: string): [number, number] | null {
   const [latitude, longitude, ...rest] = pair.split(',');
   if (latitude === undefined || longitude === undefined || rest.length > 0) return null;
@@ -249,16 +249,16 @@ function circleOf(text: string): Ring | null {
 }
 
 /**
- * The elements of a document as maps, by their names without a prefix, with text everywhere; `lists` names
- * those that may be there several times. A DOCTYPE is refused: nothing that is read here has one, and
- * entities of its own can be made to grow without end.
+ * Parses a document to maps, by element names without prefix, with all values as text. `lists` names the
+ * elements that may be repeated. Refuses a DOCTYPE: the supported documents have none, and its entities
+ * could expand without limit.
  */
 export function parseXml(text: string, lists: readonly string[]): unknown {
   if (/<!DOCTYPE/i.test(text)) throw new BrokenDocument('it has a DOCTYPE');
   const parser = new XMLParser({
     parseTagValue: false,
     removeNSPrefix: true,
-    // Numeric character references, which the parser takes for a matter of HTML.
+    // Decodes numeric character references, which the parser treats as HTML.
     htmlEntities: true,
     isArray: (name) => lists.includes(name),
   });

@@ -52,7 +52,7 @@ export function forecastOf(feature: Json, fileName: string, leftOut: string[]): 
   };
 }
 
-/** A period without its times is left out; any other broken field is unknown, and noted. */
+/** A period. Without its times it is left out; any other broken field becomes null and is noted. */
 function periodOf(period: Json, note: Note): Row {
   const [low, high] = windOf(period['windSpeed'], 'windSpeed', note);
   const [, gust] = windOf(period['windGust'], 'windGust', note);

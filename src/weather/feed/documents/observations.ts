@@ -15,7 +15,7 @@ import {
   textOf,
 } from './rows.ts';
 
-/** Column of the contract by the name that api.weather.gov gives the quantity. */
+/** The column of the contract for each quantity of api.weather.gov. */
 const columns: Record<string, string> = {
   temperature: 'temperature_c',
   dewpoint: 'dewpoint_c',
@@ -75,7 +75,7 @@ export function observationOf(feature: Json, note: Note, place?: string): Loadab
   };
 }
 
-/** The station that the observation names; null if its position cannot be read. */
+/** The station of the observation; null if its position cannot be read. */
 function stationOf(station_id: string, feature: Json, note: Note): Row | null {
   const properties = isMap(feature['properties']) ? feature['properties'] : {};
   const coordinates = orNoted(note, () => coordinatesOf(feature['geometry'], note));
@@ -130,8 +130,8 @@ function cloudsOf(list: unknown, note: Note): Row[] {
 }
 
 /**
- * Longitude and latitude of a point; 0, 0 is that of sources without one. A point outside the United States
- * that lies within it with its numbers swapped is swapped, and noted.
+ * Longitude and latitude of a point. Sources without a position send 0, 0. Coordinates that are in the
+ * United States only with their numbers swapped are swapped, and noted.
  */
 export function coordinatesOf(geometry: unknown, note: Note): [number, number] {
   const coordinates: unknown[] =

@@ -32,8 +32,8 @@ const placeholders: readonly [RegExp, Marker][] = [
 ];
 
 /**
- * Areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI form of
- * its map server. An area that cannot be read costs itself alone: it is noted, and the hazard is marked.
+ * The areas of one hazard of an outlook, from SPC's GeoJSON (upper- or lower-case keys) or from the ESRI
+ * form of its map server. An unreadable area is noted and the hazard is marked; the other areas are kept.
  */
 export function outlookOf(collection: Json, fileName: string, note: Note): Loadable {
   const features = itemsOf(collection['features']).map((feature): Json & { geometry: unknown } => ({
@@ -72,7 +72,7 @@ function areasOf(
     const label = labelOf(feature['label']);
     const isEmpty = shapeOf(feature.geometry).state === 'empty';
     const placeholder = placeholders.find(([words]) => words.test(label ?? ''))?.[1];
-    // A hazard without risk is one feature with an empty geometry, and a sentence or nothing as its label.
+    // A hazard without risk is one feature with an empty geometry, and a label that is empty or a sentence.
     if (placeholder === undefined ? isEmpty && label === null : isEmpty || feature.geometry === null)
       return noAreas(hazard, label ?? 'No areas', placeholder ?? 'NONE');
     const rank = label === null ? null : rankOf(label);
@@ -95,7 +95,7 @@ function oncePerKey(areas: readonly OutlookArea[]): OutlookArea[] {
   return [...new Map(areas.map((area) => [`${area.label} ${area.part}`, area])).values()];
 }
 
-/** An empty geometry: the area exists, and its place is unknown; or the row stands for a whole hazard. */
+/** An empty geometry, for an area with an unknown location and for rows about a whole hazard. */
 const noGeometry = { type: 'MultiPolygon', coordinates: [] };
 
 /** The row of a hazard without areas, with the words of the provider. */
@@ -121,7 +121,7 @@ function lowerCase(map: unknown): Json {
   );
 }
 
-/** In the form of SPC: `HIGH`, `0.10`. */
+/** The label in the form of SPC: `HIGH`, `0.10`. */
 function labelOf(value: unknown): string | null {
   if (typeof value === 'number') return value.toFixed(2);
   const text = textOf(value)?.trim() ?? null;

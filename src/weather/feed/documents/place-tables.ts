@@ -19,7 +19,7 @@ import {
 interface Kind {
   table: PlaceTable['table'];
   id: RegExp;
-  /** What an identifier looks like. */
+  /** The expected form of an identifier, for messages. */
   expected: string;
   /** Columns in addition to identifier, name, latitude_deg, longitude_deg and state. */
   more: readonly string[];
@@ -47,7 +47,7 @@ export function isPlaceTable(start: string): boolean {
   return /^"?(station_id|location_id|office)"?\s*,/.test(start);
 }
 
-/** A line that is broken is left out, and named in `leftOut` by its number. Pure. */
+/** Reads a table of places. A broken line is left out, and its number is added to `leftOut`. Pure. */
 export function placeTableOf(text: string, leftOut: string[]): Loadable {
   const [header, ...lines] = linesOf(text);
   const columns = header?.fields ?? [];

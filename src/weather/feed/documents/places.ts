@@ -58,7 +58,7 @@ export function isOffice(document: Json): boolean {
   return document['@type'] === 'GovernmentOrganization' && textOf(document['id']) !== null;
 }
 
-/** Name and state of an office: where it is, its document does not say. */
+/** Name and state of an office. Its document has no position. */
 export function officeOf(document: Json): PlaceTable['rows'][number] {
   const office = required(document['id'], 'id');
   if (!/^[A-Z]{3}$/.test(office)) throw new BrokenDocument(`id is ${quoted(office)}, which is no office`);
@@ -72,8 +72,7 @@ export function officeOf(document: Json): PlaceTable['rows'][number] {
 }
 
 /**
- * Fire-weather zones have codes that public zones have too, and lie elsewhere: they have a table of their
- * own.
+ * Fire-weather zones share codes with public zones but have other outlines, so they have a separate table.
  */
 export function zoneTable({ type }: Json): 'zones' | 'fire_zones' {
   return type === 'fire' ? 'fire_zones' : 'zones';
@@ -129,9 +128,9 @@ export const placeKeys: Readonly<Record<PlaceTable['table'], string>> = {
 };
 
 /**
- * A polygon, multipolygon or collection with closed rings; null if it is none. An outline outside the United
- * States that lies within it with latitude and longitude swapped is swapped, and noted. Otherwise the
- * alert would apply in Antarctica.
+ * A polygon, multipolygon or collection with closed rings; null for any other geometry. An outline that is
+ * in the United States only with latitude and longitude swapped is swapped, and noted. Otherwise the alert
+ * would apply in Antarctica.
  */
 export function outlineOf(geometry: unknown, note: Note): Json | null {
   if (!isMap(geometry)) return null;
@@ -173,9 +172,9 @@ function affectedZone(url: string): { ugc: string; kind: ZoneKind } | null {
 }
 
 /**
- * The areas of an alert, each code once. A code has the kind that the message names (`affectedZones`), or
- * else the kind of the product. Codes that are not UGC, and URLs that are no zone, are `unreadable`. Zones
- * whose code another zone of the alert has are `doubled`: the tables hold one zone for a code of an alert.
+ * The areas of an alert, each code once. A code has the kind in `affectedZones`, or else the kind of the
+ * product. Codes that are not UGC, and URLs that do not name a zone, are `unreadable`. The tables hold one
+ * zone for a code of an alert, so further zones with the same code are `doubled`.
  */
 export function areaCodes(
   ugcs: readonly string[],
@@ -199,14 +198,14 @@ export function areaCodes(
   return { areas, doubled: [...doubled], unreadable };
 }
 
-/** Products of fire weather are for fire zones, whose codes are also those of other, public zones. */
+/** Whether a product is about fire zones, whose codes are also codes of other, public zones. */
 export function isFireProduct(event: string, vtec: readonly string[]): boolean {
   return (
     vtec.some((code) => /\.FW\.[A-Z]\./.test(code)) || /^(red flag|fire weather|extreme fire)/i.test(event)
   );
 }
 
-/** The office of a product by its own identifier (`AFDSJU` is of SJU), else by its VTEC codes. */
+/** The office of a product from its identifier (`AFDSJU` belongs to SJU), else from its VTEC codes. */
 export function officeOfProduct(awipsId: unknown, vtec: readonly string[]): string | null {
   const [, office] = /^[A-Z0-9]{3}([A-Z0-9]{3})$/.exec(textOf(awipsId)?.trim() ?? '') ?? [];
   return office ?? /^\/\w\.\w{3}\.\w(\w{3})\./.exec(vtec[0] ?? '')?.[1] ?? null;

@@ -19,15 +19,15 @@ import { graphicastsOf, storiesOf, textProductsOf } from './text-products.ts';
 
 export interface Recognised {
   records: Loadable[];
-  /** Items of a list that are broken and were left out, each with its place and the reason. */
+  /** Broken items of a list that were left out, each with its position and the reason. */
   leftOut: string[];
 }
 
 /**
- * What a document of NWS or SPC holds, told by its content; a few do not say all, and the name of their file
- * does. `receivedAt` is when it was asked for; without it the document's own times stand for that, so that
- * loading a file again changes nothing. Throws `NothingToLoad` where it holds nothing for the reader, and
- * `BrokenDocument`, `SyntaxError` or what its oddities lead to where it is broken. Pure.
+ * Reads a document of NWS or SPC, identified by its content. A few documents need the name of their file,
+ * too. `receivedAt` is the time of the request. Without it, the document's own times are used, so that
+ * loading a file again changes nothing. Throws `NothingToLoad` if it has no data for the reader. Throws
+ * `BrokenDocument`, `SyntaxError` or another error if it is broken. Pure.
  */
 export function recognise(text: string, fileName: string, receivedAt: Date | null = null): Recognised {
   const leftOut: string[] = [];
@@ -61,7 +61,7 @@ function recordsOf(raw: string, reading: Reading): Loadable[] {
   if (start.includes('<graphicasts>')) return [graphicastsOf(text, reading.leftOut)];
   if (isPlaceTable(start)) return [placeTableOf(text, reading.leftOut)];
   if (start === '') throw new BrokenDocument('it is empty');
-  // What a proxy or a server under repair says in place of the data.
+  // Proxies and servers under maintenance answer with HTML instead of the data.
   if (/^(<!--[^]*?-->\s*)*<(!doctype\s+)?html\b/i.test(start))
     throw new BrokenDocument('it is a web page (HTML), not data');
   if (reading.isPoll) throw new BrokenDocument('it is no JSON, which the service answers with');
@@ -73,8 +73,7 @@ const capStart =
   /^(?:<\?[^>]*>\s*|<!--[^]*?-->\s*|<!DOCTYPE\s+(?:[\w.-]+:)?alert\b[^[>]*(?:\[[^\]]*\]\s*)?>\s*)*<(?:[\w.-]+:)?alert[\s>]/i;
 
 /**
- * Without a byte order mark, and without NUL, which PostgreSQL does not store, as it does no half of a
- * character: one of them in a text costs the text nothing else.
+ * Removes the byte order mark, and NUL, which PostgreSQL cannot store. The rest of the text is still usable.
  */
 function storable(text: string): string {
   return text.replace(/^\uFEFF/, '').replaceAll('\0', '');

@@ -16,8 +16,8 @@ export class BrokenDocument extends Error {
 }
 
 /**
- * The results of `read` for each item. A broken item is left out and named in `leftOut` by its place in the
- * list, as is each field that `read` notes; a list of which nothing is left is broken itself.
+ * The results of `read` for each item. A broken item is left out, and its position in the list is added to
+ * `leftOut`, as is each field that `read` notes. Throws if no item is left.
  */
 export function readEach<Item, Result>(
   items: readonly Item[],
@@ -41,8 +41,8 @@ export function readEach<Item, Result>(
 }
 
 /**
- * In a word or two: what a document can hold is not foreseen in full, so whatever reading it throws is its
- * fault.
+ * The reason for a broken document in a few words. Not every fault of a document is foreseen, so any error
+ * while reading it counts as its fault.
  */
 export function reasonOf(error: unknown): string {
   if (error instanceof BrokenDocument || error instanceof NothingToLoad) return error.message;
@@ -50,10 +50,7 @@ export function reasonOf(error: unknown): string {
   return `it is not of the form that is known (${error instanceof Error ? error.message : String(error)})`;
 }
 
-/**
- * What the feeder reads out of a document: rows by the names of the contract's columns, and which of them
- * belong together.
- */
+/** The content of a document: rows with the names of the contract's columns, and their relations. */
 export type Value = string | number | boolean | null | readonly string[] | Readonly<Record<string, unknown>>;
 export type Row = Record<string, Value>;
 
@@ -62,7 +59,7 @@ export type Loadable =
       family: 'observation';
       /** Its place in a list, for messages: `features[2]`. */
       place?: string;
-      /** Null: its position cannot be read, so that it counts only if the station is known. */
+      /** null if its position cannot be read. The observation then counts only if the station is known. */
       station: Row | null;
       observation: Row;
       weather: Row[];
@@ -83,7 +80,7 @@ export type Loadable =
   | { family: 'outlook_discussion'; run: OutlookRun; discussion: Row }
   | ({ family: 'places' } & PlaceTable);
 
-/** Rows that have the same columns, each with a key of its own. */
+/** Rows with the same columns and different keys. */
 export interface PlaceTable {
   table: 'stations' | 'locations' | 'offices' | 'zones' | 'fire_zones';
   rows: Row[];
@@ -93,11 +90,11 @@ export interface Alert {
   alert: Row & { alert_id: string };
   areas: AreaRow[];
   references: Row[];
-  /** Whether the poll says it is active, and not only known. */
+  /** Whether the alert is active according to the poll. */
   listed: boolean;
 }
 
-/** An area of an alert by its code, and the kind of zone that the code stands for. */
+/** An area of an alert by its code, and the kind of its zone. */
 export type AreaRow = Row & { alert_id: string; ugc: string; same: string | null; kind: ZoneKind };
 
 export type OutlookArea = Row & { hazard: string; kind: string; label: string; part: number };
@@ -132,12 +129,12 @@ export function textsOf(value: unknown): string[] {
 }
 
 /**
- * Reports a field or an item that cannot be read while the rest of the document is. The message starts with
- * its place in the document: `properties.windGust is -17.9 km/h, …`.
+ * Reports an unreadable field or item; the rest of the document is still read. The message starts with its
+ * position in the document: `properties.windGust is -17.9 km/h, …`.
  */
 export type Note = (message: string) => void;
 
-/** The text, or null where it is none or empty. */
+/** The text, or null if the value is empty or not a text. */
 export function textOf(value: unknown): string | null {
   return typeof value === 'string' && value.trim() !== '' ? value : null;
 }
@@ -156,7 +153,10 @@ export function oneOf(value: unknown, choices: readonly string[], what: string):
   return text;
 }
 
-/** An instant in UTC. A time without a zone is read as UTC, whatever the zone of the process, and noted. */
+/**
+ * An instant in UTC. A time without a zone is read as UTC, regardless of the zone of the process, and
+ * noted.
+ */
 export function instantOf(value: unknown, what: string, note: Note = () => undefined): string {
   const text = required(value, what).trim();
   const isLocal = !/(?:[\d ][Zz]|:\d\d(?:\.\d+)? ?[-+]\d\d:?\d\d| (?:[A-Z]{2,4}T|UTC?))$/.test(text);
@@ -179,7 +179,7 @@ export function optionalInstant(value: unknown, what: string, note?: Note): stri
   return textOf(value) === null ? null : instantOf(value, what, note);
 }
 
-/** What `read` returns; null where the field is broken, which is noted. */
+/** The result of `read`; null if the field is broken, which is noted. */
 export function orNoted<T>(note: Note, read: () => T): T | null {
   try {
     return read();

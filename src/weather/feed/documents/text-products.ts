@@ -109,8 +109,8 @@ function outlookDiscussionsOf({ id, text, issuedAt, awipsId }: Product): Loadabl
 }
 
 /**
- * Points are lines to be closed along the coast, which SPC's own GeoJSON has done; only "no areas" is read
- * here.
+ * Reads only "no areas". The points of areas are lines that must be closed along the coast, which SPC's own
+ * GeoJSON has already done.
  */
 function emptyOutlooksOf({ text, issuedAt, awipsId }: Product): Loadable[] {
   if (/^[A-Z0-9.]{4}\s+\d{8}/m.test(text)) throw new NothingToLoad('points of areas are loaded from GeoJSON');
@@ -141,7 +141,7 @@ function runsOf(text: string, issuedAt: Date, awipsId: string): OutlookRun[] {
   return [4, 5, 6, 7, 8].map((day) => run(day, later(day - 4), later(day - 3)));
 }
 
-/** The instant whose day of the month and time `ddhhmm` says, the nearest from `issued` on. */
+/** The first instant with the day of the month and time `ddhhmm`, from the day before `issued` on. */
 function near(issued: Date, ddhhmm: string): Date {
   const [day = 1, hour = 0, minute = 0] = (ddhhmm.match(/\d\d/g) ?? []).map(Number);
   for (let ahead = -1; ahead < 32; ahead++) {
@@ -211,8 +211,8 @@ function imageOf(value: unknown): string | null {
 const site = 'https://www.weather.gov/';
 
 /**
- * The older XML of offices: seconds since 1970, and a first line that is no XML declaration although it looks
- * like one.
+ * The older XML of offices: seconds since 1970, and a first line that resembles an XML declaration but is
+ * none.
  */
 export function graphicastsOf(text: string, leftOut: string[]): Loadable {
   const parsed = parseXml(text.replace(/^<xml [^>]*>/, '').replace(/<\/xml>\s*$/, ''), ['graphicast']);

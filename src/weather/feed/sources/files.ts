@@ -36,8 +36,8 @@ export async function filesAt(path: string): Promise<string[]> {
 }
 
 /**
- * Loads one file. One that cannot be read, is no regular file, is too large or no UTF-8 has failed. Throws
- * what the database throws.
+ * Loads one file. The outcome is `failed` if it cannot be read, is not a regular file, is too large or is
+ * not UTF-8. Throws the errors of the database.
  */
 export async function feedFile(target: Target, file: string): Promise<Fed> {
   let text: string;
@@ -59,7 +59,7 @@ export function decoded(bytes: Uint8Array): string {
 }
 
 async function bytesOf(file: string): Promise<Uint8Array> {
-  // Before opening it, which would wait for a writer where it is a pipe.
+  // Checked before opening: opening a pipe would wait for a writer.
   const found = await stat(file);
   if (!found.isFile()) throw new Error('it is no regular file');
   if (found.size > largestFile) throw new Error(`it is larger than ${largestFile} bytes`);

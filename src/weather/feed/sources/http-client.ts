@@ -5,7 +5,7 @@ import type { Validators } from '../tables/requests.ts';
 
 export interface ClientOptions extends RequestOptions {
   concurrency: number;
-  /** A number in [0, 1); only tests pass their own. */
+  /** Returns a number in [0, 1). Replaced in tests only. */
   random?: () => number;
 }
 
@@ -15,13 +15,13 @@ export type Get = (url: string, known: Validators | null) => Promise<Answer>;
 const tries = 4;
 const firstPauseMs = 1000;
 const longestPauseMs = 60_000;
-/** A server that wants to be left alone for longer is left alone by the next round too. */
+/** If a server requests a longer pause, the next round respects it, too. */
 const longestWaitMs = 5 * 60_000;
 
 /**
- * Requests to one service, so many at once. One that fails for now is tried again after a pause that doubles,
- * with full jitter; where the server says how long (`Retry-After`), everything waits for so long, since it
- * speaks of the client and not of the document.
+ * Sends requests to one service, with a maximum number of concurrent ones. Temporary failures are retried
+ * after a pause that doubles, with full jitter. A `Retry-After` of the server pauses all requests, since it
+ * concerns the client and not the document.
  */
 export function createClient(options: ClientOptions): Get {
   const { clock, concurrency, signal, random = Math.random } = options;
@@ -75,16 +75,16 @@ interface RequestOptions {
   signal?: AbortSignal;
 }
 
-/** A document as a server gave it, or its word that it is the one of the validators. */
+/** A document from a server, or its statement that the document still matches the validators. */
 export type Answer =
   { kind: 'fresh'; text: string; at: Date; validators: Validators } | { kind: 'same'; at: Date };
 
-/** A request that brought nothing. */
+/** A request without a usable answer. */
 export class RequestFailed extends Error {
   override readonly name = 'RequestFailed';
   /** Whether trying again may help. */
   readonly retry: boolean;
-  /** How long the server asks to be left alone, in milliseconds. */
+  /** The pause that the server requests, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, retry: boolean, retryAfterMs?: number) {
@@ -94,14 +94,13 @@ export class RequestFailed extends Error {
   }
 }
 
-/** A server whose clock is further ahead than this does not say when anything was. */
+/** If a server's clock is further ahead, its times are ignored. */
 const skewMs = 5 * 60_000;
 const accepted = 'application/geo+json, application/ld+json;q=0.9, */*;q=0.5';
 
 /**
- * One GET request, conditional where there are validators. Redirects are not followed. `at` is when the
- * server says that it answered, which the copies of caches keep. Throws `RequestFailed`, and the signal's
- * reason.
+ * One GET request, conditional if there are validators. Redirects are not followed. `at` is the time in the
+ * server's answer, which copies in caches keep. Throws `RequestFailed`, and the signal's reason.
  */
 export async function request(
   url: string,
@@ -129,7 +128,7 @@ export async function request(
     throw new RequestFailed(late.signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error), true);
   } finally {
     timer.cancel();
-    // Ends what is left of an answer that is not read.
+    // Discards the rest of an unread answer.
     late.abort();
   }
 }
@@ -158,7 +157,7 @@ async function refusal(response: Response, clock: Clock): Promise<RequestFailed>
     ? parseRetryAfter(headers.get('retry-after') ?? undefined, clock.now())
     : undefined;
   const said = await problemOf(response);
-  // So the service refuses who does not say whom to write to, or asks too much.
+  // The service sends this to clients that do not name a contact, or send too many requests.
   const hint = status === 403 ? ' (does user_agent of weather.feed.nws name whom to write to?)' : '';
   return new RequestFailed(
     `the server answered ${status}${said === '' ? '' : `: ${said}`}${hint}`,

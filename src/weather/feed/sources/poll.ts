@@ -8,9 +8,8 @@ import { type Answer, type Get, RequestFailed } from './http-client.ts';
 import type { Source } from './requests-of.ts';
 
 /**
- * Asks once for a source and writes what is new. A request that fails and a document that is broken are
- * reported; the next poll tries again. Throws what the database throws, and the reason of the signal of
- * `get`.
+ * Polls a source once and writes new data. Failed requests and broken documents are reported; the next poll
+ * retries. Throws the errors of the database, and the reason of the signal of `get`.
  */
 export async function poll(polling: Polling, source: Source): Promise<Fed[]> {
   if (source.hasPages) return pollPages(polling, source);
@@ -75,16 +74,16 @@ async function isLoaded(target: Target, id: string): Promise<boolean> {
   return found !== undefined;
 }
 
-/** What asking for a source takes. */
+/** The dependencies of a poll. */
 interface Polling {
   target: Target;
   requests: Requests;
   get: Get;
-  /** Where single products are: `<base>/products/<id>`. */
+  /** Base URL of single products: `<base>/products/<id>`. */
   productsUrl: string;
 }
 
-/** The answer, or why there is none. Throws the reason of the signal of `get`. */
+/** The answer, or the reason why there is none. Throws the reason of the signal of `get`. */
 async function answered(get: Get, url: string, known: Parameters<Get>[1]): Promise<Answer | RequestFailed> {
   try {
     return await get(url, known);
@@ -117,7 +116,7 @@ async function pollPages(
     seen.add(page);
     const known = requests.keepsCursors ? await requests.get(page) : null;
     const answer = await answered(get, page, known);
-    // What follows stays unknown; the next round asks again.
+    // The following pages stay unknown until the next round.
     if (answer instanceof RequestFailed) return [...fed, notFed(page, 'failed', answer.message)];
     let cursor = known?.cursor ?? null;
     if (answer.kind === 'same') fed.push(notFed(page, 'unchanged', null));
@@ -144,7 +143,7 @@ function cursorOf(text: string): string | null {
   try {
     document = JSON.parse(text);
   } catch {
-    // Loading it says what is wrong.
+    // Loading the document reports the fault.
     return null;
   }
   if (!isMap(document) || !Array.isArray(document['features']) || document['features'].length === 0)
@@ -162,8 +161,8 @@ interface ListedProduct {
 }
 
 /**
- * The newest products of a list, of each of these WMO collections, or of all of them if there are none. Only
- * the id is used and never a URL, so that a list leads nowhere else. Pure.
+ * The newest products of a list for each of these WMO collections, or the newest of all if there are none.
+ * Uses only the id and never a URL, so that a list cannot redirect requests. Pure.
  */
 function newestProducts(text: string, collections: readonly string[]): ListedProduct[] {
   const document: unknown = JSON.parse(text);

@@ -1,28 +1,28 @@
 import type { NwsConfig, SourceName } from '../../../core/config/weather/feed.ts';
 import type { Polled } from '../tables/polls.ts';
 
-/** One thing that is asked for over and over. */
+/** One document that is polled. */
 export interface Source {
   name: SourceName;
   url: string;
-  /** What the file of the document would be called. */
+  /** The file name for the document. */
   fileName: string;
-  /** The list whose newest run an unchanged answer confirms; null: nothing is to be confirmed. */
+  /** The list whose newest run an unchanged answer confirms; null if there is none. */
   polled: Polled | null;
   /**
-   * A list of text products, of which the newest of each of these WMO collections is asked for; an empty
-   * list: the newest of all. Null: the document itself.
+   * WMO collections in a list of text products: the newest product of each is fetched. Empty: the newest
+   * product of all. null: the URL is the document itself.
    */
   collections: readonly string[] | null;
-  /** Whether it is a list that goes on at `pagination.next`. */
+  /** Whether the list continues at `pagination.next`. */
   hasPages: boolean;
 }
 
-/** Of days 1, 2, 3 and 4 to 8; other SWO are no outlooks. */
+/** Days 1, 2, 3 and 4 to 8. Other SWO products are not outlooks. */
 const outlookCollections = ['ACUS01', 'ACUS02', 'ACUS03', 'ACUS48'];
 const observationsEach = 12;
 
-/** Everything that the configuration asks of NWS and SPC. Pure. */
+/** All requests to NWS and SPC in the configuration. Pure. */
 export function sourcesOf(config: NwsConfig): Source[] {
   const api = (path: string): string => `${config.baseUrl}${path}`;
   const plain = (name: SourceName, url: string, fileName: string): Source => ({
@@ -80,7 +80,7 @@ export function sourcesOf(config: NwsConfig): Source[] {
   ];
 }
 
-/** Areas of zones that lie at sea, which have neither counties nor fire-weather zones. */
+/** Area codes of zones at sea, which have neither counties nor fire-weather zones. */
 const marineAreas = /^(A[MN]|GM|L[CEHMOS]|P[HKMSZ]|SL)$/;
 
 function placeSources({ stations, zones, offices }: NwsConfig['places']): {

@@ -17,7 +17,7 @@ export async function createTables(target: Target, schema = 'weather'): Promise<
   });
 }
 
-/** What tables of an earlier version lack. */
+/** Statements that upgrade tables of an earlier version. */
 const added = `
   alter table alert_areas add column if not exists kind text
     check (kind in ('public', 'county', 'fire', 'marine', 'offshore'));
@@ -28,7 +28,7 @@ const added = `
     if exists (select from pg_roles where rolname = 'weather_reader') then grant select on fire_zones to weather_reader; end if;
   end $$;`;
 
-/** Makes the table of the feeder's own, which remembers what was loaded last from each URL. */
+/** Creates the feeder's own table with the validators of the last document from each URL. */
 export async function createRequestTable(target: Target): Promise<void> {
   await target.transaction(async (statements) => {
     await oneFeederAtOnce(statements);
@@ -39,7 +39,7 @@ export async function createRequestTable(target: Target): Promise<void> {
       "select 1 as one from pg_attribute where attrelid = 'feed_requests'::regclass and attname = 'cursor'",
       [],
     );
-    // One that an earlier version has made.
+    // An earlier version created the table without this column.
     if (cursor === undefined) await statements.run('alter table feed_requests add column cursor text');
   });
 }

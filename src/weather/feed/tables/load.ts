@@ -16,9 +16,9 @@ import {
 } from './upsert.ts';
 
 interface Loaded {
-  /** Rows that were inserted or changed; none where everything was there already. */
+  /** Number of rows inserted or changed; 0 if all data was stored already. */
   rows: number;
-  /** Records that the database refuses, and why; nothing of them was written. */
+  /** Records that the database refuses, with the reason. No part of them was written. */
   leftOut: string[];
 }
 
@@ -86,7 +86,7 @@ function placeOf(record: Loadable | undefined, index: number): string {
   return (record?.family === 'observation' ? record.place : undefined) ?? `record ${index}`;
 }
 
-/** Classes 21, 22 and 23: the values do not fit the table; or what the tables hold does not fit. */
+/** Classes 21, 22 and 23: the values do not fit the table, or conflict with stored rows. */
 function isRefused(error: unknown): error is BrokenDocument | (Error & { code: string }) {
   if (error instanceof BrokenDocument) return true;
   return error instanceof Error && 'code' in error && /^2[123]/.test(String(error.code));
@@ -182,8 +182,8 @@ async function requireStation(statements: Statements, id: unknown): Promise<void
 }
 
 /**
- * An observation brings its station along where that is not known. One that is known stays as a list of
- * stations has it: in observations its coordinates are rounded, so that they count only if it is elsewhere.
+ * Adds the station of an observation if it is unknown. A known one keeps its position from a list of
+ * stations, since positions in observations are rounded. Only a position far away replaces it.
  */
 async function loadStation(statements: Statements, station: Row): Promise<void> {
   const columns = Object.keys(station);
@@ -230,8 +230,8 @@ function keyOf(observation: Row): unknown[] {
 const batches = { stations: 500, locations: 500, offices: 500, zones: 20, fire_zones: 20 };
 
 /**
- * A place that is there takes what is said of it now; columns that nothing is said of stay. An office comes
- * without its position, which has to be there: throws `BrokenDocument` where it is not.
+ * Updates a known place; columns that the document lacks keep their values. An office has no position in
+ * its document, so it must exist: otherwise throws `BrokenDocument`.
  */
 async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): Promise<number> {
   if (table === 'offices' && rows.some((row) => !('latitude_deg' in row)))
@@ -246,7 +246,7 @@ async function loadPlaces(statements: Statements, { table, rows }: PlaceTable): 
   return changed;
 }
 
-/** Databases of an earlier version have no such table; everything else of theirs is fed. */
+/** Databases of an earlier version lack this table, but can store all other data. */
 async function hasFireZones(statements: Statements): Promise<boolean> {
   const [found] = await statements.query("select to_regclass('fire_zones') is not null as present", []);
   return found?.['present'] === true;

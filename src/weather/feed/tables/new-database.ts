@@ -8,8 +8,8 @@ import { PGlite } from '@electric-sql/pglite';
 const places = ['empty-database.tar.gz', '../../../../dist/weather/feed/tables/empty-database.tar.gz'];
 
 /**
- * An embedded database with nothing in it, which is made in `directory`, or in memory. It is unpacked from
- * the one that the build has made, or, where that is not there, made by PostgreSQL, which takes seconds more.
+ * Creates an empty embedded database in `directory`, or in memory. Unpacks the archive of the build. If
+ * that is missing, PostgreSQL initializes the database, which takes seconds longer.
  */
 export async function newDatabase(directory?: string): Promise<PGlite> {
   const archive = await emptyDatabase();

@@ -6,8 +6,8 @@ import { lockDirectory } from '../../database/directory-lock.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 /**
- * The embedded database of a directory; with `create` it is made where it is not there. Throws
- * `database_unavailable` where it is not there, or where another process has it open.
+ * The embedded database of a directory; `create` creates a missing one. Throws `database_unavailable` if it
+ * is missing, or if another process has it open.
  */
 export async function openDirectory(
   directory: string,
@@ -66,7 +66,7 @@ async function createDatabase(directory: string): Promise<void> {
   await mkdir(made, { mode: 0o700 });
   const client = await newDatabase(made);
   await client.close();
-  // An empty directory may have been made for it.
+  // The directory may exist already if it is empty.
   await rename(made, directory).catch((cause: unknown) => {
     throw new WaybillError('database_unavailable', `no embedded database can be made in ${directory}`, {
       hint: 'name a directory that is empty or not there yet',

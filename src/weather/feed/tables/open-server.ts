@@ -47,9 +47,10 @@ export async function openServer(url: string, schema = 'weather'): Promise<Targe
 }
 
 /**
- * Not `begin` of the driver, which sends a rollback down a line that is dead and so ends the process, nor its
- * `reserve`, which waits for ever on a line that is not open yet. Here nothing more is sent once the line was
- * closed, so that no statement finds itself on a new one, and the next transaction has that.
+ * Does not use the driver's `begin`, which sends a rollback to a closed connection and thereby ends the
+ * process, nor its `reserve`, which waits forever for a connection that is not open yet. Sends nothing
+ * after the connection was closed, so that no statement continues on a new one. The next transaction uses
+ * the new one.
  */
 async function transactionOn<T>(
   line: Line,
@@ -82,10 +83,10 @@ async function transactionOn<T>(
 }
 
 /**
- * Whether the line is dead after this error: one of the driver, or the last word of the server. It is never
- * used again: where a statement met the end of its connection, version 3.4 of the driver holds that back and
- * says nothing on the next one, whose start then takes until its time-out, each time (`closed` in its
- * `connection.js` does not forget `nextWriteTimer`).
+ * Whether the connection is unusable after this error of the driver, or final message of the server. It is
+ * never used again. Version 3.4 of the driver hides a connection that ends under a statement and sends
+ * nothing on the next connection. Each later start then takes until its time-out (`closed` in its
+ * `connection.js` does not reset `nextWriteTimer`).
  */
 function endsLine(error: unknown): boolean {
   if (!(error instanceof Error) || !('code' in error)) return false;
@@ -140,7 +141,7 @@ function connect(url: string, schema: string): Line {
     const line: Line = { client, isLost: false };
     return line;
   } catch {
-    // The reason of a URL that cannot be parsed holds the URL, and with it the password.
+    // The reason of an invalid URL contains the URL, including its password.
     throw new WaybillError('secrets_invalid', 'the URL of the weather database that is fed is none', {
       hint: 'expected postgres://user:password@host:5432/database',
     });

@@ -8,8 +8,8 @@ type Discussion = Loadable & { family: 'outlook_discussion' };
 const apartSeconds = 3600;
 
 /**
- * The areas of one hazard. A document names all areas of a kind (category, probability, intensity) or none,
- * so that a correction takes away what it does not name any more.
+ * Writes the areas of one hazard. A document names all areas of a kind (category, probability, intensity)
+ * or none, so a correction removes the areas that it no longer names.
  */
 export async function loadOutlook(statements: Statements, { run, areas }: Outlook): Promise<number> {
   const { forecaster, received_at } = run;
@@ -26,7 +26,7 @@ export async function loadOutlook(statements: Statements, { run, areas }: Outloo
     );
     changed += removed.length;
   }
-  // Without any area of a hazard there is no intensity of it either, which comes in a file of its own.
+  // A hazard without areas has no intensity, either. Intensities arrive in a separate file.
   for (const { hazard } of areas.filter(({ label }) => label === 'NONE')) {
     const removed = await statements.query(
       "delete from outlooks where run_id = $1 and hazard = $2 and kind = 'intensity' returning 1 as one",
@@ -97,7 +97,7 @@ async function runOfWindow(statements: Statements, run: OutlookRun): Promise<num
     : Number(found['run_id']);
 }
 
-/** The id of the run with this key, which is made where it is not there. */
+/** The id of the run with this key, which is created if it is missing. */
 export async function runOf(
   statements: Statements,
   table: string,
@@ -108,7 +108,7 @@ export async function runOf(
   return idOf(statements, table, Object.fromEntries(key.map((column) => [column, row[column] ?? null])));
 }
 
-/** For runs whose table knows no key: the one with all these values, made where it is not there. */
+/** The id of the run with all these values, created if it is missing. For tables of runs without a key. */
 export async function runWith(
   statements: Statements,
   table: string,

@@ -3,9 +3,9 @@ import { runWith } from './outlooks.ts';
 import { type Statements, upsert } from './upsert.ts';
 
 /**
- * Alerts and stories: lists that are asked for over and over, of which each state is a run. A poll that finds
- * what the newest run holds moves the time of that run forward, so that it does not grow stale, and adds
- * nothing. A single message, as CAP has them, makes a run of the newest list and itself.
+ * Alerts and stories are lists that are polled; each state of a list is a run. A poll with the content of
+ * the newest run adds nothing and only moves the time of that run forward, so that it does not become
+ * stale. A single CAP message makes a run of the newest list and itself.
  */
 type Alerts = Loadable & { family: 'alerts' };
 type Stories = Loadable & { family: 'stories' };
@@ -25,7 +25,7 @@ export async function loadAlerts(statements: Statements, record: Alerts): Promis
       ['alert_id'],
       of(({ alert }) => [alert]),
     )) +
-    // Replaced: SAME codes may have been unknown when the alert came first.
+    // Replaces the row: SAME codes may have been unknown when the alert first arrived.
     (await upsert(
       statements,
       { table: 'alert_areas', key: ['ugc', 'alert_id'], onConflict: 'replace' },
@@ -144,7 +144,7 @@ export async function loadStories(statements: Statements, record: Stories): Prom
   return Number(isNew) + (await upsert(statements, to, rows));
 }
 
-/** The list was asked for at `at`, and is what the newest run holds. Without any run nothing happens. */
+/** Moves the time of the newest run to `at`, the time of an unchanged answer. Does nothing without a run. */
 export async function confirm(statements: Statements, polled: Polled, at: string): Promise<void> {
   const newest = await newestRun(statements, polled);
   if (newest === null) return;

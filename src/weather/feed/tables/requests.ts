@@ -1,7 +1,7 @@
 import { lookUp } from './load.ts';
 import type { Statements, Target } from './upsert.ts';
 
-/** What a server said of the document that was loaded last from a URL: what the next request is made with. */
+/** The server's validators for the last document loaded from a URL, for the next conditional request. */
 export interface Validators {
   etag: string | null;
   lastModified: string | null;
@@ -15,10 +15,10 @@ export interface PageValidators extends Validators {
 
 /** The documents that were loaded, by their URL. */
 export interface Requests {
-  /** Whether the cursors of pages are remembered: not in a table that an earlier version made. */
+  /** Whether the cursors of pages are stored. A table of an earlier version lacks the column. */
   keepsCursors: boolean;
   get(url: string): Promise<PageValidators | null>;
-  /** Within the transaction that loads the document, so that neither is there without the other. */
+  /** Must run in the transaction that loads the document, so that both are committed together. */
   put(statements: Statements, url: string, validators: Validators & Partial<PageValidators>): Promise<void>;
 }
 

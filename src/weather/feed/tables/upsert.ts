@@ -9,21 +9,21 @@ export interface Statements {
 
 /** Statements of a transaction. */
 export interface Transaction extends Statements {
-  /** Where `work` throws, what it did is undone, and the transaction goes on. */
+  /** Runs `work`. If it throws, its changes are undone and the transaction continues. */
   savepoint<T>(work: (statements: Statements) => Promise<T>): Promise<T>;
 }
 
 /** A weather database that is open for writing. */
 export interface Target extends Statements {
   /**
-   * All or nothing, on one connection: where it is lost half-way, nothing of it stays. Transactions of one
+   * All or nothing, on one connection: if the connection is lost, no change remains. Transactions of one
    * target wait for each other.
    */
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
-/** Where rows go, and what becomes of those that are there already. */
+/** The table of the rows, and the treatment of existing ones. */
 export interface Upsert {
   table: string;
   /** The columns of its key. */
@@ -62,7 +62,7 @@ function actionOf({ key, onConflict }: Upsert, columns: readonly string[]): stri
   return `update set ${sets.join(', ')} where (${present}) is distinct from (${excluded})`;
 }
 
-/** A time of receipt that is after the present one, whatever the document says. */
+/** SQL for a time of receipt later than the stored one, regardless of the document's time. */
 export function movedForward(received: string): string {
   return `case when ${received} > present.received_at then ${received} else greatest(now(), present.received_at) end`;
 }
@@ -72,7 +72,7 @@ export function same(columns: readonly string[], first = 1): string {
   return columns.map((column, index) => `${column} is not distinct from $${index + first}`).join(' and ');
 }
 
-/** The statements of a transaction that is under way, with savepoints, one within the other at most. */
+/** The statements of an open transaction, with savepoints nested at most once. */
 export function withSavepoints(statements: Statements): Transaction {
   return {
     ...statements,

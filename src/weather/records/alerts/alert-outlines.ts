@@ -38,14 +38,14 @@ interface Kept {
 }
 
 /**
- * Outlines by their owner. What an identifier stands for stays: an alert that changes is another alert, and
+ * Outlines by owner. The outline of an identifier rarely changes: a changed alert has a new identifier, and
  * zones are revised twice a year.
  */
 interface Learned<T, Key extends string = string> {
   known: Map<Key, T>;
   since: number;
 }
-/** What an alert itself says of its place. */
+/** The location in an alert itself. */
 interface OwnPlace {
   geometry: Geometry | null;
   /** Some of its areas could not be read, so that its geometry or its zones are not all of its place. */
@@ -86,8 +86,8 @@ function outlinesOf(database: WeatherDatabase, clock: Clock, run: Run): Promise<
 }
 
 /**
- * The same, or `database_unavailable` at the moment `until` of the monotonic clock; the work goes on for
- * those who ask again.
+ * Like `outlinesOf`, but rejects with `database_unavailable` at the time `until` of the monotonic clock.
+ * The work continues for later requests.
  */
 export function outlinesInTime(
   { database, clock, until }: { database: WeatherDatabase; clock: Clock; until: number },
@@ -142,7 +142,7 @@ function isOutline(geometry: Geometry | null): geometry is Geometry {
 
 const pageSize = 1000;
 
-/** In the order of their identifiers. */
+/** Sorted by identifier. */
 async function membersOf(database: WeatherDatabase, runId: number): Promise<string[]> {
   const found: string[] = [];
   const { runId: run, alertId } = alertRunMembers;
@@ -162,7 +162,7 @@ async function membersOf(database: WeatherDatabase, runId: number): Promise<stri
   return found;
 }
 
-/** Adds those of which nothing is known, and forgets those that the poll has not any more. */
+/** Adds the unknown alerts, and removes those that the poll no longer has. */
 async function learnAlerts(
   database: WeatherDatabase,
   alerts: readonly string[],
@@ -176,7 +176,7 @@ async function learnAlerts(
       queries
         .select({ alertId, geometry, isPartlyUnreadable, isPartlyOutlined })
         .from(alertRows)
-        // An index finds the range at once; without it each page would be looked for among all alerts.
+        // The index finds the range directly. Without it, each page would be searched among all alerts.
         .where(and(between(alertId, first, last), among(alertId, page))),
     );
     for (const { alertId: id, geometry: own, ...marks } of rows)
@@ -221,7 +221,7 @@ async function learnZones(
   known: Map<ZoneKey, Geometry>,
 ): Promise<void> {
   const wanted = keys.filter((key) => !known.has(key));
-  // Even if none is wanted: without the table there is an error, always the same.
+  // Queried even if nothing is needed, so that a missing table is always an error.
   for (const page of wanted.length === 0 ? [[zoneKey('', 'public')]] : pagesOf(wanted)) {
     const outlines = await readZones(database, page).catch((error: unknown) => {
       throw placesRequired(error);
@@ -230,7 +230,7 @@ async function learnZones(
   }
 }
 
-/** As one value: to write a statement with a thousand takes longer than to answer it. */
+/** One JSON value: writing a statement with a thousand parameters takes longer than the answer. */
 function among(column: AnyColumn, values: readonly string[]): SQL {
   return sql`${column} in (select jsonb_array_elements_text(${JSON.stringify(values)}::text::jsonb))`;
 }

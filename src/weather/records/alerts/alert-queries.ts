@@ -69,7 +69,7 @@ export interface AlertData {
   vtec: (string | null)[];
   /** SAME codes: the counties by which radios choose. */
   same: string[];
-  /** What else the message has, by name. */
+  /** Other parameters of the message, by name. */
   parameters: AlertParameterData[];
   references: string[];
   geometry: Geometry | null;
@@ -85,7 +85,7 @@ export interface InForceQuery {
   runId: number;
   now: Date;
   severity: readonly AlertSeverity[];
-  /** In any case. */
+  /** Compared without regard to case. */
   event: readonly string[];
   zone: readonly string[];
   area: string | null;
@@ -100,8 +100,8 @@ export interface InForceQuery {
 }
 
 /**
- * The first `limit` that are clean, and how many those are. One whose end is not known is left out and comes
- * last, so that no more than a page is read, however many of them there are.
+ * The first `limit` valid alerts, and their total number. An alert without a known end is left out. It is
+ * sorted last, so that at most a page is read, regardless of their number.
  */
 export async function selectInForce(
   queries: Queries,
@@ -151,7 +151,7 @@ const references = sql<
 >`(select coalesce(json_agg(${alertReferences.refId} order by ${alertReferences.refId}), '[]')
   from ${alertReferences} where ${eq(alertReferences.alertId, alertRows.alertId)})`;
 
-// An area has none, one or several, with blanks between.
+// An area has any number of codes, separated by spaces.
 const same = sql<string[]>`(select coalesce(json_agg(distinct code order by code), '[]') from ${alertAreas},
   unnest(string_to_array(${alertAreas.same}, ' ')) code
   where ${eq(alertAreas.alertId, alertRows.alertId)} and code <> '')`;
@@ -183,7 +183,7 @@ function inForce(queries: Queries, query: InForceQuery, only?: SQL) {
           query.onlyPlaceless === true ? or(not(exists(areasOf(queries))), isPartlyUnreadable) : undefined,
           notInArray(alertRows.messageType, ['Cancel', 'Ack', 'Error']),
           gt(
-            // An alert whose ends are no instants comes along, so that it is noted.
+            // Includes alerts without a plausible end, so that they are noted.
             sql`coalesce(${saneInstant(alertRows.endsAt)}, ${saneInstant(alertRows.expiresAt)}, 'infinity')`,
             sql`${query.now.toISOString()}::timestamptz`,
           ),
@@ -228,7 +228,7 @@ function inOrder(of: Record<'id' | 'hasEnd' | 'severityRank' | 'sentAt', SQLWrap
   return [desc(of.hasEnd), asc(of.severityRank), desc(of.sentAt), asc(of.id)];
 }
 
-/** One alert, whether it is in force or not; null if it is not there, or cannot be. */
+/** One alert, in force or not; null if it is missing or invalid. */
 export async function selectAlert(queries: Queries, id: string, note: Note): Promise<AlertData | null> {
   const [row] = await queries.select(wholeAlert).from(alertRows).where(eq(alertRows.alertId, id));
   const alert = row === undefined ? null : cleanedAlert(row, note);
@@ -242,11 +242,11 @@ function areasOf(queries: Queries, condition?: SQL) {
     .where(and(eq(alertAreas.alertId, alertRows.alertId), condition));
 }
 
-/** At most one of them is given. */
+/** At most one of the filters is set. */
 function within(queries: Queries, { zone, area, office, ids }: InForceQuery): SQL | undefined {
   const covers = (condition: SQL): SQL => exists(areasOf(queries, condition));
   if (ids !== null)
-    // As one value: there may be more of them than a statement takes parameters.
+    // One JSON value: there may be more identifiers than a statement allows parameters.
     return sql`${alertRows.alertId} in (select jsonb_array_elements_text(${JSON.stringify(ids)}::text::jsonb))`;
   if (zone.length > 0) return covers(inArray(alertAreas.ugc, [...zone]));
   if (area !== null) return covers(sql`left(${alertAreas.ugc}, 2) = ${area}`);

@@ -4,7 +4,7 @@ import { cleanerOf, oneOf } from '../../database/cleaner.ts';
 import { instantColumn } from '../../database/columns.ts';
 import { zoneKinds } from '../../places/position.ts';
 
-/** The tables of alerts, and what their rows are held to. */
+/** The tables of alerts, and the checks of their rows. */
 
 export const severities = ['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'] as const;
 export type AlertSeverity = (typeof severities)[number];
@@ -82,7 +82,7 @@ export const isTest = sql<boolean>`(${alertRows.status} in ('Test', 'Exercise', 
     and not exists (select from unnest(${alertRows.vtec}) as code where code !~ '^/(T\\.|[A-Z0-9]{5}\\.)')))`;
 
 export const cleanRun = cleanerOf(alertRuns, { key: ['runId'] });
-/** An alert with a field that cannot be is still an alert: only its end has to be known. */
+/** Only the end is required. An alert with any other impossible field is still an alert. */
 export const cleanAlert = cleanerOf(alertRows, {
   key: ['alertId'],
   nullable: ['sentAt', 'effectiveAt', 'severity', 'certainty', 'urgency', 'parameters'],

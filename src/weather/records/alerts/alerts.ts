@@ -78,19 +78,19 @@ const idParameter: Parameter<string> = {
 };
 
 export interface AlertsData {
-  /** The poll whose list this is. */
+  /** Time of the poll with this list. */
   fetchedAt: Instant;
   sourceUpdatedAt: Instant | null;
   timeZone: string;
   /** All that match, of which `alerts` holds the first `limit`: most severe first, then those sent last. */
   total: number;
   /**
-   * How many others may hold at the place that was asked for: they have no geometry, and the outlines of some
-   * of their zones are not known. Null if no place was asked for.
+   * Number of other alerts that may apply at the requested place: they have no geometry, and outlines of
+   * some of their zones are unknown. null if no place was requested.
    */
   unplaced: number | null;
   alerts: AlertData[];
-  /** Tests and exercises, which warn of nothing. */
+  /** Tests and exercises, which are not warnings. */
   tests: AlertTestData[];
 }
 
@@ -189,7 +189,7 @@ async function readAlerts(source: WeatherSource, query: AlertsQuery): Promise<Re
 
 const maxAttempts = 3;
 
-/** Null if another poll came in while the outlines of the newest were read. */
+/** null if another poll arrived while the outlines of the newest one were read. */
 async function readPlaced(
   { database, clock }: WeatherSource,
   query: AlertsQuery,
@@ -256,7 +256,7 @@ async function readRun(
   return { ...reading({ data, lastModified: null, asOf: run.fetchedAt }, notes), unknown };
 }
 
-/** How many alerts may hold at the place that was asked for, whose own place is not known. */
+/** Number of alerts with an unknown location, which may apply at the requested place. */
 async function unplacedOf(
   queries: Queries,
   query: InForceQuery,
