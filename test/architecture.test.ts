@@ -296,8 +296,7 @@ t.test('no two folders need each other', async (t) => {
 t.test('a folder has at most sixteen files', async (t) => {
   const larger = ['src/core/lib', 'src/workers/bullmq'];
   const counts = new Map<string, number>();
-  for (const file of filesIn('.'))
-    counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
+  for (const file of filesIn('.')) counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
   t.ok(counts.size > 60);
   t.same(
     [...counts].filter(([folder, count]) => count > 16 && !larger.includes(folder)),

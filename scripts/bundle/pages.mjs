@@ -1,6 +1,6 @@
 /*
- * Bundles the scripts of the pages. Each file directly in `src/browser` becomes one module, and one stylesheet
- * if it imports styles of packages. `src/api/pages/assets.ts` serves them.
+ * Bundles the scripts of the pages. Each file directly in `src/browser` becomes one module, and one
+ * stylesheet if it imports styles of packages. `src/api/pages/assets.ts` serves them.
  */
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { build } from 'esbuild';
