@@ -47,9 +47,7 @@ interface KnownHandle extends Handle {
 /** All known directories of this thread; the one that was not used for the longest time is the first. */
 const open = new Set<KnownHandle>();
 
-/**
- * The directories of one root. Calls throw the errors of the file system, and ENOTDIR for a symbolic link.
- */
+/** The directories of one root. Throws errors of the file system, and ENOTDIR for a symbolic link. */
 export class DirectoryHandles {
   readonly #root: string;
   readonly #known = new Map<Key | '', KnownHandle>();
@@ -101,10 +99,7 @@ export class DirectoryHandles {
     }
   }
 
-  /**
-   * Whether the directory was opened and its name has not been found missing since. It may still have been
-   * removed.
-   */
+  /** Whether the directory was opened and not found missing since. It may have been removed. */
   isOpen(directory: Key | ''): boolean {
     return this.#known.has(directory);
   }
@@ -217,10 +212,7 @@ function forget(handle: KnownHandle): void {
   closeSync(handle.descriptor);
 }
 
-/**
- * Another process may remove a directory between its creation and its use. This limit is never reached in
- * practice.
- */
+/** Other processes may remove a directory between its creation and its use, but hardly this often. */
 const maxAttempts = 1000;
 
 /** The directories that keys imply: created for a file written below them, removed with their last file. */
