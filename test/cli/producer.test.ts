@@ -278,7 +278,7 @@ t.test('installed from its package, with no clone: one command publishes a direc
     stdout: 'succeeded\n',
     stderr: '',
   });
-  for (const file of ['client/client.d.ts', 'core/errors.d.ts'])
+  for (const file of ['client/client.d.ts', 'core/lib/errors.d.ts'])
     t.ok(existsSync(path.join(installed, 'dist', file)), `${file} is in the package`);
 });
 

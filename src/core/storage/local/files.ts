@@ -52,17 +52,25 @@ const writeSome = promisify(writeCallback);
 const flush = promisify(fdatasync);
 
 /**
- * Synchronous calls on a file system that may turn out to be slow, such as a network file system. After a
- * slow call, the next calls should go through the thread pool, where they run in parallel.
+ * Synchronous calls on a file system that may turn out to be slow, such as a network file system. While most
+ * of the recent calls took longer than `slowMs` milliseconds, the next calls should go through the thread
+ * pool, where they run in parallel. A single slow call means nothing: on a busy machine, the thread may have
+ * lost the processor.
  */
 class DirectCalls {
-  #callsInPool = 0;
+  readonly #slowMs: number;
+  /** A moving average: 1 if all recent calls were slow. */
+  #slowShare = 0;
 
-  /** Whether the next call should go through the thread pool. Counts that call. */
+  constructor(slowMs: number) {
+    this.#slowMs = slowMs;
+  }
+
+  /** Whether the next call should go through the thread pool. Some 70 calls later, one is tried directly. */
   areSlow(): boolean {
-    if (this.#callsInPool === 0) return false;
-    this.#callsInPool -= 1;
-    return true;
+    const areSlow = this.#slowShare > 0.5;
+    if (areSlow) this.#slowShare *= 0.99;
+    return areSlow;
   }
 
   run<T>(work: () => T): T {
@@ -70,13 +78,16 @@ class DirectCalls {
     try {
       return work();
     } finally {
-      if (performance.now() - started > 2) this.#callsInPool = 64;
+      const isSlow = performance.now() - started > this.#slowMs;
+      this.#slowShare = 0.9 * this.#slowShare + (isSlow ? 0.1 : 0);
+      if (this.#slowShare > 0.5) this.#slowShare = 1;
     }
   }
 }
 
-const reads = new DirectCalls();
-const writes = new DirectCalls();
+/** Opening, reading and closing a cached file takes some 0.02 ms; each request to a disk 0.06 ms and more. */
+const reads = new DirectCalls(0.1);
+const writes = new DirectCalls(2);
 let smallFiles = 0;
 
 /**
