@@ -53,7 +53,7 @@ function mayBeTerminal(descriptor: StandardStream): boolean {
     const stats = fstatSync(descriptor);
     return stats.isCharacterDevice() && stats.rdev !== statSync('/dev/null').rdev;
   } catch {
-    return false; // It was closed by whoever started this.
+    return false; // The parent process closed it.
   }
 }
 
