@@ -1,7 +1,7 @@
 import { type Digest, finishDigest, startDigest } from '../lib/digest.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Key } from './key.ts';
-import type { Body, FileIdentity, LocalFile, Storage, WriteOptions, Written } from './storage.ts';
+import type { Body, FileIdentity, Storage, WriteOptions, Written } from './storage.ts';
 
 /** A body that is in memory. Text is encoded as UTF-8. */
 export function bytesBody(bytes: Uint8Array | string): Body {
@@ -15,8 +15,8 @@ export function bytesBody(bytes: Uint8Array | string): Body {
 }
 
 /**
- * A body of `size` bytes that is read from a storage. It has a `localFile` if the storage is local. With an
- * `identity`, reads fail if the listed file was replaced.
+ * A body of `size` bytes that is read from a storage. With an `identity`, reads fail if the listed file was
+ * replaced.
  */
 export function storedBody(
   storage: Storage,
@@ -37,11 +37,6 @@ class StoredBody implements Body {
     this.#storage = storage;
     this.#key = key;
     this.#identity = identity;
-  }
-
-  get localFile(): LocalFile | undefined {
-    const { localFiles } = this.#storage.facts;
-    return localFiles === null ? undefined : { open: () => localFiles.open(this.#key, this.#identity) };
   }
 
   /**

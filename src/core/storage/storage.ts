@@ -168,14 +168,8 @@ export interface StorageFacts {
   clockOffsetMs: number | null;
 }
 
-/** Files of this machine, opened without following links. Calls are synchronous. */
+/** Files of this machine. Calls are synchronous. */
 export interface LocalFiles {
-  /**
-   * Opens a regular file for reading and returns its descriptor, which the caller closes. Throws
-   * `body_mismatch` if it is not the `expected` file, `storage_permanent` if it is not a regular file, and
-   * system errors.
-   */
-  open(key: Key, expected?: FileIdentity): number;
   /** In bytes; undefined if there is no such file. Throws system errors. */
   sizeOf(key: Key): number | undefined;
 }
@@ -292,17 +286,6 @@ export interface Body {
   /** In bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
-  /**
-   * The file, if the bytes are in a file of this machine. A local storage then copies from file to file
-   * instead of passing each chunk through an iterator. Optional: it only makes copying faster.
-   */
-  readonly localFile?: LocalFile | undefined;
-}
-
-/** A file that can be opened for reading as often as needed. */
-export interface LocalFile {
-  /** Returns a descriptor, which the caller closes. Throws as `LocalFiles.open`. */
-  open(): number;
 }
 
 /**

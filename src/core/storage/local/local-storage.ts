@@ -89,7 +89,6 @@ export class LocalStorage implements Storage {
       replacesLinks: true,
       largestKeptBytes: null,
       localFiles: {
-        open: (key, expected) => this.#openFile(key, expected),
         sizeOf: (key) => this.#handles.near(key, sizeOf),
       },
       clockOffsetMs: 0,

@@ -63,7 +63,6 @@ export function within(whole: Storage, directory: Key | ''): Storage {
 
 function filesWithin(files: LocalFiles, outer: (key: Key) => Key): LocalFiles {
   return {
-    open: (key, expected) => files.open(outer(key), expected),
     sizeOf: (key) => files.sizeOf(outer(key)),
   };
 }

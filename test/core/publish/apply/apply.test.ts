@@ -327,7 +327,7 @@ const keepings: MemoryOptions[] = [
   { flavour: 'files', keepBy: 'move' },
   { flavour: 'objects' },
 ];
-const localFiles: LocalFiles = { open: () => -1, sizeOf: () => undefined };
+const localFiles: LocalFiles = { sizeOf: () => undefined };
 const before = { a: 'old', gone: 'gone' };
 
 /** Fails the first call of a kind, as a storage does that refuses it, or whose answer is lost. */
