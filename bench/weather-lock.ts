@@ -54,5 +54,5 @@ export async function besideALock(options: BesideLock): Promise<boolean> {
   tell('nothing else', quiet);
   tell(`beside ${crowd} clients of a locked table`, locked);
   const factor = locked.p99Ms / quiet.p99Ms;
-  return goal(`p99 beside a locked table / alone: ${factor.toFixed(2)}, aim < 3`, factor < 3);
+  return goal(`p99 next to a locked table / alone: ${factor.toFixed(2)}, aim < 3`, factor < 3);
 }

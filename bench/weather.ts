@@ -166,7 +166,7 @@ interface Watched extends Served {
 
 async function watched(servers: Servers, owner: Target): Promise<Watched> {
   const reader = await servers.reader('0s');
-  // So many at once that it opens all of its connections.
+  // Enough concurrent requests to open all of its connections.
   await Promise.all(
     Array.from({ length: clients }, (_, n) =>
       fetch(`${reader.url}/observations?station=K${String(n + 1).padStart(4, '0')}`).then((answer) =>
@@ -193,7 +193,7 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
     );
   const few = reads.map(measure);
   await fillObservations(owner, manyRows - fewRows, fewRows);
-  // The first read of a page is that of the disk.
+  // The first read of a page comes from disk.
   reads.forEach(measure);
   const many = reads.map(measure);
   console.log(`\none client, cache: 0s, among ${fewRows} observations and among ${manyRows}`);
@@ -213,7 +213,7 @@ async function amongManyRows(servers: Servers, owner: Target): Promise<boolean> 
   return reached.every(Boolean);
 }
 
-/** Of a request, in the reader and in the database. */
+/** Time of a request, in the reader and in the database. */
 function costOf({ cpuMicroseconds, databaseMicroseconds }: Measured): number {
   return cpuMicroseconds + databaseMicroseconds;
 }

@@ -46,7 +46,7 @@ function help(program: string, command: string[]): string {
 
 const begin = '<!-- made by `npm run generate` -->';
 
-/** The hand-written page with its reference part, which ends the page, made anew. */
+/** Returns the hand-written page with a regenerated reference part, which ends the page. */
 export async function withCliReference(page: string): Promise<string> {
   const [written] = page.split(begin);
   return `${written}${begin}\n\n${await cliReference()}`;

@@ -36,7 +36,7 @@ interface Repeated {
   settings: JsonSchema;
 }
 
-/** By `backend: sftp`. A kind that has a single setting in common with others is told where it stands. */
+/** For example `backend: sftp`. A kind with a single shared setting refers to the place of that setting. */
 function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   const variants = new Map<string, JsonSchema[]>();
   for (const variant of variantsIn(schema)) {
@@ -60,7 +60,7 @@ function repeatedKinds(schema: JsonSchema): Map<string, Repeated> {
   return repeated;
 }
 
-/** All choices of maps that are told apart by one setting. */
+/** All variants of maps that one setting distinguishes. */
 function variantsIn(schema: JsonSchema): JsonSchema[] {
   return propertiesOf(schema).flatMap(({ inner }) => {
     const variants = (inner?.['anyOf'] ?? []) as JsonSchema[];

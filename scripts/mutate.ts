@@ -85,14 +85,14 @@ const judged = running.map((mutant): Judged => [mutant, verdicts.get(mutant) ?? 
 for (const runner of runners) runner.close();
 process.exitCode = conclude();
 
-/** What needs a server takes too long to run for each change, and a process of its own has none of them. */
+/** Tests with a server are too slow for each mutation, and a separate process has no mutations. */
 function isOfUse(file: string): boolean {
   const closure = closureOf(file);
   const text = closure.map((name) => readFileSync(name, 'utf8')).join('');
   return needsOf(closure).length === 0 && !text.includes("'node:child_process'");
 }
 
-/** Those that may reach what was chosen, bundled and measured. */
+/** Test files that can reach the selected code, bundled and measured. */
 async function measuredTests(files: readonly string[]): Promise<Measured[]> {
   const bundles = await bundleTests(files, sources, directory);
   const reaching = bundles.filter(({ inputs }) =>
@@ -116,7 +116,7 @@ async function judge(mutants: readonly SourceMutant[]): Promise<void> {
   if (left.length > 0) await tryAll('walks', left, await measuredTests(slow), Infinity);
 }
 
-/** Each runner takes the next one that nobody has taken. */
+/** Each runner takes the next free item. */
 async function tryAll(
   what: string,
   mutants: readonly SourceMutant[],

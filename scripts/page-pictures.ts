@@ -13,7 +13,7 @@ const [directory = 'docs/images', ...names] = process.argv.slice(2);
 const isForDocs = directory === 'docs/images';
 const widths = isForDocs ? [360, 1280] : [360, 768, 1280, 1920];
 const schemes = isForDocs ? (['light'] as const) : (['light', 'dark'] as const);
-/** What is further down is of the same kind. */
+/** Maximum height of a picture. Content further down repeats. */
 const maxHeight = 2600;
 mkdirSync(directory, { recursive: true });
 

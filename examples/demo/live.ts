@@ -32,7 +32,7 @@ export async function keepProducing(
       await upload({ url, token, archive }, signal);
     }
   } catch {
-    // The demo ends, or the daemon has; what was uploaded is published or not, as the console tells.
+    // The demo or the daemon has ended. The console shows whether the upload was published.
   }
 }
 

@@ -72,7 +72,7 @@ keepMachineCode(program);
 async function split() {
   const { outputFiles, metafile } = await build({
     ...settings,
-    // Names stay: they are what a stack trace tells.
+    // Keep names for readable stack traces.
     entryPoints: ['src/cli/main.ts'],
     outdir: directory,
     write: false,

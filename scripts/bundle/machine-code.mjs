@@ -34,7 +34,7 @@ export function keepMachineCode(program) {
   const run = (expected, ...args) => {
     const env = { ...process.env, WAYBILL_BUILD_KEEP: list };
     const { status, stderr } = spawnSync(process.execPath, [program, ...args], { env, encoding: 'utf8' });
-    // V8 tells on stderr of a flag that it does not know, and goes on.
+    // V8 warns on stderr about an unknown flag and continues.
     if (status !== expected || stderr.includes('unrecognized flag'))
       throw new Error(`the new program failed at ${args.join(' ')}:\n${stderr}`);
     return JSON.parse(readFileSync(list, 'utf8'));

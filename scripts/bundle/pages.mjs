@@ -18,7 +18,7 @@ export const { metafile } = await build({
   bundle: true,
   format: 'esm',
   platform: 'browser',
-  // What has `:has()`, module scripts and `color-mix`.
+  // Browsers with `:has()`, module scripts and `color-mix`.
   target: ['chrome111', 'firefox121', 'safari16.4'],
   minify: true,
   metafile: true,

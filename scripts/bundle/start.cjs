@@ -63,7 +63,7 @@ function postponeOptimizing() {
   require('node:v8').setFlagsFromString('--interrupt-budget=4000000');
 }
 
-/** What was loaded before the flag was set is kept by a command that does not set it. */
+/** Modules that were loaded before the flag was set are kept by a command that does not set it. */
 function keepMachineCode() {
   const { writeFileSync } = require('node:fs');
   const { builtinModules } = require('node:module');

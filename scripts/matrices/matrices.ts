@@ -3,11 +3,11 @@ import path from 'node:path';
 
 /** What the tests tried on something that we did not make, e.g. one release of Node.js. */
 export interface MatrixRow {
-  /** What was tried, by which the row is known, e.g. `20` or `OpenSSH`. */
+  /** Name of the tested subject, which identifies the row, e.g. `20` or `OpenSSH`. */
   readonly subject: string;
   /** The version that was tried, e.g. `20.19.0`. It may differ from machine to machine. */
   readonly version: string;
-  /** What was found, by the heading of its column, e.g. `{upload: 'yes', 'scene map': 'yes'}`. */
+  /** Results by column heading, e.g. `{upload: 'yes', 'scene map': 'yes'}`. */
   readonly found: Readonly<Record<string, string>>;
 }
 
@@ -28,13 +28,13 @@ export type MatrixName = keyof typeof matrices;
 
 /** What the tests of this clone found last, a file a row: test files run side by side. */
 const foundIn = '.tap/matrices';
-/** What the pages show. Nobody edits it: `npm run generate` writes it from what was found. */
+/** Content of the pages. `npm run generate` writes it from the results; do not edit it. */
 const keptIn = 'test/matrices';
 
 const names = Object.keys(matrices) as MatrixName[];
 const bySubject = new Intl.Collator('en', { numeric: true });
 
-/** Rows of what was found or kept, by subject; none if there are none. */
+/** Rows of new or stored results, by subject. Empty if there are none. */
 export function foundRows(name: MatrixName): MatrixRow[] {
   const directory = path.join(foundIn, name);
   const rows = filesOf(directory).map((file) => readJson(path.join(directory, file)) as MatrixRow);
@@ -90,7 +90,7 @@ export function matrixTable(name: MatrixName, rows: readonly MatrixRow[]): strin
   return [line(head), line(widths.map((width) => '-'.repeat(width))), ...body.map(line)].join('\n');
 }
 
-/** The page with the tables that belong on it made anew from what is kept. */
+/** Returns the page with its tables regenerated from the stored results. */
 export function withMatrices(page: string, text: string): string {
   const end = '<!-- end of matrix -->';
   return names
@@ -104,7 +104,7 @@ export function withMatrices(page: string, text: string): string {
     }, text);
 }
 
-/** Pages that have tables of what was tried. */
+/** Pages with tables of test results. */
 export function matrixPages(): string[] {
   return [...new Set(names.filter((name) => keptRows(name).length > 0).map((name) => matrices[name].page))];
 }

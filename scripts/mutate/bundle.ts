@@ -10,7 +10,7 @@ export interface TestBundle {
   readonly inputs: readonly string[];
 }
 
-/** Puts each test file and everything of ours that it imports into one module: that is loaded quickly. */
+/** Bundles each test file with all project code that it imports into one module, which loads quickly. */
 export async function bundleTests(
   tests: readonly string[],
   sources: ReadonlyMap<string, string>,

@@ -13,7 +13,7 @@ export interface SourceMutant {
   readonly file: string;
   /** From 1. */
   readonly line: number;
-  /** Where exactly in the file, to tell it from its neighbours. */
+  /** Exact position in the file, which distinguishes similar mutants. */
   readonly place: string;
   /** The line that it begins in. */
   readonly context: string;
@@ -128,7 +128,7 @@ function textOf(node: Node): string {
   return node.type === 'TemplateLiteral' ? (node.quasis ?? []).map(({ value }) => value.raw).join('') : '';
 }
 
-/** As it is printed: on one line, and no longer than that says what is meant. What is so already stays. */
+/** Shortens a mutant to one line of a readable length. Short lines are returned unchanged. */
 export function oneLine(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim();
   return line.length > longest ? `${line.slice(0, longest)}…` : line;

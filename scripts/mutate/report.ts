@@ -2,7 +2,7 @@ import path from 'node:path';
 import { oneLine, type SourceMutant } from './instrument.ts';
 import type { Status, Verdict } from './trial.ts';
 
-/** A mutant that may survive. It is named by what it changes, and not by a line number, which moves. */
+/** A mutant that is allowed to survive. Its change identifies it, because line numbers move. */
 export interface Accepted {
   readonly file: string;
   readonly context: string;
@@ -29,7 +29,7 @@ export interface Summary {
 
 const columns = ['folder', 'mutants', 'killed', 'timeouts', 'survivors', 'listed', 'killed %'];
 
-/** Counts by folder, and tells the survivors that are listed with a reason from those that are not. Pure. */
+/** Counts by folder, and separates survivors listed with a reason from unlisted ones. Pure. */
 export function summarise(judged: readonly Judged[], accepted: readonly Acceptance[]): Summary {
   const listed = accepted.flatMap(({ mutants }) => mutants);
   const survivors = judged.filter(([, verdict]) => !isNoticed(verdict));
@@ -66,7 +66,7 @@ export function told({ file, line, mutator, original, replacement }: SourceMutan
   return `${file}:${line} ${mutator}${how}\n    ${original}\n  → ${replacement || '(nothing)'}`;
 }
 
-/** What is listed may be whole, as it is in the source, or cut short, as the campaign printed it. */
+/** A listed mutant can be complete, as in the source, or shortened, as the campaign printed it. */
 function isSame(one: Accepted, { file, context, original, replacement }: SourceMutant): boolean {
   return (
     one.file === file &&

@@ -56,7 +56,7 @@ const overheadMs = 30;
 /**
  * The runs that may notice a mutant: of each file the tests that reach it, the quick ones together. For one
  * that is reached when modules are loaded, it is those that reach anything in its file, and all if none does.
- * What is likely to notice it in the least time comes first.
+ * Tests that are likely to detect the mutant fastest come first.
  */
 export function stepsFor(
   mutant: SourceMutant,

@@ -97,7 +97,7 @@ async function carryOut(run: Run): Promise<Answer> {
   const end = await Promise.race([whole, watch.stuck]);
   watch.stop();
   failure ??= end ?? root.lists.fail[0]?.fullname ?? (root.passing() ? undefined : 'failed');
-  // The next mutant gets modules of its own: those of a test that broke off may be in any state.
+  // The next mutant loads new modules, because an aborted test can leave modules in any state.
   if (failure !== undefined) loaded.delete(run.bundle);
   const ms = performance.now() - begun;
   const isQuiet = end === undefined && (await becomesQuiet(before));
@@ -163,7 +163,7 @@ async function load(bundle: string, namespace: Namespace): Promise<Loaded> {
     {
       get(target, key) {
         if (key in target) return Reflect.get(target, key) as unknown;
-        // A method is called on what it belongs to, and not on this stand-in for it.
+        // Calls the method on the original object, not on this proxy.
         const value = running && (Reflect.get(running, key) as unknown);
         return typeof value === 'function' ? (value.bind(running) as unknown) : value;
       },

@@ -3,7 +3,7 @@
  * that its build ran for. No address is written down here; that of the clone is the one it was built from.
  */
 
-/** Where a host keeps the issues of a repository, where that is known. */
+/** Path of the issue tracker of a repository on known hosts. */
 const issues = {
   'github.com': '/issues',
   'gitlab.com': '/-/issues',
@@ -21,7 +21,7 @@ export function publicRepository(address) {
   if (url === undefined || !isPublicName(url.hostname)) return undefined;
   const name = url.pathname.replace(/\/+$/, '').replace(/\.git$/, '');
   if (!/^\/[^/]+\/./.test(name) || url.search !== '' || url.hash !== '') return undefined;
-  // The port of ssh is not that of a page.
+  // An SSH port is not a web port.
   return `https://${url.protocol === 'https:' ? url.host : url.hostname}${name}`;
 }
 

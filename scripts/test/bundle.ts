@@ -104,7 +104,7 @@ const packagesInside: Plugin = {
         const isOfPackage = importer.includes(`${path.sep}node_modules${path.sep}`);
         if (!isOfPackage && !inlined.has(packageOf(specifier))) return { external: true };
         if (kind !== 'dynamic-import') return undefined;
-        // What is no ES module would lose its names: they are found out by Node.js when it loads it.
+        // CommonJS modules would lose their export names, which Node.js detects at load time.
         const found = await build.resolve(specifier, {
           kind,
           importer,

@@ -16,6 +16,6 @@ process.on('exit', () => {
     const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
     writeSync(1, `\n# processor time: ${ticks * msOfTick}\n`);
   } catch {
-    // Nobody reads the output any more.
+    // The reader of the output has closed the pipe.
   }
 });

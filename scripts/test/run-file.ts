@@ -33,7 +33,7 @@ export interface FileResult {
   processorMs: number | null;
 }
 
-/** An assertion, with what is to be read about it. */
+/** An assertion and its report. */
 export interface Finding {
   name: string;
   detail: string;
@@ -154,7 +154,7 @@ function nameOf({ fullname, name }: Result): string {
   return fullname.endsWith(`> ${name}`) || fullname === name ? fullname : `${fullname} > ${name}`;
 }
 
-/** What is to be read about a failure, in places of the sources. */
+/** Report of a failure, with source locations. */
 function detailOf({ diag }: Result): string {
   if (diag === null || typeof diag !== 'object') return '';
   const { at, stack, ...others } = diag as Record<string, unknown>;

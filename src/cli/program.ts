@@ -79,7 +79,7 @@ export function makeProgram(argv: readonly string[] = []): Command {
     )
     .version(version, '--version', 'print the version')
     .helpOption('-h, --help', 'print help')
-    .option('--no-color', 'no colours, whatever the terminal')
+    .option('--no-color', 'print without colors')
     .configureHelp({ showGlobalOptions: true, subcommandTerm: termOf })
     .configureOutput({
       writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),

@@ -148,7 +148,7 @@ function parsed(text: string, url: URL): unknown {
     return JSON.parse(text) as unknown;
   } catch (error) {
     throw new WaybillError('unexpected_answer', `the answer of ${url.origin}${url.pathname} is not JSON`, {
-      hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+      hint: 'check the URL: it must be the URL of the daemon, including its base path',
       cause: error,
     });
   }

@@ -76,7 +76,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   if (transientStatuses.has(status))
     return new WaybillError('connection_lost', said, {
       ...patience,
-      hint: 'a proxy in front of the daemon says that it is away or busy',
+      hint: 'a proxy in front of the daemon reports that it is unreachable or busy',
     });
   if (status === 413)
     return new WaybillError('upload_too_large', said, {
@@ -87,7 +87,7 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   return new WaybillError('unexpected_answer', said, {
     hint:
       location === undefined
-        ? 'check the URL: it is that of the daemon, with its base path if it has one'
+        ? 'check the URL: it must be the URL of the daemon, including its base path'
         : `check the URL: it redirects to ${location}`,
   });
 }

@@ -56,7 +56,7 @@ function requireEvents(answer: Answer): void {
   if (answer.headers['content-type']?.startsWith('text/event-stream') === true) return;
   answer.close();
   throw new WaybillError('unexpected_answer', 'the answer is no stream of events', {
-    hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+    hint: 'check the URL: it must be the URL of the daemon, including its base path',
   });
 }
 

@@ -120,7 +120,7 @@ export async function claimUpload(
   }
   const upload = await lookAt(requests, place, id);
   if ('runId' in upload || isFree) return upload;
-  throw new WaybillError('upload_locked', 'the daemon is still busy with what it has got');
+  throw new WaybillError('upload_locked', 'the daemon is still processing this upload');
 }
 
 /** The state of an upload, or its run, without ending a request that is sending it. */

@@ -264,7 +264,7 @@ class Sending {
 
 /** If two clients start an upload with one key concurrently, one of them finds its upload replaced. */
 function busy(cause: unknown): WaybillError {
-  return new WaybillError('upload_locked', 'somebody else sends the same bundle', { cause });
+  return new WaybillError('upload_locked', 'another client is sending the same bundle', { cause });
 }
 
 /** The daemon has an upload of another archive. */

@@ -312,7 +312,7 @@ t.test('validate takes a directory, and says so', async (t) => {
     t.match(waybill(['validate', wrong], { cwd: place }), {
       status: 1,
       stdout: '',
-      stderr: /is no directory[^]*next {3}name the directory that holds the manifest/,
+      stderr: /is not a directory[^]*next {3}name the directory that holds the manifest/,
     });
 });
 

@@ -191,7 +191,7 @@ t.test('the daemon starts, and says degraded, while the weather database is away
   await until('degraded');
   t.match(await (await fetch(`${url}metrics`)).text(), /^waybill_weather_database_up 0$/m);
   t.equal((await fetch(`${url}observations`)).status, 503);
-  t.ok(started.lines.some((line) => line.includes('a weather database is away')));
+  t.ok(started.lines.some((line) => line.includes('a weather database is unreachable')));
   await server.start();
   await until('ok');
   t.equal((await fetch(`${url}observations`)).status, 200);

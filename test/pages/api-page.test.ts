@@ -30,7 +30,7 @@ async function open(options: Parameters<Browser['newPage']>[0] = {}, hash = ''):
 
 t.test('without script everything can be read, folded at first, with its contents in view', async (t) => {
   const page = await open({ javaScriptEnabled: false, viewport: { width: 1280, height: 900 } });
-  t.ok(await page.getByRole('link', { name: 'Upload one bundle', exact: true }).isVisible());
+  t.ok(await page.getByRole('link', { name: 'Upload a bundle', exact: true }).isVisible());
   const height = (await page.locator('main').boundingBox())!.height;
   t.ok(height < 9_000, `${height} pixels, where it was 22,500`);
   await page.locator('#uploadBundle > summary').click();

@@ -17,7 +17,7 @@ export interface HealthPorts {
 }
 
 const checks = {
-  description: 'What the process depends on, and since when it is as it is.',
+  description: 'State of each dependency of the process.',
   type: 'array',
   items: schemaRef('HealthCheck'),
 };
@@ -29,12 +29,12 @@ export const healthRoute: Route<HealthPorts> = {
   tag: 'daemon',
   summary: 'Readiness',
   description:
-    'Needs no token. `checks` says of each thing on which the daemon depends how it stands, since when, and what to do; refusals have it, too. `details.weather`, where a weather database is configured, is `degraded` while it is away, and `details.paused` names pipelines that are paused. 503 while the daemon is stopping, its queue cannot be reached or uploads cannot be staged, 507 while there is hardly any room for them.',
+    'Needs no token. `checks` has the state of each dependency, the time of its last change and a remedy; error responses include it. `details.weather` is `degraded` while a configured weather database is unreachable. `details.paused` lists paused pipelines. 503: the daemon is stopping, its queue is unreachable, or uploads cannot be staged. 507: there is too little disk space for uploads.',
   access: 'open',
   isProbe: true,
   responses: {
     200: {
-      description: 'Uploads are taken.',
+      description: 'The daemon accepts uploads.',
       content: jsonContent({
         type: 'object',
         additionalProperties: false,
@@ -42,19 +42,19 @@ export const healthRoute: Route<HealthPorts> = {
         properties: {
           status: { const: 'ok' },
           details: {
-            description: 'What is worth knowing though uploads are taken.',
+            description: 'Warnings that do not affect readiness.',
             type: 'object',
             additionalProperties: false,
             properties: {
               weather: { enum: ['ok', 'degraded'] },
               paused: {
-                description: 'Pipelines whose runs do not begin, where there are any.',
+                description: 'Paused pipelines, if any.',
                 type: 'array',
                 items: { type: 'string' },
                 minItems: 1,
               },
               queue: {
-                description: 'The driver of the queue, where runs outlive the process.',
+                description: 'Driver of the queue, if it is persistent.',
                 enum: ['embedded', 'bullmq'],
               },
             },
@@ -73,7 +73,7 @@ export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
   operationId: 'getReadiness',
-  summary: 'Readiness, by its other name',
+  summary: 'Readiness (alias)',
   description: 'The same as `/healthz`.',
 };
 
@@ -110,12 +110,12 @@ export const liveRoute: Route<unknown> = {
   tag: 'daemon',
   summary: 'Liveness',
   description:
-    'Needs no token. The process answers, whatever it waits for: a restart would mend nothing. 200 while it stops, too; readiness is `/healthz`.',
+    'Needs no token. Answers 200 as long as the process responds, also while a dependency is unreachable and during shutdown. Use `/healthz` for readiness.',
   access: 'open',
   isProbe: true,
   responses: {
     200: {
-      description: 'The process turns.',
+      description: 'The process is alive.',
       content: jsonContent({
         type: 'object',
         additionalProperties: false,

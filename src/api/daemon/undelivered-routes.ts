@@ -60,27 +60,30 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   path: '/v1/notifiers/{notifier_id}/undelivered',
   operationId: 'listUndelivered',
   tag: 'daemon',
-  summary: 'List the events that a notifier has given up',
+  summary: 'List undelivered events of a notifier',
   description:
-    'Needs the token of `server.admin_token_env`. At most 1,000 are kept for each notifier; the oldest go first. A notifier that a reload has removed is found as long as something is kept for it.',
+    'Needs the token of `server.admin_token_env`. At most 1,000 events are kept for each notifier; the oldest are removed first. A notifier that a reload removed is listed as long as it has undelivered events.',
   access: 'token',
   parameters: [notifierIdParameter],
   responses: {
     200: {
-      description: 'The events, in the order in which they happened.',
+      description: 'Undelivered events, oldest first.',
       content: jsonContent(
         object({
           notifier_id: { type: 'string' },
-          configured: { description: 'Whether they can be sent again now.', type: 'boolean' },
+          configured: {
+            description: 'Whether the notifier is still configured. Only then can its events be redelivered.',
+            type: 'boolean',
+          },
           events: {
             type: 'array',
             items: object({
               event_id: text('As it was sent, and will be sent again.'),
               type: { type: 'string' },
               timestamp: time('When it happened.'),
-              pipeline_id: textOrNull('The pipeline that it is about.'),
-              destination_id: textOrNull('The destination, where it is about one.'),
-              run_id: textOrNull('The run that it tells of.'),
+              pipeline_id: textOrNull('Pipeline of the event.'),
+              destination_id: textOrNull('Destination of the event, if it has one.'),
+              run_id: textOrNull('Run of the event.'),
               given_up_at: time('When it was given up last.'),
               tries: count('All tries so far.'),
               reason: text('Why it was given up last.'),
@@ -100,15 +103,15 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
   path: '/v1/notifiers/{notifier_id}/redeliver',
   operationId: 'redeliver',
   tag: 'daemon',
-  summary: 'Send the events again that a notifier has given up',
+  summary: 'Redeliver undelivered events of a notifier',
   description:
-    'Needs the token of `server.admin_token_env`. The events are sent one after another, in the order in which they happened, with the ids that they had. One that is delivered is kept no more; the others stay, in their order. Where the receiver is away the rest is not tried. After 20 seconds no other event is begun: ask again.',
+    'Needs the token of `server.admin_token_env`. Sends the events one by one, oldest first, with their original ids. Delivered events are removed; the others keep their order. If the receiver is unreachable, the remaining events are not attempted. No event is started after 20 seconds: repeat the request for the rest.',
   access: 'token',
   parameters: [notifierIdParameter],
   body: emptyRequest,
   responses: {
     200: {
-      description: 'What came of it.',
+      description: 'Result of the redelivery.',
       content: jsonContent(
         object({
           notifier_id: { type: 'string' },
@@ -116,11 +119,11 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
           left: count('Events that are undelivered now.'),
           ended: {
             description:
-              'Why it ended: `all_tried`; `failing`: the receiver is away; `time_over`: there is more, ask again; `stopping`: the daemon stops, or the notifier was removed.',
+              'Why the redelivery ended. `all_tried`: every event was attempted. `failing`: the receiver is unreachable. `time_over`: the time limit was reached; repeat the request. `stopping`: the daemon is stopping, or the notifier was removed.',
             enum: ['all_tried', 'failing', 'time_over', 'stopping'],
           },
           failed: {
-            description: 'Events that were tried and not delivered.',
+            description: 'Events that were attempted and not delivered.',
             type: 'array',
             items: object({
               event_id: { type: 'string' },

@@ -74,7 +74,7 @@ const noQuery = queryParameters({});
 
 /** The body of a route that needs none, for the OpenAPI document. */
 export const emptyRequest: RequestBody = {
-  description: 'Nothing, or an empty object.',
+  description: 'Empty, or an empty object.',
   required: false,
   content: jsonContent(noProperties, {}),
 };

@@ -26,7 +26,7 @@ export const metricsRoute: Route<MetricsPorts> = {
   path: '/metrics',
   operationId: 'getMetrics',
   tag: 'daemon',
-  summary: 'Metrics for Prometheus',
+  summary: 'Get metrics in the Prometheus format',
   description: 'Needs no token unless `server.metrics.token_env` is set.',
   access: 'optional',
   isProbe: true,

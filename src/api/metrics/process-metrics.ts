@@ -76,7 +76,7 @@ export function processMetrics(options: MetricsOptions): {
 }
 
 function reportBuild({ gauge }: Definer, { version, nodeVersion }: MetricsOptions): void {
-  const info = gauge('waybill_build_info', 'Always 1; the labels tell what runs.', [
+  const info = gauge('waybill_build_info', 'Always 1. The labels are the versions.', [
     'version',
     'node_version',
   ]);

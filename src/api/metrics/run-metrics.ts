@@ -126,11 +126,7 @@ function publicationMetrics({ counter }: Definer): {
   expect: (places: readonly Place[]) => void;
 } {
   const labels = ['pipeline', 'destination', 'action'];
-  const publications = counter(
-    'waybill_publications_total',
-    'Bundles at destinations, by what was done.',
-    labels,
-  );
+  const publications = counter('waybill_publications_total', 'Bundles at destinations, by action.', labels);
   const written = counter('waybill_outputs_written_total', 'Outputs that were written.', labels);
   const linked = counter(
     'waybill_outputs_linked_total',

@@ -32,7 +32,7 @@ export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
 );
 
 const accepted: JsonSchema = {
-  description: 'A run that was accepted. Its record is under `Location`.',
+  description: 'An accepted run. `Location` is the URL of its record.',
   type: 'object',
   additionalProperties: false,
   required: ['run_id', 'status'],
@@ -41,7 +41,7 @@ const accepted: JsonSchema = {
     status: { const: 'accepted' },
     position: {
       description:
-        'Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.',
+        'Position in the queue of its pipeline at acceptance. 1 means that no other run was waiting. An active run does not count.',
       type: 'integer',
       minimum: 1,
     },
@@ -49,14 +49,14 @@ const accepted: JsonSchema = {
 };
 
 const missingFiles: JsonSchema = {
-  description: 'What of a bundle has to be sent.',
+  description: 'Files of a bundle that must be sent.',
   type: 'object',
   additionalProperties: false,
   required: ['manifest', 'missing'],
   properties: {
-    manifest: { description: 'Of the manifest that was sent: what `Waybill-Partial` names.', type: 'string' },
+    manifest: { description: 'SHA-256 of the manifest, for `Waybill-Partial`.', type: 'string' },
     missing: {
-      description: 'Digests of files that are not kept for the pipeline, each once.',
+      description: 'Digests of files that the daemon does not keep for the pipeline, without duplicates.',
       type: 'array',
       items: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
     },
@@ -64,7 +64,8 @@ const missingFiles: JsonSchema = {
 };
 
 const partialUpload: JsonSchema = {
-  description: 'A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.',
+  description:
+    'A resumable upload. `run_id`, `position` and `replayed` describe its run once it is accepted.',
   type: 'object',
   additionalProperties: false,
   required: [
@@ -80,28 +81,35 @@ const partialUpload: JsonSchema = {
   ],
   properties: {
     upload_id: { type: 'string' },
-    offset: { description: 'Where to go on, in bytes.', type: 'integer', minimum: 0 },
-    length: { description: 'Bytes of the archive; null until that is known.', type: ['integer', 'null'] },
+    offset: {
+      description: 'Number of bytes received: the offset of the next request.',
+      type: 'integer',
+      minimum: 0,
+    },
+    length: {
+      description: 'Size of the archive in bytes, or null if it is not known yet.',
+      type: ['integer', 'null'],
+    },
     expires_at: { type: 'string', format: 'date-time' },
     idempotency_key: {
-      description: 'The key that it was begun with; null if there was none.',
+      description: 'Idempotency key of the upload, or null.',
       type: ['string', 'null'],
     },
     metadata: {
-      description: '`Upload-Metadata` that it was begun with, decoded; null if there was none.',
+      description: 'Decoded `Upload-Metadata` of the upload, or null.',
       type: ['object', 'null'],
       additionalProperties: { type: ['string', 'null'] },
     },
     run_id: { type: ['string', 'null'] },
     position: { description: 'As in `Accepted`.', type: ['integer', 'null'], minimum: 1 },
-    replayed: { description: 'The key was used before: the run is the one of then.', type: 'boolean' },
+    replayed: { description: 'The key was used before, and the run is the earlier one.', type: 'boolean' },
   },
 };
 
 const pageOfRuns = {
   runs: { type: 'array', items: schemaRef('RunRecord') },
   next: {
-    description: 'Path and query of the next page; null where this is the last one.',
+    description: 'Path and query of the next page, or null on the last page.',
     type: ['string', 'null'],
     format: 'uri-reference',
   },
@@ -124,7 +132,7 @@ const runSearch: JsonSchema = {
 };
 
 const pause: JsonSchema = {
-  description: 'Null unless the pipeline is paused: then none of its runs begins.',
+  description: 'null unless the pipeline is paused. No run of a paused pipeline starts.',
   type: ['object', 'null'],
   additionalProperties: false,
   required: ['since', 'reason'],
@@ -142,7 +150,7 @@ const pipelineState: JsonSchema = {
 };
 
 const finding: JsonSchema = {
-  description: 'One result of a validation: what is wrong or worth knowing, and where.',
+  description: 'A validation finding and its location.',
   type: 'object',
   additionalProperties: false,
   required: ['severity', 'code', 'message', 'file', 'pointer', 'line', 'column'],
@@ -151,7 +159,7 @@ const finding: JsonSchema = {
     code: { type: 'string', pattern: '^[a-z0-9_]+$' },
     message: { type: 'string' },
     file: { type: ['string', 'null'] },
-    pointer: { description: 'JSON Pointer or path of keys.', type: ['string', 'null'] },
+    pointer: { description: 'JSON Pointer, or path of keys.', type: ['string', 'null'] },
     line: { type: ['integer', 'null'], minimum: 1 },
     column: { type: ['integer', 'null'], minimum: 1 },
   },
@@ -163,8 +171,8 @@ const sceneMapReport: JsonSchema = {
   required: ['schema_version', 'valid', 'clean', 'files'],
   properties: {
     schema_version: { const: 1 },
-    valid: { description: 'No errors: the document is a scene map under the schema.', type: 'boolean' },
-    clean: { description: 'No findings at all.', type: 'boolean' },
+    valid: { description: 'No errors: the document conforms to the schema.', type: 'boolean' },
+    clean: { description: 'No findings.', type: 'boolean' },
     files: {
       type: 'array',
       items: {
@@ -188,27 +196,27 @@ const problem: JsonSchema = {
   required: ['type', 'title', 'status', 'detail', 'instance', 'code', 'retryable'],
   properties: {
     type: { const: 'about:blank' },
-    title: { description: 'The phrase of the status.', type: 'string' },
+    title: { description: 'Reason phrase of the status.', type: 'string' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
     detail: {
-      description: 'What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.',
+      description: 'The cause and, after a semicolon, the `hint`, for clients that show only this member.',
       type: 'string',
     },
-    hint: { description: 'What to do about it, by itself.', type: 'string' },
+    hint: { description: 'What to do about the problem.', type: 'string' },
     instance: {
-      description: "The request's id, as in `X-Request-Id` and in the log.",
+      description: 'Id of the request, as in `X-Request-Id` and in the log.',
       type: 'string',
       pattern: '^urn:uuid:[0-9a-f-]{36}$',
     },
-    code: { description: 'For programs; never changes its meaning.', enum: publicCodes },
-    retryable: { description: 'Whether sending the same again can help.', type: 'boolean' },
+    code: { description: 'Stable error code for programs.', enum: publicCodes },
+    retryable: { description: 'Whether repeating the same request can succeed.', type: 'boolean' },
     findings: {
-      description: 'Every single thing that is wrong, where there can be several.',
+      description: 'All findings, for problems that can have several.',
       type: 'array',
       items: schemaRef('Finding'),
     },
     checks: {
-      description: 'Of readiness: what the daemon depends on, and how each stands.',
+      description: 'For readiness: the state of each dependency of the daemon.',
       type: 'array',
       items: schemaRef('HealthCheck'),
     },
@@ -216,24 +224,24 @@ const problem: JsonSchema = {
 };
 
 const healthCheck: JsonSchema = {
-  description: 'How one thing stands that the daemon depends on.',
+  description: 'State of one dependency of the daemon.',
   type: 'object',
   additionalProperties: false,
   required: ['name', 'state', 'since'],
   properties: {
     name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'weather'] },
     state: {
-      description: '`degraded`: something is missing, and uploads are taken all the same.',
+      description: '`degraded`: a problem that does not prevent uploads.',
       enum: ['ok', 'degraded', 'failing'],
     },
     since: {
-      description: 'When it was first seen so. It is looked at whenever somebody asks.',
+      description: 'Time at which this state was first seen. The state is checked on each request.',
       type: 'string',
       format: 'date-time',
     },
-    code: { description: 'Of the failure.', enum: publicCodes },
-    detail: { description: 'What is wrong.', type: 'string' },
-    hint: { description: 'What an operator does about it.', type: 'string' },
+    code: { description: 'Error code of the failure.', enum: publicCodes },
+    detail: { description: 'Cause of the problem.', type: 'string' },
+    hint: { description: 'What an operator can do about it.', type: 'string' },
   },
 };
 

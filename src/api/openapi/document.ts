@@ -25,15 +25,15 @@ Pages of the origins in \`server.http.cors\` may read every answer; their prefli
 
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',
-  runs: 'What became of them, and runs that operators start.',
-  pipelines: 'Holding pipelines back.',
+  runs: 'Runs of pipelines: start, follow, cancel and rerun.',
+  pipelines: 'Pipelines, pauses and releases.',
   'scene maps': 'Session scene maps and their schema.',
   weather: 'Weather reads.',
   daemon: 'The daemon itself.',
 };
 
 const requestIdHeader: Header = {
-  description: "The request's id, as in the log.",
+  description: 'Id of the request, as in the log.',
   required: true,
   schema: { type: 'string', format: 'uuid' },
 };
@@ -67,7 +67,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
           type: 'http',
           scheme: 'bearer',
           description:
-            'The value of an entry of `upload_tokens`, or, where a route says so, of `server.admin_token_env`.',
+            'A token of `upload_tokens`, or the token of `server.admin_token_env` for routes that accept it.',
         },
       },
     },
@@ -128,15 +128,15 @@ function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']):
     if (codes.some(has)) headers[name] = { ...about, required: codes.every(has) };
   };
   add('Retry-After', (code) => retryAfterSeconds[code] !== undefined, {
-    description: 'Seconds after which trying again makes sense.',
+    description: 'Seconds to wait before a retry.',
     schema: { type: 'integer', minimum: 1 },
   });
   add('WWW-Authenticate', (code) => code === 'unauthorized', {
-    description: 'How to authenticate.',
+    description: 'Authentication scheme.',
     schema: { type: 'string' },
   });
   add(method === 'patch' ? 'Accept-Patch' : 'Accept-Post', (code) => code === 'unsupported_media_type', {
-    description: 'The media types that this route takes.',
+    description: 'Media types that this route accepts.',
     schema: { type: 'string' },
   });
   return headers;

@@ -12,16 +12,18 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   path: '/openapi.json',
   operationId: 'getOpenApi',
   tag: 'daemon',
-  summary: 'This document',
-  description: 'OpenAPI 3.1 with the base path under which this daemon answers. Needs no token.',
+  summary: 'Get this document',
+  description: 'OpenAPI 3.1, with the base path of this daemon. Needs no token.',
   access: 'open',
   responses: {
     200: {
       description: 'The document.',
-      headers: { ETag: { description: 'Of the document.', required: true, schema: { type: 'string' } } },
+      headers: {
+        ETag: { description: 'Entity tag of the document.', required: true, schema: { type: 'string' } },
+      },
       content: jsonContent({ type: 'object', required: ['openapi', 'info', 'paths'] }),
     },
-    304: { description: 'The document is as it was.' },
+    304: { description: 'The document has not changed.' },
   },
   problems: [],
   handle: ({ http }, served) => {
@@ -42,16 +44,18 @@ export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
   path: '/docs',
   operationId: 'getApiPage',
   tag: 'daemon',
-  summary: 'This document as a page',
-  description: 'HTML with nothing from outside, of use without script. Needs no token.',
+  summary: 'Get the API reference page',
+  description: 'HTML without external resources. Works without JavaScript. Needs no token.',
   access: 'open',
   responses: {
     200: {
       description: 'The page.',
-      headers: { ETag: { description: 'Of the page.', required: true, schema: { type: 'string' } } },
+      headers: {
+        ETag: { description: 'Entity tag of the page.', required: true, schema: { type: 'string' } },
+      },
       content: { 'text/html': { schema: { type: 'string' } } },
     },
-    304: { description: 'The page is as it was.' },
+    304: { description: 'The page has not changed.' },
   },
   problems: [],
   handle: (ports, served) => {

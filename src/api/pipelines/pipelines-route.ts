@@ -71,7 +71,7 @@ export interface PipelinePorts {
 }
 
 const pipelineList: JsonSchema = {
-  description: 'Pipelines of a token, and how they stand.',
+  description: 'Pipelines of a token and their state.',
   type: 'object',
   additionalProperties: false,
   required: ['pipelines'],
@@ -119,37 +119,37 @@ const pipelineList: JsonSchema = {
             },
           },
           schedule: {
-            description: 'Null where no run starts by the clock.',
+            description: 'null without a schedule.',
             type: ['object', 'null'],
             additionalProperties: false,
             required: ['cron', 'timezone', 'catch_up'],
             properties: {
-              cron: { description: 'Five fields of cron, or a nickname.', type: 'string' },
-              timezone: { description: 'IANA name.', type: 'string' },
+              cron: { description: 'Cron pattern: five fields, or a name such as @daily.', type: 'string' },
+              timezone: { description: 'IANA time zone.', type: 'string' },
               catch_up: { enum: ['none', 'once'] },
             },
           },
           watch: { description: 'Whether a change of the source starts a run.', type: 'boolean' },
           next_run: {
             description:
-              'When the next run of the schedule is due, jitter included. It is missed if the pipeline is paused then.',
+              'Time of the next scheduled run, including jitter. If the pipeline is paused at that time, the run is skipped.',
             type: ['string', 'null'],
             format: 'date-time',
           },
-          waiting: { description: 'Runs that wait for their turn.', type: 'integer', minimum: 0 },
+          waiting: { description: 'Number of waiting runs.', type: 'integer', minimum: 0 },
           paused: schemaRef('Pause'),
-          running: { description: 'Id of the run that runs.', type: ['string', 'null'] },
+          running: { description: 'Id of the active run.', type: ['string', 'null'] },
           last_run: {
-            description: 'Record of the run that was accepted last, if it is retained.',
+            description: 'Record of the most recently accepted run, if it is retained.',
             anyOf: [schemaRef('RunRecord'), { type: 'null' }],
           },
           away: {
             description:
-              'Of several Redis, that of this pipeline does not answer: its runs wait, and what is told of them may be otherwise.',
+              'Whether the Redis server of this pipeline is unreachable. Its runs wait, and this data may be out of date.',
             const: true,
           },
           last_success: {
-            description: 'The run that succeeded last.',
+            description: 'The most recent run that succeeded.',
             type: ['object', 'null'],
             additionalProperties: false,
             required: ['run_id', 'finished_at'],
@@ -170,11 +170,11 @@ export const listPipelinesRoute: Route<PipelinePorts> = {
   path: '/v1/pipelines',
   operationId: 'listPipelines',
   tag: 'runs',
-  summary: 'The pipelines of the token, and how they stand',
+  summary: 'List the pipelines of the token and their state',
   description:
-    'In the order of the configuration. `last_success` stays after the record of that run has expired, until a restart clears it with the queue in memory.',
+    'In the order of the configuration. `last_success` is kept after the record of that run has expired. With the queue in memory, a restart clears it.',
   access: 'token',
-  responses: { 200: { description: 'All of them.', content: jsonContent(pipelineList) } },
+  responses: { 200: { description: 'All pipelines of the token.', content: jsonContent(pipelineList) } },
   problems: ['token_expired', 'insufficient_scope', 'queue_unavailable'],
   handle: (ports) => listPipelines(ports),
 };

@@ -36,7 +36,7 @@ const destinationIdParameter: Parameter = {
   name: 'destination_id',
   in: 'path',
   required: true,
-  description: 'Id of a destination of the pipeline, one with `layout: releases`.',
+  description: 'Id of a destination of the pipeline with `layout: releases`.',
   schema: { type: 'string' },
   example: 'site',
 };
@@ -44,7 +44,7 @@ const releaseIdParameter: Parameter = {
   name: 'release_id',
   in: 'path',
   required: true,
-  description: 'Id of a release, as the list has it.',
+  description: 'Id of a release from the list.',
   schema: { type: 'string' },
   example: '20261121T101500Z-9f2c41aa',
 };
@@ -54,10 +54,10 @@ const listQuery = queryParameters({
 });
 const activateQuery = queryParameters({
   path: bundlePath({
-    description: 'The bundle path at the destination, needed where there are releases of several.',
+    description: 'Bundle path at the destination. Required if there are releases of several bundle paths.',
     example: 'session-42',
   }),
-  dry_run: flag(false, { description: 'Tells what would change, and changes nothing.' }),
+  dry_run: flag(false, { description: 'Reports the change without making it.' }),
 });
 
 const activation: JsonSchema = {
@@ -66,7 +66,7 @@ const activation: JsonSchema = {
   properties: {
     rollback: {
       description:
-        'Keeps what was current, and what was rolled back before, from becoming current again by itself: what `waybill releases rollback --to` does. Without it, the release is promoted, and whatever was rolled back may come back.',
+        'Rolls back, like `waybill releases rollback --to`: later publications do not make the replaced release current again. Without it, the release is promoted, and releases that were rolled back can become current again.',
       type: 'boolean',
       default: false,
     },
@@ -93,12 +93,12 @@ export const listReleasesRoute: Route<ReleasesPorts> = {
   path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
   operationId: 'listReleases',
   tag: 'pipelines',
-  summary: 'The releases of a destination, and which of them readers have',
+  summary: 'List the releases of a destination',
   description:
-    'For destinations with `layout: releases`: the document that `waybill releases list --format json` prints, read from the destination now. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+    'For destinations with `layout: releases`. The response is the document that `waybill releases list --format json` prints, read from the destination. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, destinationIdParameter, ...listQuery.parameters],
-  responses: { 200: { description: 'All of them, the newest first.', content: jsonContent('Releases') } },
+  responses: { 200: { description: 'All releases, newest first.', content: jsonContent('Releases') } },
   problems,
   handle: (ports) => list(ports),
 };
@@ -108,18 +108,18 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
   operationId: 'activateRelease',
   tag: 'pipelines',
-  summary: 'Give readers this release',
+  summary: 'Make a release current',
   description:
-    'What `waybill releases promote` does or, with `rollback`, `waybill releases rollback --to`: one step, and no byte is moved. Asked again, it changes nothing. A release that is missing, damaged, unfinished or being removed is refused, and readers have what they had. Takes a token of the pipeline with the scope `releases`, or that of `server.admin_token_env`.',
+    'Like `waybill releases promote` or, with `rollback`, `waybill releases rollback --to`: one atomic step that copies nothing. Repeating the request changes nothing. A release that is missing, damaged, incomplete or being removed is refused, and the current release stays. Needs a token of the pipeline with the scope `releases`, or the token of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, destinationIdParameter, releaseIdParameter, ...activateQuery.parameters],
   body: {
-    description: 'Nothing, or whether this is a rollback.',
+    description: 'Empty, or whether this is a rollback.',
     required: false,
     content: jsonContent(activation, { rollback: true }),
   },
   responses: {
-    200: { description: 'What readers had, and have now.', content: jsonContent('ReleaseSwitch') },
+    200: { description: 'The previous and the current release.', content: jsonContent('ReleaseSwitch') },
   },
   problems: [
     ...problems,

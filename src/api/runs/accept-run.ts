@@ -12,12 +12,12 @@ export const acceptedResponse: ResponseObject = {
   description: 'The run is accepted.',
   headers: {
     Location: {
-      description: "Where the run's record is.",
+      description: 'URL of the run record.',
       required: true,
       schema: { type: 'string', format: 'uri-reference' },
     },
     'Idempotency-Replayed': {
-      description: 'Present where the key was used before: this is the first answer once more.',
+      description: 'Present if the key was used before: this is the first response again.',
       schema: { const: 'true' },
     },
   },
@@ -48,7 +48,7 @@ export const idempotencyKeyParameter: Parameter = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'Makes repeating the request safe: the same key with the same content is answered like the first time and starts nothing. Scoped to the token and the pipeline.',
+    'Makes the request safe to repeat: the same key with the same content gets the first response and starts no run. The scope is the token and the pipeline.',
   schema: { type: 'string', pattern: form.source },
   example: 'session-42-build-7',
 };
@@ -56,7 +56,7 @@ export const idempotencyKeyParameter: Parameter = {
 /** The query parameter of every request that accepts an idempotency key. */
 export const rerunFailed = flag(false, {
   description:
-    'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first answer.',
+    'If the Idempotency-Key was used before and its run has failed: starts a new run instead of repeating the first response.',
 });
 
 /** Returns the queue's form of the request's key, or an empty object. Throws `invalid_idempotency_key`. */
@@ -86,7 +86,7 @@ function idempotencyKey(req: IncomingMessage): string | undefined {
 /** The query parameter of every request that publishes. */
 export const channelQuery = channelName({
   description:
-    'Publishes to this channel of the destinations that have it: those who follow it see the bundle, and nobody else. Other destinations, and what is current, stay as they are.',
+    'Publishes to this channel at the destinations that define it. The current release and other destinations do not change.',
   example: 'preview',
 });
 

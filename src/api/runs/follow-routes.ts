@@ -19,13 +19,13 @@ const lastEventId: Parameter = {
   name: 'Last-Event-ID',
   in: 'header',
   description:
-    'The `id` of the last event that the client has: what changed since then follows, without a snapshot. An id that is of no use any more gets a snapshot with the reason `gap`.',
+    'The `id` of the last event that the client received. The stream continues after it, without a snapshot. If the id is no longer known, the stream starts with a snapshot with the reason `gap`.',
   schema: { type: 'string' },
 };
 
 const eventStream: ResponseObject = {
   description:
-    'Server-sent events: `snapshot` with `{reason, runs, next}`, then `run` with the whole record of a run whenever it has changed, and `end` with `{reason}` before the daemon closes the stream. Every 15 s there is a comment.',
+    'Server-sent events: `snapshot` with `{reason, runs, next}`, then `run` with the complete record whenever a run changes, and `end` with `{reason}` before the daemon closes the stream. A comment is sent every 15 s.',
   content: { 'text/event-stream': { schema: { type: 'string' } } },
 };
 
@@ -37,12 +37,12 @@ export const followRunRoute: Route<LivePorts> = {
   tag: 'runs',
   summary: 'Follow a run',
   description:
-    'Who may read the record may follow it. The stream ends when the run has finished; a client that comes again with the last id gets 204, which keeps an `EventSource` from coming again.',
+    'Needs the same access as the record. The stream ends when the run has finished. A client that reconnects with the last id gets 204, which stops an `EventSource` from reconnecting.',
   access: 'optional',
   parameters: [runIdParameter, lastEventId],
   responses: {
     200: eventStream,
-    204: { description: 'The run has finished, and the client has its last event.' },
+    204: { description: 'The run has finished, and the client has received its last event.' },
   },
   problems: [
     'token_expired',
@@ -75,7 +75,7 @@ function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
 
 const followQuery = queryParameters({
   pipeline: pipelinesParameter,
-  limit: wholeNumber(1, 500, 100, { description: 'Runs in a snapshot: the newest.' }),
+  limit: wholeNumber(1, 500, 100, { description: 'Number of runs in a snapshot, newest first.' }),
 });
 
 /** Streams the events of all runs of a token's pipelines. */
@@ -85,7 +85,7 @@ export const followRunsRoute: Route<LivePorts> = {
   operationId: 'followRuns',
   tag: 'runs',
   summary: 'Follow the runs of all pipelines of the token',
-  description: 'A snapshot has the newest runs; `next` is where `GET /v1/runs` has those before them.',
+  description: 'A snapshot has the newest runs. `next` is the page of `GET /v1/runs` with older runs.',
   access: 'token',
   parameters: [...followQuery.parameters, lastEventId],
   responses: { 200: eventStream },

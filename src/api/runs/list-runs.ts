@@ -13,11 +13,11 @@ const longestPlace = 4096;
 
 /** The parameters of every list of runs. */
 export const pageParameters = {
-  limit: wholeNumber(1, 500, 50, { description: 'Runs on one page.' }),
-  status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
+  limit: wholeNumber(1, 500, 50, { description: 'Number of runs per page.' }),
+  status: choice(runStatuses, null, { description: 'Lists only runs with this status.' }),
   before: freeText(longestPlace, {
     description:
-      'Only runs that were accepted before this one. A page begun so does not shift when runs are added. The link to the next page has the place after this one, which over several Redis is more than the id of a run.',
+      'Lists only runs that were accepted before this one, so pages do not shift when runs are added. Use the value from the link to the next page. With several Redis servers it is more than a run id.',
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
   }),
 };
@@ -35,12 +35,12 @@ export const listProblems: Route<RunPorts>['problems'] = [
 
 /** Selects some of the token's pipelines. */
 export const pipelinesParameter = names(100, longestId, {
-  description: 'Only runs of these pipelines, with commas between; by default of all that the token allows.',
+  description: 'Lists only runs of these pipelines (comma-separated). Default: all pipelines of the token.',
   example: 'maps',
 });
 
 const sinceParameter: Parameter<Date | null> = {
-  description: 'Only runs that were accepted at this time or later: RFC 3339, with a zone.',
+  description: 'Lists only runs that were accepted at or after this time (RFC 3339, with a zone).',
   schema: { type: 'string', format: 'date-time' },
   example: '2026-11-20T00:00:00Z',
   absent: null,
@@ -58,7 +58,7 @@ export const searchParameters = {
   since: sinceParameter,
   q: freeText(200, {
     description:
-      'Only runs in whose record every one of these words occurs, in any case: in ids, status, actions, paths, errors and warnings.',
+      'Lists only runs whose record contains all of these words, ignoring case: in ids, status, actions, paths, errors and warnings.',
     example: 'unmanaged',
   }),
 };
@@ -94,9 +94,9 @@ export const listAllRunsRoute: Route<RunPorts> = {
   path: '/v1/runs',
   operationId: 'listAllRuns',
   tag: 'runs',
-  summary: 'The runs of all pipelines of the token, newest first',
+  summary: 'List the runs of all pipelines of the token, newest first',
   description:
-    'Every run whose record is retained. At most 2,000 runs are looked at for one page: one with `status`, `since` or `q` may therefore be shorter than its limit, even empty, and have a `next`.',
+    'Lists all retained runs. At most 2,000 runs are examined for one page. A page with `status`, `since` or `q` can therefore be shorter than its limit, or even empty, and still have a `next`.',
   access: 'token',
   parameters: allQuery.parameters,
   responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
@@ -130,8 +130,8 @@ export const listRunsRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'listRuns',
   tag: 'runs',
-  summary: 'The runs of a pipeline, newest first',
-  description: 'Every run whose record is retained, of uploads as well as of operators.',
+  summary: 'List the runs of a pipeline, newest first',
+  description: 'Lists all retained runs: uploads and runs that operators or schedules started.',
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },

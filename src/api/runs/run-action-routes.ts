@@ -57,14 +57,15 @@ export const cancelRunRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'Cancel a run',
   description:
-    'A run that waits never begins, one that runs is stopped; both end as `failed` with the error `cancelled`, and what was staged for them is removed. What a stopped publication leaves, the next one of that bundle finishes. May be repeated. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+    'A waiting run never starts; an active run is stopped. Both end as `failed` with the error `cancelled`, and their staged files are removed. The next publication of that bundle completes an interrupted one. The request can be repeated. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, runIdParameter],
   body: emptyRequest,
   responses: {
     200: { description: 'The run is cancelled: its record.', content: jsonContent('RunRecord') },
     202: {
-      description: 'The run is being stopped: its record. A publication that is done by then has succeeded.',
+      description:
+        'The run is being stopped: its record. A publication that is already complete counts as succeeded.',
       content: jsonContent('RunRecord'),
     },
   },
@@ -97,9 +98,9 @@ export const retryRunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs/{run_id}/retry',
   operationId: 'retryRun',
   tag: 'runs',
-  summary: 'Try a waiting run now',
+  summary: 'Retry a waiting run now',
   description:
-    'Starts the next try of a run that failed for a passing cause as soon as a worker is free, instead of at `next_try_at`. A run that waits for its turn or runs stays as it is, so the request may be repeated. A run that has ended is repeated by `…/rerun`. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+    'Starts the next attempt of a run that failed for a temporary cause as soon as a worker is free, instead of at `next_try_at`. A run that is queued or active is not changed, so the request can be repeated. Use `…/rerun` for a finished run. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, runIdParameter],
   body: emptyRequest,
@@ -130,9 +131,9 @@ export const rerunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs/{run_id}/rerun',
   operationId: 'rerunRun',
   tag: 'runs',
-  summary: 'Run once more',
+  summary: 'Rerun a finished run',
   description:
-    'Repeats a run that has ended. The bundle of a run stays staged as long as its record, or as `server.rerun` says, and the new run publishes the very same bytes. Where the pipeline has a source of its own, a run reads it again. `rerun_of` of the new record names the old run. A run is repeated once: asked again, the answer is the same run, and what is repeated next is that one. Takes a token of the pipeline, or that of `server.admin_token_env`.',
+    'Starts a new run with the same staged bundle, which is kept as long as the record or as `server.rerun` specifies. If the pipeline has a source other than http_upload, the new run reads the source. `rerun_of` of the new record is the id of the old run. A run is repeated once: a second request gets the same new run. To repeat again, rerun the new run. Needs a token of the pipeline, or the token of `server.admin_token_env`.',
   access: 'token',
   isTraced: true,
   parameters: [pipelineIdParameter, runIdParameter],

@@ -23,7 +23,7 @@ export const maxSeconds = 60;
 const showQuery = queryParameters({
   wait: wholeNumber(0, maxSeconds, 0, {
     description:
-      'Holds the answer until the run has finished, at most for so many seconds. The answer is then what it would be without it.',
+      'Waits until the run has finished, at most this many seconds, before answering with the record.',
     example: 30,
   }),
 });
@@ -39,9 +39,9 @@ export const showRunRoute: Route<ShowPorts> = {
   path: '/runs/{run_id}',
   operationId: 'getRun',
   tag: 'runs',
-  summary: 'What became of a run',
+  summary: 'Get a run',
   description:
-    'The run id is all that is needed, unless `server.http.protect_runs` asks for a token of the pipeline. Records are kept for `server.http.retention` after the end of the run.',
+    'Needs only the run id, unless `server.http.protect_runs` requires a token of the pipeline. Records are kept for `server.http.retention` after the end of the run.',
   access: 'optional',
   parameters: [
     runIdParameter,
@@ -49,7 +49,7 @@ export const showRunRoute: Route<ShowPorts> = {
     {
       name: 'If-None-Match',
       in: 'header',
-      description: 'The `ETag` of an earlier answer; 304 while nothing has changed since.',
+      description: 'The `ETag` of an earlier response. The answer is 304 if nothing has changed.',
       schema: { type: 'string' },
     },
   ],
@@ -61,7 +61,7 @@ export const showRunRoute: Route<ShowPorts> = {
       },
       content: jsonContent('RunRecord'),
     },
-    304: { description: 'The record is as it was.' },
+    304: { description: 'The record has not changed.' },
   },
   problems: [
     'token_expired',

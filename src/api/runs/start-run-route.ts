@@ -24,7 +24,7 @@ import type { RunPorts } from './ports.ts';
 const runRequest: JsonSchema = { type: 'object', additionalProperties: false, properties: {} };
 const checkRunRequest = bodyCheck(
   runRequest,
-  'send no body or {}; to force or to try without writing, call `waybill run` on the command line',
+  'send no body or {}; use `waybill run --force` or `--dry-run` on the command line',
 );
 
 const startQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
@@ -35,14 +35,14 @@ export const startRunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'startRun',
   tag: 'runs',
-  summary: 'Publish what the source of a pipeline holds',
+  summary: 'Start a run of a pipeline',
   description:
-    'For pipelines whose source is a directory, SFTP or S3, as `waybill run --pipeline` does it. Runs of one pipeline go one after another. It cannot be forced from here.',
+    'Publishes the source of a pipeline with a local, SFTP or S3 source, like `waybill run --pipeline`. Runs of one pipeline run one at a time. `--force` is not available here.',
   access: 'token',
   isTraced: true,
   parameters: [pipelineIdParameter, ...startQuery.parameters, idempotencyKeyParameter],
   body: {
-    description: 'Nothing, or an empty object.',
+    description: 'Empty, or an empty object.',
     required: false,
     content: jsonContent(runRequest, {}),
   },

@@ -14,7 +14,7 @@ import { jsonContent, type Route, schemaRef } from '../http/route.ts';
 import { maxRequestBytes, readDocument } from './document-body.ts';
 
 const validateQuery = queryParameters({
-  schema_only: choice(['true', 'false', ''], 'false', { description: 'Leaves the content rules out.' }),
+  schema_only: choice(['true', 'false', ''], 'false', { description: 'Skips the content rules.' }),
 });
 
 export interface SceneMapPorts extends MemoryBodyPorts {
@@ -34,13 +34,13 @@ export const validateSceneMapRoute: Route<SceneMapPorts> = {
   path: '/v1/scene-maps/validate',
   operationId: 'validateSceneMap',
   tag: 'scene maps',
-  summary: 'Check a session scene map',
+  summary: 'Validate a session scene map',
   description:
-    'Keeps nothing. 200 with the report whether or not the document is valid; a report has at most 1,000 findings. Needs a token of `upload_tokens` only with `server.http.protect_scene_maps`.',
+    'Stores nothing. Answers 200 with a report for valid and invalid documents. A report has at most 1,000 findings. Needs a token of `upload_tokens` only with `server.http.protect_scene_maps`.',
   access: 'optional',
   parameters: validateQuery.parameters,
   body: {
-    description: `The document, at most ${maxRequestBytes} bytes. In a form the part \`file\`, and a \`transcript\` if the segments are to be checked too.`,
+    description: `The document, at most ${maxRequestBytes} bytes. A form has the part \`file\`, and optionally \`transcript\` to check the segments.`,
     required: true,
     content: {
       'application/json': { schema: schemaRef('SceneMap') },
@@ -66,15 +66,17 @@ export const sceneMapSchemaRoute: Route<object> = {
   path: '/v1/schemas/scene-map.json',
   operationId: 'getSceneMapSchema',
   tag: 'scene maps',
-  summary: 'The JSON Schema of session scene maps',
+  summary: 'Get the JSON Schema of session scene maps',
   access: 'open',
   responses: {
     200: {
       description: 'The schema (2020-12).',
-      headers: { ETag: { description: 'Of the schema.', required: true, schema: { type: 'string' } } },
+      headers: {
+        ETag: { description: 'Entity tag of the schema.', required: true, schema: { type: 'string' } },
+      },
       content: { 'application/schema+json': { schema: { type: 'object', required: ['$schema', '$id'] } } },
     },
-    304: { description: 'The schema is as it was.' },
+    304: { description: 'The schema has not changed.' },
   },
   problems: [],
   handle: () => sendSchema,

@@ -37,11 +37,11 @@ import { sendTus, speakTus, TusStore } from './tus-server.ts';
 const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
 const created: ResponseObject = {
-  description: 'The upload is there, and nothing of it has come.',
+  description: 'The upload is created and has no data yet.',
   headers: {
     'Tus-Resumable': tusHeader,
     Location: {
-      description: 'Where to send the archive.',
+      description: 'URL of the upload.',
       required: true,
       schema: { type: 'string', format: 'uri-reference' },
     },
@@ -54,9 +54,9 @@ export const createUploadRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'createUpload',
   tag: 'uploads',
-  summary: 'Begin a resumable upload (tus 1.0)',
+  summary: 'Create a resumable upload (tus 1.0)',
   description:
-    'For large archives and poor lines: the archive is sent in any number of requests, and goes on where it was after a lost connection or a restart of the daemon. Everything that can be checked without the archive is checked here; a slot of the queue is taken by the last byte alone.',
+    'For large archives and unreliable connections. The client sends the archive in any number of requests and resumes after a lost connection or a restart of the daemon. This request checks everything that does not need the archive. The upload takes a slot of the queue only with its last byte.',
   access: 'token',
   isTraced: true,
   parameters: [
@@ -74,13 +74,13 @@ export const createUploadRoute: Route<ResumablePorts> = {
     {
       name: 'Upload-Defer-Length',
       in: 'header',
-      description: 'In place of `Upload-Length` where that is not known yet; a later PATCH tells it.',
+      description: 'Instead of `Upload-Length` if the length is not known yet. A later PATCH sets it.',
       schema: { const: 1 },
     },
     {
       name: 'Upload-Metadata',
       in: 'header',
-      description: 'Kept with the upload and answered to HEAD; nothing is made of it.',
+      description: 'Stored with the upload and returned by HEAD. It has no other effect.',
       schema: { type: 'string' },
     },
   ],
@@ -150,7 +150,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'getUploadOptions',
   tag: 'uploads',
-  summary: 'What of the tus protocol is spoken',
+  summary: 'Get the supported tus version and extensions',
   access: 'token',
   parameters: [pipelineIdParameter],
   responses: {
@@ -161,7 +161,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
         'Tus-Version': { ...tusHeader, description: 'All versions.' },
         'Tus-Extension': { description: 'Extensions.', required: true, schema: { type: 'string' } },
         'Tus-Max-Size': {
-          description: 'Bytes of the largest archive that the pipeline takes.',
+          description: 'Maximum size of an archive for the pipeline, in bytes.',
           required: true,
           schema: { type: 'integer' },
         },
@@ -186,7 +186,7 @@ function tellOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string
 
 const listQuery = queryParameters({
   idempotency_key: freeText(255, {
-    description: 'Only uploads that were begun with this `Idempotency-Key`.',
+    description: 'Lists only uploads that were created with this `Idempotency-Key`.',
     example: 'session-42-build-7',
   }),
 });
@@ -199,13 +199,13 @@ export const listUploadsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'listUploads',
   tag: 'uploads',
-  summary: 'The resumable uploads of the token',
-  description: `What a client needs that was ended in the middle and goes on: what this daemon has of its uploads to the pipeline, the one heard of last first, at most ${maxShown}. Which archive it is, \`idempotency_key\` and \`metadata\` say.`,
+  summary: 'List the resumable uploads of the token',
+  description: `Lets a client that was interrupted find its uploads to the pipeline. The most recently active come first, at most ${maxShown}. \`idempotency_key\` and \`metadata\` identify the archive.`,
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: {
     200: {
-      description: 'All of them, also those whose run is accepted.',
+      description: 'The uploads, including those whose run is accepted.',
       headers: { 'Tus-Resumable': tusHeader },
       content: jsonContent({
         description: 'Resumable uploads of a token to a pipeline.',

@@ -38,9 +38,9 @@ export const missingRoute: Route<MissingPorts> = {
   path: '/v1/pipelines/{pipeline_id}/missing',
   operationId: 'findMissing',
   tag: 'uploads',
-  summary: 'Which files of a bundle have to be sent',
+  summary: 'List the files of a bundle that must be sent',
   description:
-    'Takes a manifest and answers the digests of which the daemon keeps no file of an earlier upload to this pipeline. An upload with `Waybill-Partial` may leave out all others. Where it keeps nothing (`server.staging.keep.size` is 0), there is no such route.',
+    'Takes a manifest and returns the digests of files that the daemon does not keep from earlier uploads to this pipeline. An upload with `Waybill-Partial` can omit all other files. The route does not exist if the daemon keeps no files (`server.staging.keep.size: 0`).',
   access: 'token',
   parameters: [pipelineIdParameter],
   body: {
@@ -50,7 +50,7 @@ export const missingRoute: Route<MissingPorts> = {
   },
   responses: {
     200: {
-      description: 'What has to be sent.',
+      description: 'Digests of the files to send.',
       content: jsonContent('MissingFiles'),
     },
   },

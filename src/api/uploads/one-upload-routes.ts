@@ -32,14 +32,14 @@ export const showUploadRoute: Route<ResumablePorts> = {
   path: oneUploadPath,
   operationId: 'getUpload',
   tag: 'uploads',
-  summary: 'Where a resumable upload stands',
+  summary: 'Get the state of a resumable upload',
   description:
-    '`HEAD` is that of the tus protocol: it needs `Tus-Resumable`, ends a request that still sends the upload, and is refused with 423 while the upload is handed to the queue. `GET` changes nothing.',
+    '`HEAD` follows the tus protocol: it needs `Tus-Resumable`, ends a request that is still sending the upload, and gets 423 while the upload is being handed to the queue. `GET` has no side effects.',
   access: 'token',
   parameters: [pipelineIdParameter, uploadIdParameter],
   responses: {
     200: {
-      description: 'The upload, and its run once that is accepted.',
+      description: 'The upload, and its run once it is accepted.',
       headers: { 'Tus-Resumable': tusHeader, 'Upload-Offset': offsetHeader, ...outcomeHeaders },
       content: jsonContent('PartialUpload'),
     },
@@ -71,11 +71,11 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   path: oneUploadPath,
   operationId: 'removeUpload',
   tag: 'uploads',
-  summary: 'Give a resumable upload up',
-  description: 'Removes what has come of it. A run that was accepted stays.',
+  summary: 'Cancel a resumable upload',
+  description: 'Removes the received bytes. A run that was already accepted is not affected.',
   access: 'token',
   parameters: [pipelineIdParameter, uploadIdParameter, tusResumable],
-  responses: { 204: { description: 'It is gone.', headers: { 'Tus-Resumable': tusHeader } } },
+  responses: { 204: { description: 'The upload is removed.', headers: { 'Tus-Resumable': tusHeader } } },
   problems: [...resumableProblems, 'unsupported_tus_version', 'upload_locked'],
   isPresent: isSpoken,
   handle: (ports) => remove(ports),
@@ -92,8 +92,7 @@ function remove(ports: ResumablePorts): RequestHandler<UploadParams> {
 }
 
 const chunkTaken: ResponseObject = {
-  description:
-    'What was sent has been taken. With the last byte the run is accepted, and `Location` is there.',
+  description: 'The bytes are stored. With the last byte, the run is accepted, and `Location` is present.',
   headers: {
     'Tus-Resumable': tusHeader,
     'Upload-Offset': offsetHeader,
@@ -107,9 +106,9 @@ export const sendUploadRoute: Route<ResumablePorts> = {
   path: oneUploadPath,
   operationId: 'sendUpload',
   tag: 'uploads',
-  summary: 'Send more of a resumable upload',
+  summary: 'Append to a resumable upload',
   description:
-    'Any number of bytes from `Upload-Offset` on. What came before a connection broke stays. The last byte is answered once the bundle is staged, found valid and accepted, or refused as the upload of one request would be; where the refusal may pass, the last byte can be sent again. Of two requests at once the later one goes on and the earlier one ends.',
+    'Appends any number of bytes at `Upload-Offset`. Bytes that arrived before a lost connection are kept. The request with the last byte is answered after the bundle is staged, validated and accepted, or refused like an upload in one request. After a retryable refusal, the last byte can be sent again. If two requests overlap, the later one continues and the earlier one ends.',
   access: 'token',
   isTraced: true,
   parameters: [
@@ -120,13 +119,13 @@ export const sendUploadRoute: Route<ResumablePorts> = {
       name: 'Upload-Offset',
       in: 'header',
       required: true,
-      description: 'Where in the archive the body begins: where the upload stands.',
+      description: 'Offset of the body in the archive. It must be the current offset of the upload.',
       schema: { type: 'integer', minimum: 0 },
     },
     {
       name: 'Upload-Length',
       in: 'header',
-      description: 'Bytes of the archive, where the upload was begun with `Upload-Defer-Length`.',
+      description: 'Size of the archive in bytes, if the upload was created with `Upload-Defer-Length`.',
       schema: { type: 'integer', minimum: 1 },
     },
   ],

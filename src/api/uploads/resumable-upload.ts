@@ -215,7 +215,7 @@ export async function finishUpload(
     await partialUploads
       .end(upload.id, outcome)
       .catch((error: unknown) =>
-        ports.log.error({ err: error }, 'what came of an upload could not be noted'),
+        ports.log.error({ err: error }, 'the result of an upload could not be recorded'),
       );
   } catch (thrown) {
     const error = stagingFailure(thrown);

@@ -53,7 +53,7 @@ export interface UploadForm {
 export const uploadQuery = queryParameters({
   dry_run: flag(false, {
     description:
-      'Receives and validates the upload like any other, and answers what publishing it would do. Nothing is published or kept, there is no run, and the Idempotency-Key is not used.',
+      'Receives and validates the upload, and returns the plan of its publication. Nothing is published or kept, no run is created, and the Idempotency-Key is not used.',
   }),
   rerun_failed: rerunFailed,
   channel: channelQuery,
@@ -242,7 +242,7 @@ export const partialParameter: Parameter = {
   name: 'Waybill-Partial',
   in: 'header',
   description:
-    'SHA-256 of the `manifest.json` in the archive, byte for byte. The archive may then leave out files whose digests the manifest declares and which the daemon keeps of earlier uploads to the pipeline (`POST …/missing` tells which it does not).',
+    'SHA-256 of the exact bytes of `manifest.json` in the archive. The archive can then omit files that the manifest declares with a digest and that the daemon keeps from earlier uploads to the pipeline. `POST …/missing` lists the files that the daemon does not keep.',
   schema: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
 };
 

@@ -115,7 +115,7 @@ function refusal(thrown: unknown): unknown {
   const { status_code: status, body } = thrown as { status_code?: number; body?: string };
   const code = codes[status ?? 500] ?? 'internal_error';
   return new WaybillError(code, (body ?? 'refused').trim().replace(/\.$/, ''), {
-    hint: 'docs/http-api.md tells what is spoken of the tus protocol, and HEAD where an upload stands',
+    hint: 'HEAD returns the state of an upload; docs/http-api.md describes the supported tus features',
   });
 }
 

@@ -4,8 +4,8 @@ import { exitWith } from '../setup/command-options.ts';
 /** `program` is called when the command runs, because the program is still incomplete here. */
 export function completionCommand(program: () => Command): Command {
   const command = new Command('completion')
-    .description('print a script that lets a shell complete commands, options and ids')
-    .addArgument(new Argument('<shell>', 'which shell').choices(['bash', 'zsh', 'fish']))
+    .description('print a shell completion script for commands, options and ids')
+    .addArgument(new Argument('<shell>', 'shell').choices(['bash', 'zsh', 'fish']))
     .addHelpText(
       'after',
       `
@@ -19,7 +19,7 @@ names on the line that is being completed.`,
     .action(async (shell: string) => exitWith((await import('./complete.ts')).printScript(shell)));
   command
     .command('words', { hidden: true })
-    .description('what may stand in place of the last of these words')
+    .description('list completions of the last word')
     .argument('[words...]')
     .allowUnknownOption()
     .helpOption(false)

@@ -63,7 +63,7 @@ export function serviceManager({ env, pid, clock, log }: ServiceManagerOptions):
           timeout: patienceMs,
         });
       } catch (error) {
-        if (!isFailureLogged) log.warn({ err: error }, 'systemd cannot be told how this process is doing');
+        if (!isFailureLogged) log.warn({ err: error }, 'cannot notify systemd');
         isFailureLogged = true;
       } finally {
         isTelling = false;

@@ -6,13 +6,13 @@ export const configOption = (): Option =>
   new Option('-c, --config <file>', 'configuration file (YAML)').makeOptionMandatory();
 
 export const formatOption = (): Option =>
-  new Option('--format <format>', 'how results are printed').choices(['text', 'json']).default('text');
+  new Option('--format <format>', 'output format').choices(['text', 'json']).default('text');
 
 export const linksOption = (): Option =>
-  new Option('--links <policy>', 'symbolic links are an error, or left out (default: refuse)').choices([
-    'refuse',
-    'skip',
-  ]);
+  new Option(
+    '--links <policy>',
+    'handling of symbolic links: an error, or skipped (default: refuse)',
+  ).choices(['refuse', 'skip']);
 
 export const pipelineOption = (): Option =>
   new Option('-p, --pipeline <id>', 'pipeline').makeOptionMandatory();
@@ -27,7 +27,7 @@ export const collect = (value: string, before: string[] | undefined): string[] =
 export function verboseCommand(name: string, description: string): Command {
   return new Command(name)
     .description(description)
-    .option('--verbose', 'log every storage call to stderr, cut no list short');
+    .option('--verbose', 'log every storage call to stderr, and print complete lists');
 }
 
 /** Makes the result of a command the exit code of the process. */
@@ -69,29 +69,33 @@ export interface BundleFlags {
 /** The options of commands that make a bundle of a directory. */
 export function withBundleOptions(command: Command): Command {
   return command
-    .option(
-      '--name <path>',
-      "the bundle's relative path, below which it is published (default: the name of the directory)",
-    )
-    .option('--created <time>', 'when it was made: RFC 3339, or now (default: the newest file)')
+    .option('--name <path>', 'bundle path at the destination (default: the name of the directory)')
+    .option('--created <time>', 'creation time: RFC 3339, or now (default: time of the newest file)')
     .addOption(
-      new Option('--include <pattern>', 'only these files, as .gitignore names them (again)').argParser(
-        collect,
-      ),
+      new Option(
+        '--include <pattern>',
+        'only files that match this .gitignore pattern (repeatable)',
+      ).argParser(collect),
     )
     .addOption(
-      new Option('--exclude <pattern>', 'not these files, as .gitignore names them (again)').argParser(
-        collect,
-      ),
+      new Option(
+        '--exclude <pattern>',
+        'skip files that match this .gitignore pattern (repeatable)',
+      ).argParser(collect),
     )
     .addOption(linksOption())
     .addOption(
-      new Option('--scene-map <pattern>', 'these files are session scene maps (again)').argParser(collect),
+      new Option(
+        '--scene-map <pattern>',
+        'treat matching files as session scene maps (repeatable)',
+      ).argParser(collect),
     )
     .addOption(
-      new Option('--metadata <key=value>', 'into the metadata of the manifest (again)').argParser(collect),
+      new Option('--metadata <key=value>', 'add to the metadata of the manifest (repeatable)').argParser(
+        collect,
+      ),
     )
-    .option('--renew', 'make the manifest anew where there is one');
+    .option('--renew', 'replace an existing manifest');
 }
 
 /** The daemon's URL and the caller's token, as commander parses them. */
@@ -103,8 +107,8 @@ export interface RemoteFlags {
 /** The options of commands that call a daemon. */
 export function withRemoteOptions(command: Command): Command {
   return command
-    .addOption(new Option('--to <url>', 'the daemon, with its base path').makeOptionMandatory())
-    .option('--token-file <file>', 'file that holds the token (default: the variable WAYBILL_TOKEN)');
+    .addOption(new Option('--to <url>', 'URL of the daemon, including its base path').makeOptionMandatory())
+    .option('--token-file <file>', 'file with the token (default: the variable WAYBILL_TOKEN)');
 }
 
 /**

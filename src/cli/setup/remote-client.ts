@@ -70,17 +70,17 @@ const insteadOfHint: Partial<Record<ErrorCode, Remedy>> = {
   pipeline_not_found: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
   run_not_found: (url) => `waybill runs list --to ${url} shows the runs that the daemon remembers`,
   run_not_finished: (url) => `wait for its end (waybill runs follow --to ${url}), or cancel it`,
-  not_found: () => 'check the URL: it is that of the daemon, with its base path if it has one',
+  not_found: () => 'check the URL: it must be the URL of the daemon, including its base path',
   upload_not_found: () =>
     'the daemon has lost what it had of it; where several share the name, one has to get all of an upload (docs/producers.md)',
-  upload_locked: () => 'somebody else sends the same bundle: wait, and run the same command again',
+  upload_locked: () => 'another client is sending the same bundle: wait, and run the same command again',
 };
 
 /** Follows the daemon's hint, which is about the daemon's settings. */
 const afterHint: Partial<Record<ErrorCode, Remedy>> = {
-  token_expired: () => 'ask whoever runs the daemon for a new token',
+  token_expired: () => 'ask the operator of the daemon for a new token',
   forbidden: (url) => `waybill pipelines --to ${url} lists the pipelines of the token`,
-  insufficient_scope: () => 'ask whoever runs the daemon for a token with that scope',
+  insufficient_scope: () => 'ask the operator of the daemon for a token with that scope',
   bundle_gone: (url) => `send it again: waybill push --to ${url}`,
   partial_uploads_full: () => 'wait, or send it in one request: --resumable never',
 };
@@ -88,7 +88,7 @@ const afterHint: Partial<Record<ErrorCode, Remedy>> = {
 /** Used if there is no hint. */
 const forWantOfHint: Partial<Record<ErrorCode, Remedy>> = {
   run_unfinished: (url) => `waybill runs list --to ${url} shows what becomes of it`,
-  connection_lost: () => 'run the same command again: what was taken already is not published twice',
+  connection_lost: () => 'run the same command again: an accepted upload is not published twice',
 };
 
 /** Runs work on a daemon and adds a remedy for the user of the command to its errors. */

@@ -2,7 +2,7 @@
 
 export type RunRecordCount = number;
 /**
- * Null unless the pipeline is paused: then none of its runs begins.
+ * null unless the pipeline is paused. No run of a paused pipeline starts.
  */
 export type Pause = {
   since: string;
@@ -232,18 +232,18 @@ export interface RunRecordFailedDelivery {
 export interface RunSearch {
   runs: RunRecord[];
   /**
-   * Path and query of the next page; null where this is the last one.
+   * Path and query of the next page, or null on the last page.
    */
   next: string | null;
 }
 /**
- * A run that was accepted. Its record is under `Location`.
+ * An accepted run. `Location` is the URL of its record.
  */
 export interface Accepted {
   run_id: string;
   status: 'accepted';
   /**
-   * Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.
+   * Position in the queue of its pipeline at acceptance. 1 means that no other run was waiting. An active run does not count.
    */
   position?: number;
 }
@@ -253,24 +253,24 @@ export interface Accepted {
 export interface Problem {
   type: 'about:blank';
   /**
-   * The phrase of the status.
+   * Reason phrase of the status.
    */
   title: string;
   status: number;
   /**
-   * What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.
+   * The cause and, after a semicolon, the `hint`, for clients that show only this member.
    */
   detail: string;
   /**
-   * What to do about it, by itself.
+   * What to do about the problem.
    */
   hint?: string;
   /**
-   * The request's id, as in `X-Request-Id` and in the log.
+   * Id of the request, as in `X-Request-Id` and in the log.
    */
   instance: string;
   /**
-   * For programs; never changes its meaning.
+   * Stable error code for programs.
    */
   code:
     | 'reload_refused'
@@ -341,20 +341,20 @@ export interface Problem {
     | 'staging_unavailable'
     | 'internal_error';
   /**
-   * Whether sending the same again can help.
+   * Whether repeating the same request can succeed.
    */
   retryable: boolean;
   /**
-   * Every single thing that is wrong, where there can be several.
+   * All findings, for problems that can have several.
    */
   findings?: Finding[];
   /**
-   * Of readiness: what the daemon depends on, and how each stands.
+   * For readiness: the state of each dependency of the daemon.
    */
   checks?: HealthCheck[];
 }
 /**
- * One result of a validation: what is wrong or worth knowing, and where.
+ * A validation finding and its location.
  */
 export interface Finding {
   severity: 'error' | 'warning';
@@ -362,27 +362,27 @@ export interface Finding {
   message: string;
   file: string | null;
   /**
-   * JSON Pointer or path of keys.
+   * JSON Pointer, or path of keys.
    */
   pointer: string | null;
   line: number | null;
   column: number | null;
 }
 /**
- * How one thing stands that the daemon depends on.
+ * State of one dependency of the daemon.
  */
 export interface HealthCheck {
   name: 'process' | 'queue' | 'staging' | 'room' | 'shared_staging' | 'weather';
   /**
-   * `degraded`: something is missing, and uploads are taken all the same.
+   * `degraded`: a problem that does not prevent uploads.
    */
   state: 'ok' | 'degraded' | 'failing';
   /**
-   * When it was first seen so. It is looked at whenever somebody asks.
+   * Time at which this state was first seen. The state is checked on each request.
    */
   since: string;
   /**
-   * Of the failure.
+   * Error code of the failure.
    */
   code?:
     | 'reload_refused'
@@ -453,11 +453,11 @@ export interface HealthCheck {
     | 'staging_unavailable'
     | 'internal_error';
   /**
-   * What is wrong.
+   * Cause of the problem.
    */
   detail?: string;
   /**
-   * What an operator does about it.
+   * What an operator can do about it.
    */
   hint?: string;
 }
@@ -633,25 +633,25 @@ export interface PlanCounters {
   failed_destinations: number;
 }
 /**
- * A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.
+ * A resumable upload. `run_id`, `position` and `replayed` describe its run once it is accepted.
  */
 export interface PartialUpload {
   upload_id: string;
   /**
-   * Where to go on, in bytes.
+   * Number of bytes received: the offset of the next request.
    */
   offset: number;
   /**
-   * Bytes of the archive; null until that is known.
+   * Size of the archive in bytes, or null if it is not known yet.
    */
   length: number | null;
   expires_at: string;
   /**
-   * The key that it was begun with; null if there was none.
+   * Idempotency key of the upload, or null.
    */
   idempotency_key: string | null;
   /**
-   * `Upload-Metadata` that it was begun with, decoded; null if there was none.
+   * Decoded `Upload-Metadata` of the upload, or null.
    */
   metadata: {
     [k: string]: string | null;
@@ -662,25 +662,25 @@ export interface PartialUpload {
    */
   position: number | null;
   /**
-   * The key was used before: the run is the one of then.
+   * The key was used before, and the run is the earlier one.
    */
   replayed: boolean;
 }
 /**
- * What of a bundle has to be sent.
+ * Files of a bundle that must be sent.
  */
 export interface MissingFiles {
   /**
-   * Of the manifest that was sent: what `Waybill-Partial` names.
+   * SHA-256 of the manifest, for `Waybill-Partial`.
    */
   manifest: string;
   /**
-   * Digests of files that are not kept for the pipeline, each once.
+   * Digests of files that the daemon does not keep for the pipeline, without duplicates.
    */
   missing: string[];
 }
 /**
- * Pipelines of a token, and how they stand.
+ * Pipelines of a token and their state.
  */
 export interface PipelineList {
   pipelines: {
@@ -697,15 +697,15 @@ export interface PipelineList {
       public_base_url: string | null;
     }[];
     /**
-     * Null where no run starts by the clock.
+     * null without a schedule.
      */
     schedule: {
       /**
-       * Five fields of cron, or a nickname.
+       * Cron pattern: five fields, or a name such as @daily.
        */
       cron: string;
       /**
-       * IANA name.
+       * IANA time zone.
        */
       timezone: string;
       catch_up: 'none' | 'once';
@@ -715,28 +715,28 @@ export interface PipelineList {
      */
     watch: boolean;
     /**
-     * When the next run of the schedule is due, jitter included. It is missed if the pipeline is paused then.
+     * Time of the next scheduled run, including jitter. If the pipeline is paused at that time, the run is skipped.
      */
     next_run: string | null;
     /**
-     * Runs that wait for their turn.
+     * Number of waiting runs.
      */
     waiting: number;
     paused: Pause;
     /**
-     * Id of the run that runs.
+     * Id of the active run.
      */
     running: string | null;
     /**
-     * Record of the run that was accepted last, if it is retained.
+     * Record of the most recently accepted run, if it is retained.
      */
     last_run: RunRecord | null;
     /**
-     * Of several Redis, that of this pipeline does not answer: its runs wait, and what is told of them may be otherwise.
+     * Whether the Redis server of this pipeline is unreachable. Its runs wait, and this data may be out of date.
      */
     away?: true;
     /**
-     * The run that succeeded last.
+     * The most recent run that succeeded.
      */
     last_success: {
       run_id: string;

@@ -38,7 +38,7 @@ export interface SourceBundle {
   warnings: Finding[];
 }
 
-const fixTheBundle = 'mend the bundle where the findings say; docs/manifest.md has the rules';
+const fixTheBundle = 'fix the findings in the bundle; docs/manifest.md has the rules';
 
 /** One error for all findings of a bundle; `name` identifies it for people. */
 export function invalidBundle(

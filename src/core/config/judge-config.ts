@@ -91,7 +91,7 @@ function invalid(file: string, findings: Finding[]): WaybillError {
     'config_invalid',
     `the configuration ${file} has ${errors === 1 ? 'an error' : `${errors} errors`}`,
     {
-      hint: 'mend what is named and run again; docs/configuration.md describes every setting',
+      hint: 'fix these settings and run again; docs/configuration.md describes every setting',
       findings,
     },
   );
@@ -169,14 +169,14 @@ function notExactlyOne(path: KeyPath, context: Record<string, unknown>): Fault {
     code: 'invalid_value',
     path: [...path, second],
     part: 'key',
-    message: `cannot stand beside ${first}; expected one of the two`,
+    message: `cannot be combined with ${first}; expected one of the two`,
   };
 }
 
 function unknownKey(path: KeyPath, { known, expectedKey }: Record<string, unknown>): Fault {
   const key = String(path.at(-1));
   if (typeof expectedKey === 'string') {
-    const message = `"${key}" is no name that can be used here; expected ${expectedKey}`;
+    const message = `"${key}" is not a valid name here; expected ${expectedKey}`;
     return { severity: 'error', code: 'invalid_value', path, part: 'key', message };
   }
   const keys = known as string[];
@@ -212,7 +212,7 @@ function describe(value: unknown, place: { path: KeyPath; expected: string }): s
   if (typeof value === 'object') return 'a map';
   if (value === '') return 'an empty text';
   if (place.expected.startsWith('a map') && typeof value === 'string' && /^[\w-]+:\S/.test(value))
-    return 'a text that is no map, since no space stands after its colon';
+    return 'text instead of a map, because there is no space after the colon';
   const kind =
     typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')

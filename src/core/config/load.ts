@@ -66,7 +66,7 @@ const unreadable: Readonly<Record<string, [string, string]>> = {
     'check the path given with --config; waybill init writes a configuration to begin with',
   ],
   EISDIR: ['it is a directory', 'name the file in it with --config'],
-  ENOTDIR: ['a part of the path is no directory', 'check the path given with --config'],
+  ENOTDIR: ['a part of the path is not a directory', 'check the path given with --config'],
   EACCES: ['permission denied', 'let the user that runs waybill read it'],
   EPERM: ['permission denied', 'let the user that runs waybill read it'],
 };

@@ -61,7 +61,7 @@ function locationFaults(pipeline: Item, base: PathBase): Fault[] {
         fault(
           'overlapping_locations',
           at,
-          'this location and that of the source of the pipeline are the same, or one lies inside the other; expected them apart, or outputs and bundles would mix',
+          'this location and the source of the pipeline are the same, or one is inside the other; expected separate locations, or outputs and bundles would mix',
         ),
       );
     return faults;

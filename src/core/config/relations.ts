@@ -96,7 +96,7 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
     const id = textOf(value, 'id');
     if (id === undefined || named.has(id) || textOf(mapIn(value)['source'], 'backend') !== 'http_upload')
       return [];
-    const message = 'no entry of upload_tokens names this pipeline, so nobody can upload to it';
+    const message = 'no entry of upload_tokens names this pipeline, so no client can upload to it';
     return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];
   });
 }
@@ -126,7 +126,7 @@ function stagingFaults(document: unknown, base: PathBase): Fault[] {
     fault(
       'overlapping_locations',
       ['server', 'queue'],
-      `${own.what} are the same, or one lies inside the other; expected them apart`,
+      `${own.what} are the same, or one is inside the other; expected separate locations`,
     ),
   ];
 }

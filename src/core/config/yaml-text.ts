@@ -207,7 +207,7 @@ function encodingProblem(bytes: Uint8Array): YamlProblem | undefined {
   if (nul === -1) return undefined;
   return problem(
     bytes.subarray(0, nul).filter((byte) => byte === 0x0a).length + 1,
-    'this line holds a NUL character; the file is no text',
+    'this line contains a NUL character; the file is not text',
   );
 }
 

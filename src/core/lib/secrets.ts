@@ -119,7 +119,7 @@ async function readSecretFiles(directory: string): Promise<Map<string, string>> 
       ? await readSecretFile(file)
       : {
           reason:
-            'the name of a secret file is that of an environment variable: letters, digits and _, not beginning with a digit',
+            'the name of a secret file must be the name of an environment variable: letters, digits and _, not starting with a digit',
         };
     if ('value' in read) files.set(name, read.value);
     else findings.push(finding('error', 'secret_file_invalid', read.reason, { file }));

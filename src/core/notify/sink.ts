@@ -80,5 +80,5 @@ export interface SinkContext {
 export function timeoutSetting({ duration }: Kinds): Settings[string] {
   return duration({ atLeast: '100ms', atMost: '60s' })
     .default('5s')
-    .description('Longest time that one try may take; there are up to four.');
+    .description('Time limit for one attempt. An event gets up to four attempts.');
 }

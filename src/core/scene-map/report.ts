@@ -33,7 +33,7 @@ export const findingCodes = {
   json_comment: { severity: 'error', about: 'JSON has no comments.' },
   duplicate_key: { severity: 'error', about: 'A key stands once in an object.' },
   missing_property: { severity: 'error', about: 'Every property of the schema is present.' },
-  unknown_property: { severity: 'error', about: 'No property but those of the schema is present.' },
+  unknown_property: { severity: 'error', about: 'Every property is defined by the schema.' },
   wrong_type: { severity: 'error', about: 'A value is of the type that the schema names.' },
   wrong_constant: { severity: 'error', about: '`artifact_type` is `current_session_scene_map`.' },
   not_in_enumeration: { severity: 'error', about: 'A mode or a confidence is one of the words of its list.' },
@@ -41,7 +41,7 @@ export const findingCodes = {
   too_few_items: { severity: 'error', about: '`scenes` has at least one item.' },
   too_many_findings: {
     severity: 'error',
-    about: 'More was found than is told; mend the first and look again.',
+    about: 'There are more findings than the report lists. Fix the listed ones and validate again.',
   },
   scope_reversed: { severity: 'warning', about: '`first_segment_id` is not after `last_segment_id`.' },
   scene_reversed: { severity: 'warning', about: 'A scene starts no later than it ends.' },

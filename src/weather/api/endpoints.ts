@@ -54,7 +54,7 @@ function formatsOf(family: WeatherFamily): Format[] {
  */
 function formatParameter(formats: readonly Format[]): Parameter<string | null> {
   return {
-    description: 'The form of the answer; it beats `Accept`. Without both: json.',
+    description: 'Format of the response. It takes precedence over `Accept`. Default: json.',
     schema: { type: 'string', enum: formats },
     absent: null,
     expected: `one of ${formats.join(', ')}`,

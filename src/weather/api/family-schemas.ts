@@ -47,7 +47,7 @@ import {
 
 const alert = record<AlertData>({
   id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
-  event: text('What it is about.', 'Tornado Warning'),
+  event: text('Name of the event.', 'Tornado Warning'),
   eventCode: textOrNull('The NWS code of the event.', 'TOR'),
   headline: textOrNull('Headline.'),
   severity: oneOf(['Extreme', 'Severe', 'Moderate', 'Minor', 'Unknown'], 'How bad.'),
@@ -56,57 +56,57 @@ const alert = record<AlertData>({
   status: text('`Actual`.', 'Actual'),
   messageType: text('`Alert` or `Update`.', 'Alert'),
   category: text('CAP category.', 'Met'),
-  sentAt: orNull(instantOf('When it was sent')),
-  effectiveAt: orNull(instantOf('When it takes effect')),
-  onsetAt: orNull(instantOf('When the event is to begin')),
-  expiresAt: instantOf('When this message is to be replaced; not the end of the event'),
-  endsAt: orNull(instantOf('The end of the event, if it is known')),
+  sentAt: orNull(instantOf('Time of sending')),
+  effectiveAt: orNull(instantOf('Time from which the message is effective')),
+  onsetAt: orNull(instantOf('Expected start of the event')),
+  expiresAt: instantOf('Time at which this message expires; not the end of the event'),
+  endsAt: orNull(instantOf('Expected end of the event')),
   office: textOrNull('The forecast office.', 'OKX'),
   senderName: textOrNull('The sender.'),
   areaDescription: text('The area in words.'),
   zones: listOf(text('UGC code.', 'NYZ072')),
-  affectedZones: listOf(text('Kind and UGC code: some codes are those of several zones.', 'public/NYZ072')),
-  isTest: flag('Whether it is a test or an exercise, and no warning.'),
+  affectedZones: listOf(text('Kind and UGC code. Some codes belong to several zones.', 'public/NYZ072')),
+  isTest: flag('Whether it is a test or an exercise.'),
   description: textOrNull('The text of the alert.'),
-  instruction: textOrNull('What to do.'),
-  response: textOrNull('What to do, in one word.', 'Shelter'),
+  instruction: textOrNull('Recommended action.'),
+  response: textOrNull('Recommended action in one word.', 'Shelter'),
   language: text('Language tag.', 'en-US'),
-  vtec: listOf({ type: ['string', 'null'] }, 'P-VTEC codes, as they came.'),
+  vtec: listOf({ type: ['string', 'null'] }, 'P-VTEC codes, unchanged.'),
   same: listOf(text('SAME code of a county.', '036061')),
   parameters: listOf(
     record<AlertParameterData>({
       name: text('Name.', 'NWSheadline'),
       values: listOf(text('Value.')),
     }),
-    'What else the message has.',
+    'Other parameters of the message.',
   ),
   references: listOf(text('Identifier of an alert that this one updates.')),
   geometry,
 });
 const alerts = record<AlertsData>({
-  fetchedAt: instantOf('The poll whose list this is'),
+  fetchedAt: instantOf('Time of the poll that returned this list'),
   sourceUpdatedAt: orNull(instantOf("When the provider's list was updated")),
   timeZone,
-  total: count('All that match, of which `alerts` holds the first `limit`.'),
+  total: count('Number of matches. `alerts` has the first `limit` of them.'),
   unplaced: {
     description:
-      'How many others may hold at `point` or in `bbox`: without a geometry, and with zones of no known outline.',
+      'Number of alerts that may apply at `point` or in `bbox`: they have no geometry, and the outlines of their zones are unknown.',
     type: ['integer', 'null'],
     minimum: 0,
   },
-  alerts: listOf(alert, 'Most severe first, then those sent last.'),
+  alerts: listOf(alert, 'Most severe first, then most recent first.'),
   tests: listOf(
     record<AlertTestData>({
       id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
-      event: text('What it would be about.', 'Tsunami Warning'),
+      event: text('Name of the event.', 'Tsunami Warning'),
       status: text('`Test`, `Exercise`, or `Actual` with a code of a test.', 'Test'),
       headline: textOrNull('Headline.'),
       areaDescription: text('The area in words.'),
       senderName: textOrNull('The sender.'),
-      expiresAt: instantOf('When this message is to be replaced'),
-      endsAt: orNull(instantOf('The end, if it is known')),
+      expiresAt: instantOf('Time at which this message expires'),
+      endsAt: orNull(instantOf('Expected end')),
     }),
-    'Tests and exercises, which warn of nothing; up to 20.',
+    'Tests and exercises, at most 20.',
   ),
 });
 
@@ -118,8 +118,8 @@ const run: { [K in keyof ForecastRunData]: JsonSchema } = {
   latitude: degreesNorth,
   longitude: degreesEast,
   timeZone: orNull(timeZone),
-  generatedAt: instantOf('When it was generated'),
-  updatedAt: orNull(instantOf('When the forecast was updated')),
+  generatedAt: instantOf('Time of generation'),
+  updatedAt: orNull(instantOf('Time of the last update of the forecast')),
   validFrom: orNull(instantOf('Begin')),
   validUntil: orNull(instantOf('End')),
   elevation: quantity('Above sea level', 'm', 'ft'),
@@ -135,24 +135,24 @@ const run: { [K in keyof ForecastRunData]: JsonSchema } = {
   ),
 };
 const period: { [K in keyof ForecastPeriodData]: JsonSchema } = {
-  number: count('From 1, of the run.'),
+  number: count('Number in the run, starting at 1.'),
   startsAt: instantOf('Begin'),
   endsAt: instantOf('End'),
-  isDaytime: flag('Whether it is day.'),
+  isDaytime: flag('Whether the period is daytime.'),
   temperature: quantity('Air temperature', 'degC', 'degF'),
   dewpoint: quantity('Dewpoint', 'degC', 'degF'),
   relativeHumidity: quantity('Relative humidity', '%'),
   precipitationProbability: quantity('Probability of precipitation', '%'),
-  windSpeedMin: quantity('Least wind speed', 'km/h', 'mph'),
-  windSpeedMax: quantity('Greatest wind speed', 'km/h', 'mph'),
+  windSpeedMin: quantity('Minimum wind speed', 'km/h', 'mph'),
+  windSpeedMax: quantity('Maximum wind speed', 'km/h', 'mph'),
   windGust: quantity('Gusts', 'km/h', 'mph'),
-  windDirection: textOrNull('One of 16 points.', 'NNW'),
-  shortForecast: textOrNull('In a few words.', 'Mostly Sunny'),
+  windDirection: textOrNull('One of 16 compass points.', 'NNW'),
+  shortForecast: textOrNull('Short text.', 'Mostly Sunny'),
   iconUrl: textOrNull('Icon.'),
 };
 const hourlyForecasts = record<HourlyForecastData>({
   ...run,
-  periods: listOf(record<ForecastPeriodData>(period), 'Hours, from the present one.'),
+  periods: listOf(record<ForecastPeriodData>(period), 'Hours, starting with the current one.'),
 });
 const narrativeForecasts = record<NarrativeForecastData>({
   ...run,
@@ -170,43 +170,43 @@ const narrativeForecasts = record<NarrativeForecastData>({
 const forecastDiscussions = record<ForecastDiscussionData>({
   id: text('Identifier of the product.'),
   office: text('Forecast office.', 'OKX'),
-  issuedAt: instantOf('When it was issued'),
+  issuedAt: instantOf('Time of issue'),
   timeZone,
   wmoHeader: textOrNull('WMO header.', 'FXUS61 KOKX 201435'),
   awipsId: textOrNull('AWIPS identifier.', 'AFDOKX'),
-  correction: textOrNull('Such as `AAA`.'),
+  correction: textOrNull('Correction code, such as `AAA`.'),
   sections: listOf(
     record<DiscussionSectionData>({
       heading: text('Heading.', 'SYNOPSIS'),
-      qualifier: textOrNull('Such as `through Tonight`.'),
+      qualifier: textOrNull('Qualifier, such as `through Tonight`.'),
       body: text('Text.'),
     }),
   ),
-  text: text('The whole product.'),
+  text: text('Full text of the product.'),
 });
 
 const weatherStories = record<WeatherStoriesData>({
   office: text('Forecast office.', 'OKX'),
-  fetchedAt: instantOf('When the stories were fetched'),
+  fetchedAt: instantOf('Time at which the stories were fetched'),
   timeZone,
   stories: listOf(
     record<WeatherStoryData>({
       title: text('Title.'),
       description: text('Text.'),
-      altText: textOrNull('What the image shows.'),
+      altText: textOrNull('Text alternative of the image.'),
       imageUrl: textOrNull('Image.'),
-      priority: flag('Whether the office marks it.'),
+      priority: flag('Whether the office marks it as a priority.'),
       startsAt: orNull(instantOf('From')),
       endsAt: orNull(instantOf('To')),
-      updatedAt: orNull(instantOf('When it was updated')),
+      updatedAt: orNull(instantOf('Time of the last update')),
     }),
   ),
 });
 
 const window: { [K in keyof OutlookWindowData]: JsonSchema } = {
   day: count('1 (today) to 8.', 1),
-  issuedAt: instantOf('When it was issued'),
-  validFrom: instantOf('Begin; a re-issued one is cut short'),
+  issuedAt: instantOf('Time of issue'),
+  validFrom: instantOf('Start of validity; shortened if the outlook is reissued'),
   validUntil: instantOf('End'),
   timeZone,
 };
@@ -214,19 +214,19 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
   ...window,
   forecaster: textOrNull('Forecasters.'),
   maximumCategory: textOrNull(
-    'The highest category that is known, whatever hazards were asked for; null if there is none. `meta.unknown` says if there may be a higher one.',
+    'Highest known category of all hazards, or null. `meta.unknown` is present if a higher one is possible.',
     'SLGT',
   ),
   risk: orNull(
     listOf(
       record<OutlookRiskData>({
-        hazard: oneOf(hazards, 'What is expected.'),
+        hazard: oneOf(hazards, 'Hazard.'),
         state: oneOf(
           ['outlined', 'none', 'unknown'],
-          '`none`: no area of it holds the point. `unknown`: that cannot be said.',
+          '`none`: the point is in no area of the hazard. `unknown`: the data does not allow a statement.',
         ),
         reason: {
-          description: 'Why it is unknown; null if it is known.',
+          description: 'Reason if unknown, else null.',
           type: ['string', 'null'],
           enum: [...unknownReasons, null],
         },
@@ -235,16 +235,16 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
         probability: quantity('Probability within 25 miles', '%'),
         intensity: textOrNull('The highest intensity group there.', 'CIG1'),
       }),
-      'At `point`, of each hazard that an outlook of the day has; null without one.',
+      'Risk at `point` for each hazard of the outlook, or null without `point`.',
     ),
   ),
   areas: listOf(
     record<OutlookAreaData>({
-      hazard: oneOf(hazards, 'What is expected.'),
-      kind: oneOf(['category', 'probability', 'intensity'], 'What the label is.'),
+      hazard: oneOf(hazards, 'Hazard.'),
+      kind: oneOf(['category', 'probability', 'intensity'], 'Kind of the label.'),
       label: text('`TSTM`..`HIGH`, `0.02`..`0.60`, `SIGN` or `CIG1`..`CIG3`.', 'SLGT'),
       labelText: textOrNull('In words.'),
-      rank: count('Order within hazard and kind, from the least.'),
+      rank: count('Rank within hazard and kind, lowest first.'),
       probability: quantity('Probability within 25 miles', '%'),
       stroke: textOrNull('Colour.'),
       fill: textOrNull('Colour.'),
@@ -255,10 +255,10 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
 const outlookDiscussions = record<OutlookDiscussionData>({
   ...window,
   productId: text('Identifier of the product.'),
-  correction: textOrNull('Such as `CORR 1`.'),
+  correction: textOrNull('Correction, such as `CORR 1`.'),
   headline: textOrNull('Headline.'),
   summary: textOrNull('Summary.'),
-  text: text('The whole product.'),
+  text: text('Full text of the product.'),
 });
 
 /** The schema of `data` of each family, for an answer that has data. */

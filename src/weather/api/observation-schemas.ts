@@ -41,7 +41,7 @@ const measured: { [K in keyof MeasuredData]: JsonSchema } = {
   temperature: quantity('Air temperature', 'degC', 'degF'),
   dewpoint: quantity('Dewpoint', 'degC', 'degF'),
   relativeHumidity: quantity('Relative humidity', '%'),
-  windDirection: quantity('Where the wind comes from; null in calm', 'deg'),
+  windDirection: quantity('Direction from which the wind blows, or null if calm', 'deg'),
   windSpeed: quantity('Wind speed', 'km/h', 'mph'),
   windGust: quantity('Gusts', 'km/h', 'mph'),
   altimeter: quantity('Altimeter setting', 'Pa', 'inHg'),
@@ -58,16 +58,16 @@ const measured: { [K in keyof MeasuredData]: JsonSchema } = {
 const presentWeather = listOf(
   record<PresentWeatherData>({
     intensity: { type: ['string', 'null'], enum: ['light', 'heavy', null] },
-    modifier: textOrNull('Such as `freezing`.'),
-    phenomenon: text('What there is.', 'rain'),
-    raw: text('As in the METAR.', '-RA'),
+    modifier: textOrNull('Modifier, such as `freezing`.'),
+    phenomenon: text('Phenomenon.', 'rain'),
+    raw: text('METAR code.', '-RA'),
     inVicinity: flag('Near the station, not at it.'),
   }),
 );
 const clouds = listOf(
   record<CloudData>({
-    amount: oneOf(['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'], 'How much of the sky.'),
-    base: quantity('Above the ground; null in a clear sky', 'm', 'ft'),
+    amount: oneOf(['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'], 'Sky cover.'),
+    base: quantity('Height above ground, or null if clear', 'm', 'ft'),
   }),
 );
 const units = record<ObservationUnits>(
@@ -89,8 +89,8 @@ const eachOf = <K extends string>(names: readonly K[], schema: JsonSchema): Reco
   Object.fromEntries(names.map((name) => [name, schema])) as Record<K, JsonSchema>;
 
 const pastFields: SchemasOf<PastObservationData> = {
-  observedAt: instantOf('When it was observed'),
-  receivedAt: orNull(instantOf('When the feeder wrote it')),
+  observedAt: instantOf('Time of the observation'),
+  receivedAt: orNull(instantOf('Time at which the feeder stored it')),
   textDescription: textOrNull('In words.', 'Clear'),
   rawMessage: textOrNull('The METAR.'),
   ...measured,
@@ -98,7 +98,7 @@ const pastFields: SchemasOf<PastObservationData> = {
   clouds,
   quality: record<ObservationData['quality']>(
     eachOf(Object.keys(measured) as (keyof MeasuredData)[], letter),
-    'The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned, Z none.',
+    'MADIS quality letter of each value: V verified, C coarse pass, S screened, X and B rejected, Q questioned, Z no check.',
   ),
 };
 const observation = record<ObservationData>({ station, timeZone: orNull(timeZone), ...pastFields, units });
@@ -106,19 +106,19 @@ const observation = record<ObservationData>({ station, timeZone: orNull(timeZone
 export const observationHistory = record<ObservationHistoryData>({
   station,
   timeZone: orNull(timeZone),
-  start: instantOf('The first moment of the range'),
-  end: instantOf('The moment before which it ends'),
-  observations: listOf(record<PastObservationData>(pastFields), 'The earliest first.'),
+  start: instantOf('Start of the range, inclusive'),
+  end: instantOf('End of the range, exclusive'),
+  observations: listOf(record<PastObservationData>(pastFields), 'Earliest first.'),
   units,
 });
 
 export const observations: JsonSchema = {
-  description: 'The newest observation; of several stations, the newest of each.',
+  description: 'The newest observation, or the newest of each station if several are requested.',
   anyOf: [
     observation,
     record<ObservationsData>({
-      observations: listOf(observation, 'In the order asked.'),
-      missing: listOf(text('A station without any.', 'KXYZ')),
+      observations: listOf(observation, 'In the order of the request.'),
+      missing: listOf(text('A station without an observation.', 'KXYZ')),
     }),
   ],
 };
@@ -127,20 +127,20 @@ type Source = CurrentConditionsData['source'];
 const source = orNull(
   record<NonNullable<Source[keyof Source]>>({
     station: text('Which station.', 'KNYC'),
-    observedAt: instantOf('When it was observed'),
+    observedAt: instantOf('Time of the observation'),
   }),
 );
 export const currentConditions = record<CurrentConditionsData>({
   station,
-  observedAt: instantOf('Of the newest observation that gave a value'),
+  observedAt: instantOf('Time of the newest observation that contributed a value'),
   timeZone: orNull(timeZone),
   textDescription: textOrNull('In words.', 'Clear'),
   ...measured,
   presentWeather,
   clouds,
-  feelsLike: quantity('What the air feels like', 'degC', 'degF'),
+  feelsLike: quantity('Apparent temperature', 'degC', 'degF'),
   feelsLikeMethod: {
-    description: 'The formula that says so.',
+    description: 'Formula of the apparent temperature.',
     type: ['string', 'null'],
     enum: ['wind_chill', 'heat_index', 'temperature', null],
   },
@@ -163,7 +163,7 @@ export const currentConditions = record<CurrentConditionsData>({
       ],
       source,
     ),
-    'The observation that each value was taken from.',
+    'Source observation of each value.',
   ),
   units,
 });
@@ -180,27 +180,27 @@ const place = (newest: string): JsonSchema =>
     distance: quantity('Great-circle distance from `near`', 'km', 'mi'),
     bearing: quantity('From `near`, clockwise from north', 'deg'),
     newestAt: orNull(instantOf(newest)),
-    newestAge: { description: 'How long ago that was, in min.', type: ['integer', 'null'], minimum: 0 },
+    newestAge: { description: 'Age in minutes.', type: ['integer', 'null'], minimum: 0 },
   });
-const total = count('All that match, of which the list holds the first `limit`.');
+const total = count('Number of matches. The list has the first `limit` of them.');
 const placeUnits = record<PlaceUnits>(
   { distance: unit('km', 'mi'), bearing: unit('deg'), elevation: unit('m', 'ft'), age: unit('min') },
   'The unit of each quantity.',
 );
-const order = 'The nearest first where `near` is given, else by identifier.';
+const order = 'Nearest first with `near`, else by identifier.';
 
 export const stations = record<StationsData>({
   total,
-  stations: listOf(place('When the newest observation was made'), order),
+  stations: listOf(place('Time of the newest observation'), order),
   units: placeUnits,
 });
 export const locations = record<LocationsData>({
   total,
-  locations: listOf(place('When the newest forecast was generated'), order),
+  locations: listOf(place('Generation time of the newest forecast'), order),
   units: placeUnits,
 });
 export const offices = record<OfficesData>({
   total,
-  offices: listOf(place('When the newest discussion was issued'), order),
+  offices: listOf(place('Issue time of the newest discussion'), order),
   units: placeUnits,
 });

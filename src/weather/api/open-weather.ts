@@ -41,7 +41,7 @@ export async function openWeather({
 }): Promise<OpenedWeather> {
   const { databases, templates, weather } = config;
   const onAway = (database: string, error: unknown): void =>
-    log.warn({ database, reason: asWaybillError(error).message }, 'a weather database is away');
+    log.warn({ database, reason: asWaybillError(error).message }, 'a weather database is unreachable');
   const reader = await openWeatherDatabases({
     databases,
     secrets,

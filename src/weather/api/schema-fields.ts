@@ -95,16 +95,16 @@ export const geometry: JsonSchema = {
 
 /** The metadata of an answer. */
 export const metaSchema: JsonSchema = {
-  description: 'Only there if there is something to say.',
+  description: 'Present only if it has a member.',
   type: 'object',
   additionalProperties: false,
   minProperties: 1,
   properties: {
-    stale: { description: 'The data is older than it should be.', const: true },
-    asOf: instantOf('When the newest of the data was measured, issued or fetched'),
+    stale: { description: 'The data is older than expected.', const: true },
+    asOf: instantOf('Time at which the newest data was measured, issued or fetched'),
     resolved: record<ResolvedPlace>(
       {
-        kind: oneOf(['station', 'location'], 'What it is.'),
+        kind: oneOf(['station', 'location'], 'Kind of place.'),
         id: text('Identifier.', 'KNYC'),
         name: textOrNull('Name.', 'New York City, Central Park'),
         distanceKm: {
@@ -113,13 +113,13 @@ export const metaSchema: JsonSchema = {
           minimum: 0,
         },
         bearingDeg: {
-          description: 'From the point, in degrees clockwise from north.',
+          description: 'Bearing from the point, in degrees clockwise from north.',
           type: 'integer',
           minimum: 0,
           maximum: 359,
         },
       },
-      'The nearest place that has something to say, where a point was asked for.',
+      'Nearest place with data, for a request with a point.',
     ),
     unknown: listOf(
       record<UnknownPart>({
@@ -129,16 +129,16 @@ export const metaSchema: JsonSchema = {
           '`not_received`: the provider publishes it separately, and it has not arrived. `predictability_too_low`: the provider cannot say. `unreadable`: it arrived and cannot be read. `unplaced`: its outline is missing. `not_covered`: the provider says nothing of the place.',
         ),
       }),
-      'Parts that are unknown. Null or an empty list there does not mean none.',
+      'Unknown parts. null or an empty list there does not mean none.',
     ),
     otherIssues: listOf(
       record<{ field: string; issuedAt: string }>({
         field: text('Part of the record.', 'tornado'),
-        issuedAt: instantOf('When the issue that it comes from was issued'),
+        issuedAt: instantOf('Issue time of the source of this part'),
       }),
-      'Parts that come from another issue, since those of the newest have not arrived.',
+      'Parts that come from an earlier issue, because the newest issue is incomplete.',
     ),
-    newerIssuedAt: instantOf('When a newer issue was issued of which too little has arrived'),
+    newerIssuedAt: instantOf('Issue time of a newer issue that is too incomplete to use'),
     rejected: listOf(
       {
         type: 'object',
@@ -150,7 +150,7 @@ export const metaSchema: JsonSchema = {
           count: count('How many.', 1),
         },
       },
-      'Fields that are null, and records that were left out, since they cannot be.',
+      'Fields that are null and records that were left out because their stored values are invalid.',
     ),
   },
 };
@@ -164,7 +164,7 @@ export const collectionSchema: JsonSchema = {
   properties: {
     type: { const: 'FeatureCollection' },
     data: {
-      description: 'The fields of `data` of JSON that hold for every feature; null where there is no record.',
+      description: 'The fields of `data` in JSON that apply to every feature, or null without a record.',
       type: ['object', 'null'],
     },
     meta: metaSchema,
@@ -174,13 +174,13 @@ export const collectionSchema: JsonSchema = {
       required: ['type', 'geometry', 'properties'],
       properties: {
         type: { const: 'Feature' },
-        id: { description: 'Of the alert or the place, if it has one.', type: 'string' },
+        id: { description: 'Id of the alert or place, if it has one.', type: 'string' },
         geometry: {
           ...geometry,
           description:
-            'Longitude first, WGS 84; outer rings counterclockwise, cut at the antimeridian. Null if it is not known.',
+            'Longitude first, WGS 84; outer rings counterclockwise, cut at the antimeridian. null if unknown.',
         },
-        properties: { description: 'All other fields of it, as in JSON.', type: 'object' },
+        properties: { description: 'All other fields, as in JSON.', type: 'object' },
       },
     }),
   },

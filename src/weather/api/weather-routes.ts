@@ -9,14 +9,17 @@ import { collectionSchema, metaSchema, orNull, weatherExamples } from './schema-
 import type { WeatherPorts } from './service.ts';
 
 const headers: Record<string, Header> = {
-  ETag: header('Strong, of the bytes of the body as they are sent.', true),
-  'Cache-Control': header('How long the answer serves.', true),
+  ETag: header('Strong entity tag of the body as it is sent.', true),
+  'Cache-Control': header('Lifetime of the response.', true),
   Vary: header('`Accept` and `Accept-Encoding`.', true),
   'Content-Encoding': header('`br` or `gzip`, from 1 KiB on, where the client takes it.', false),
-  'Last-Modified': header('Of the newest record; none where the answer depends on the clock.', false),
+  'Last-Modified': header(
+    'Time of the newest record. Absent if the response depends on the current time.',
+    false,
+  ),
   Link: header('`rel="next"`: the rest of a list that comes in pages.', false),
   Warning: header(
-    '`110`: the data is stale; `111`: the database is away, and the last good answer stands in.',
+    '`110`: the data is stale. `111`: the database is unreachable, and this is the last good response.',
     false,
   ),
 };
@@ -35,7 +38,7 @@ export const weatherRoutes: readonly Route<WeatherPorts>[] = weatherEndpoints.ma
   parameters: endpoint.query.parameters,
   responses: {
     200: success(endpoint),
-    304: { description: 'The client has this answer already.', headers },
+    304: { description: 'The response has not changed.', headers },
   },
   problems: [
     'invalid_parameter',

@@ -34,7 +34,7 @@ async function created(file: string): Promise<boolean> {
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
     throw new WaybillError('database_unavailable', `the lock ${file} cannot be made`, {
-      hint: 'let the user that runs waybill write to the directory beside the database',
+      hint: 'let the user that runs waybill write to the parent directory of the database',
       cause: error,
     });
   }

@@ -41,16 +41,16 @@ const cleanArea = cleanerOf(outlooks, { key: ['runId', 'hazard', 'label', 'part'
 const parameters = {
   day: dayParameter,
   hazard: choices(hazards, {
-    description: 'Any of these hazards, with commas between. Without it: all.',
+    description: 'Hazards, comma-separated. Default: all.',
     example: 'categorical,tornado',
   }),
   select: choice(['issued', 'effective'], 'issued', {
     description: '`issued`: the outlook issued last. `effective`: the last whose window holds this moment.',
   }),
   point: pointParameter(
-    'Latitude and longitude: only areas that hold it, and the risk there of each hazard (`risk`).',
+    'Latitude and longitude. Returns only areas that contain the point, and the risk of each hazard there (`risk`).',
   ),
-  geometry: flag(true, { description: 'Whether areas come with their geometry.' }),
+  geometry: flag(true, { description: 'Includes the geometry of areas.' }),
 };
 
 export interface ConvectiveOutlookData extends OutlookWindowData {
@@ -75,7 +75,7 @@ export const convectiveOutlooks = weatherFamily({
   endpoint: {
     path: '/convective-outlooks',
     operationId: 'getConvectiveOutlook',
-    summary: 'The convective outlook of a day',
+    summary: 'Get the convective outlook of a day',
     parameters,
     maxAgeSeconds: 120,
   },

@@ -43,14 +43,14 @@ import { observations } from './observations.ts';
 
 const parameters = {
   station: identifiers(stationPattern, 5, 'a station, such as KNYC', {
-    description: 'Up to five stations with commas between, in the order of their priority.',
+    description: 'Up to five stations, comma-separated, highest priority first.',
     example: 'KNYC,KLGA',
   }),
   point: pointParameter(
-    'Latitude and longitude: the nearest stations within `radius` that have a value, up to five, in the order of their distance.',
+    'Latitude and longitude. Uses up to five stations with data within `radius`, nearest first.',
   ),
   radius: radiusParameter,
-  maxAge: wholeNumber(10, 360, 90, { description: 'How old an observation may be, in minutes.' }),
+  maxAge: wholeNumber(10, 360, 90, { description: 'Maximum age of an observation, in minutes.' }),
   units: unitsParameter,
 };
 
@@ -84,7 +84,7 @@ export const currentConditions = weatherFamily({
   endpoint: {
     path: '/current-conditions',
     operationId: 'getCurrentConditions',
-    summary: 'Current conditions, field by field from the newest good observations',
+    summary: 'Get current conditions, each field from the newest good observation',
     parameters,
     rules: [atMostOneOf('station', 'point'), radiusRule],
     maxAgeSeconds: 60,

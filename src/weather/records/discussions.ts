@@ -59,7 +59,7 @@ export const forecastDiscussions = weatherFamily({
   endpoint: {
     path: '/forecast-discussions',
     operationId: 'getForecastDiscussion',
-    summary: 'The newest forecast discussion',
+    summary: 'Get the newest forecast discussion',
     parameters: { office: officeParameter },
     maxAgeSeconds: 120,
   },
@@ -141,7 +141,7 @@ export const outlookDiscussions = weatherFamily({
   endpoint: {
     path: '/convective-outlooks/discussions',
     operationId: 'getConvectiveOutlookDiscussion',
-    summary: 'The discussion of the convective outlook of a day',
+    summary: 'Get the discussion of the convective outlook of a day',
     parameters: { day: dayParameter },
     maxAgeSeconds: 120,
   },

@@ -64,11 +64,14 @@ export const forecastTables = [forecastRuns, forecastPeriods];
 export const locationParameter = identifier(
   /^[A-Z]{3}\/\d{1,3},\d{1,3}$/,
   'a grid cell: office, slash, x, comma, y, such as OKX/33,35',
-  { description: 'A grid cell of a forecast office. Without it: the newest of any.', example: 'OKX/33,35' },
+  {
+    description: 'Grid cell of a forecast office. Default: the cell with the newest forecast.',
+    example: 'OKX/33,35',
+  },
 );
 
 export const forecastPointParameter = pointParameter(
-  'Latitude and longitude: the nearest grid cell within `radius` that has a forecast which is not over.',
+  'Latitude and longitude. Uses the nearest grid cell within `radius` that has a current forecast.',
 );
 
 export interface ForecastRunData {

@@ -44,20 +44,20 @@ export const hourlyForecasts = weatherFamily({
   endpoint: {
     path: '/forecasts/hourly',
     operationId: 'getHourlyForecast',
-    summary: 'The newest hourly forecast',
+    summary: 'Get the newest hourly forecast',
     parameters: {
       location: locationParameter,
       point: forecastPointParameter,
       radius: radiusParameter,
       hours: wholeNumber(1, maxHours, 48, {
-        description: 'How many hours: from the present one, or from `start`.',
+        description: 'Number of hours, from the current hour or from `start`.',
       }),
       start: moment({
-        description: 'Hours that are not over then. Without it: from now.',
+        description: 'Start of the range. Default: now.',
         example: '2026-01-20T18:00:00Z',
       }),
       end: moment({
-        description: 'Hours that begin before, up to 168 after `start`; instead of `hours`.',
+        description: 'End of the range, exclusive, at most 168 hours after `start`. Replaces `hours`.',
         example: '2026-01-21T06:00:00Z',
       }),
       units: unitsParameter,
@@ -113,13 +113,13 @@ export const narrativeForecasts = weatherFamily({
   endpoint: {
     path: '/forecasts/narrative',
     operationId: 'getNarrativeForecast',
-    summary: 'The newest forecast in words',
+    summary: 'Get the newest narrative forecast',
     parameters: {
       location: locationParameter,
       point: forecastPointParameter,
       radius: radiusParameter,
       periods: wholeNumber(1, 28, 14, {
-        description: 'How many half days, from the first that is not over.',
+        description: 'Number of half-day periods, starting with the current one.',
       }),
       units: unitsParameter,
     },

@@ -43,15 +43,15 @@ const station: Parameter<string> = {
 const parameters = {
   station,
   start: moment({
-    description: 'The first moment. Without it: a day before `end`.',
+    description: 'Start of the range, inclusive. Default: one day before `end`.',
     example: '2026-01-20T00:00:00Z',
   }),
   end: moment({
-    description: 'The moment before which the range ends, up to 366 days after `start`. Without it: now.',
+    description: 'End of the range, exclusive, at most 366 days after `start`. Default: now.',
     example: '2026-01-21T00:00:00Z',
   }),
   limit: wholeNumber(1, 10_000, 1000, {
-    description: 'Most observations in the answer; `Link` leads to the rest.',
+    description: 'Maximum number of observations. `Link` has the next page.',
   }),
   units: unitsParameter,
 };
@@ -72,7 +72,7 @@ export const observationHistory = weatherFamily({
   endpoint: {
     path: '/observations/history',
     operationId: 'listObservations',
-    summary: 'The observations of a station in a range of time',
+    summary: 'List the observations of a station in a time range',
     parameters,
     rules: [rangeRule(longestMs)],
     maxAgeSeconds: 60,

@@ -194,7 +194,7 @@ export async function requireStations(
     return;
   const message = `must name stations that GET /stations lists, such as KNYC; unknown: ${unknown.join(', ')}`;
   throw new WaybillError('invalid_parameter', `"station" ${message}`, {
-    hint: 'GET /stations?q=NAME finds a station by its name, GET /stations?near=40.78,-73.97 by its place',
+    hint: 'find a station with GET /stations?q=NAME or GET /stations?near=40.78,-73.97',
     findings: [finding('error', 'unknown_station', message, { pointer: 'station' })],
   });
 }

@@ -45,15 +45,13 @@ import {
 const parameters = {
   station: identifiers(stationPattern, 50, 'a station, such as KNYC', {
     description:
-      'A station, or up to 50 with commas between: then the newest of each, in this order. Without it: the newest of any.',
+      'One station, or up to 50, comma-separated. Default: the station with the newest observation.',
     example: 'KNYC',
   }),
-  point: pointParameter(
-    'Latitude and longitude: the newest of the nearest station within `radius` that has a value.',
-  ),
+  point: pointParameter('Latitude and longitude. Uses the nearest station with data within `radius`.'),
   radius: radiusParameter,
   maxAge: wholeNumber(10, 1440, 180, {
-    description: 'How old the observation for `point` may be, in minutes.',
+    description: 'Maximum age of the observation for `point`, in minutes.',
   }),
   units: unitsParameter,
 };
@@ -71,7 +69,7 @@ export const observations = weatherFamily({
   endpoint: {
     path: '/observations',
     operationId: 'getObservation',
-    summary: 'The newest observation of a station, or of any',
+    summary: 'Get the newest observation',
     parameters,
     rules: [atMostOneOf('station', 'point'), radiusRule, onlyWith('maxAge', 'point')],
     maxAgeSeconds: 60,

@@ -21,10 +21,12 @@ import { forecastRuns } from './forecast-runs.ts';
 import { observationRows } from './observation-tables.ts';
 
 const parameters = {
-  near: pointParameter('Latitude and longitude: the nearest come first, with their distance and bearing.'),
-  limit: wholeNumber(1, 500, 50, { description: 'Most places in the answer; `total` counts all.' }),
+  near: pointParameter('Latitude and longitude. Sorts by distance, and adds distance and bearing.'),
+  limit: wholeNumber(1, 500, 50, {
+    description: 'Maximum number of places. `total` is the number of matches.',
+  }),
   bbox: boxParameter(
-    'Only places within: west, south, east, north. A west beyond the east goes around the antimeridian.',
+    'Lists only places in this box: west, south, east, north. A west greater than east crosses the antimeridian.',
   ),
   state: stateParameter,
   q: searchParameter,
@@ -72,7 +74,7 @@ export const stations = weatherFamily({
   endpoint: {
     path: '/stations',
     operationId: 'listStations',
-    summary: 'Weather stations, by place, state or name',
+    summary: 'List weather stations by place, state or name',
     parameters,
     maxAgeSeconds: 60,
   },
@@ -91,7 +93,7 @@ export const locations = weatherFamily({
   endpoint: {
     path: '/locations',
     operationId: 'listLocations',
-    summary: 'Grid cells of forecasts, by place, state or name',
+    summary: 'List forecast grid cells by place, state or name',
     parameters,
     maxAgeSeconds: 60,
   },
@@ -110,7 +112,7 @@ export const offices = weatherFamily({
   endpoint: {
     path: '/offices',
     operationId: 'listOffices',
-    summary: 'Forecast offices, by place, state or name',
+    summary: 'List forecast offices by place, state or name',
     parameters,
     maxAgeSeconds: 60,
   },

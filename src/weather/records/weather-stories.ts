@@ -52,10 +52,10 @@ export const weatherStories = weatherFamily({
   endpoint: {
     path: '/weather-stories',
     operationId: 'listWeatherStories',
-    summary: 'The weather stories of a forecast office',
+    summary: 'List the weather stories of a forecast office',
     parameters: {
       office: officeParameter,
-      limit: wholeNumber(1, 20, 7, { description: 'Most stories in the answer.' }),
+      limit: wholeNumber(1, 20, 7, { description: 'Maximum number of stories.' }),
     },
     maxAgeSeconds: 180,
   },

@@ -67,7 +67,7 @@ export async function missingTemplates(baseDir: string, names: readonly string[]
       if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') missing.push(name);
       else
         throw new WaybillError('template_error', `${file}: ${firstLine(cause)}`, {
-          hint: 'mend the template; docs/weather.md says what it is given',
+          hint: 'fix the template; docs/weather.md lists its variables',
           cause,
         });
     }

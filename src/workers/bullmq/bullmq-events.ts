@@ -118,8 +118,7 @@ function eventOutbox({ clock, log, link, run, hostLifeMs }: EventOutboxOptions):
     }
   };
 
-  const logDefect = (error: unknown): void =>
-    log.error({ err: error }, 'redis refused what it was told of an event');
+  const logDefect = (error: unknown): void => log.error({ err: error }, 'redis refused an event');
 
   const endOf =
     (field: string): Ended =>

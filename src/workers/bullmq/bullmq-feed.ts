@@ -105,7 +105,7 @@ class RedisRunFeed implements RunFeed {
   /** The changes in memory, after catching up with Redis. */
   async #upToDate(): Promise<RunChanges> {
     await this.#catchUp();
-    if (this.#changes === null) throw new TypeError('nobody watches');
+    if (this.#changes === null) throw new TypeError('no watcher is registered');
     return this.#changes;
   }
 

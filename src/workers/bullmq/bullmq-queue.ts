@@ -336,7 +336,7 @@ export class BullmqQueue implements JobQueue {
       if (job.staged !== null && job.archive !== undefined) await this.#store.forgetStaged(job.archive.name);
     } catch (error) {
       const { log } = this.#options;
-      log.warn({ run_id: job.runId, err: error }, 'what was staged for a run is removed later');
+      log.warn({ run_id: job.runId, err: error }, 'the staged files of a run are removed later');
     }
   }
 }

@@ -113,7 +113,7 @@ export async function linkRedis({
   });
   redis.on('close', () => {
     if (upSince !== null && !isOutageLogged) {
-      log.warn({ reason: lastFailure }, 'redis is away; uploads are refused until it is back');
+      log.warn({ reason: lastFailure }, 'redis is unreachable; uploads are refused until it is back');
       isOutageLogged = true;
     }
     upSince = null;
@@ -271,5 +271,5 @@ async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
       'redis has no memory limit now; with one, its eviction policy would throw away accepted uploads: set maxmemory-policy noeviction',
     );
   if (facts.get('aof_enabled') === '0')
-    log.warn({}, 'redis has appendonly off: what was accepted can be lost when it restarts');
+    log.warn({}, 'redis has appendonly off: accepted uploads can be lost when it restarts');
 }

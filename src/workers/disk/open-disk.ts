@@ -172,7 +172,7 @@ class DiskThread {
     asked.resolve(undefined);
     asked.resolve = () => undefined;
     asked.reject = (error) => {
-      if (isTidying(asked.name)) log.error({ err: error }, 'what was staged could not be removed');
+      if (isTidying(asked.name)) log.error({ err: error }, 'staged files could not be removed');
     };
   }
 

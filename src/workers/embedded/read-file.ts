@@ -66,7 +66,7 @@ function damaged(file: string, why: string): WaybillError {
     'queue_unusable',
     `the file of the queue, ${file}, is damaged: ${why}. ${whole} runs can be read in it${left}`,
     {
-      hint: 'put back a copy of the directory, or move the directory away and start with an empty one: what was waiting then has to be uploaded again; its staged bundles are removed at that start',
+      hint: 'restore a copy of the directory, or move it away and start with an empty one: waiting uploads then have to be uploaded again; its staged bundles are removed at that start',
     },
   );
 }

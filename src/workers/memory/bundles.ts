@@ -145,7 +145,7 @@ export class Bundles<Run extends KeptRun> {
     const { job } = run;
     run.job = withoutBundle(job);
     await discard(job).catch((error: unknown) =>
-      log.error({ run_id: job.runId, err: error }, 'what was staged for a run could not be removed'),
+      log.error({ run_id: job.runId, err: error }, 'the staged files of a run could not be removed'),
     );
   }
 }

@@ -123,7 +123,7 @@ async function report(
     observer.decided({ pipelineId, kind: 'schedule', outcome });
   if (outcome === 'started') log.info({ ...fields, run_id: runId }, 'run started by its schedule');
   if (outcome === 'coalesced')
-    log.info(fields, 'a tick found a run of the pipeline waiting or running, and starts none beside it');
+    log.info(fields, 'a run of the pipeline is already waiting or active: the tick starts no run');
   if (outcome === 'paused') miss(pipeline, 'paused', 1, tick);
   const between = await missedBetween(decision.previous, due.tick, pipeline, table);
   const missed = between + (outcome === 'passed' ? 1 : 0);
@@ -140,7 +140,7 @@ function miss(
   const why =
     reason === 'paused'
       ? 'a tick was missed because the pipeline is paused'
-      : 'ticks were missed because nobody could start them in time';
+      : 'ticks were missed because no daemon was running';
   log.warn({ pipeline_id: pipelineId, missed: count, last_tick: last }, why);
 }
 

@@ -275,6 +275,6 @@ class LinkedContent implements ContentStore {
     const kind = error instanceof Error && 'code' in error ? String(error.code) : String(error);
     if (this.#told.has(kind)) return;
     this.#told.add(kind);
-    this.#options.log.warn({ err: error }, 'what was uploaded cannot be kept for later uploads');
+    this.#options.log.warn({ err: error }, 'uploaded files cannot be kept for later uploads');
   }
 }

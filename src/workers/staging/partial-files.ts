@@ -52,7 +52,7 @@ export async function openPartialPlace(staging: string, clock: Pick<Clock, 'slee
   const current = (): Claimed | null => claimed;
   const files = (): PartialFiles => {
     if (claimed === null)
-      throw new WaybillError('internal_error', 'there is no directory of partial uploads');
+      throw new WaybillError('internal_error', 'the directory of partial uploads is missing');
     return claimed.files;
   };
   return {

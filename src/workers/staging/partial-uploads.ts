@@ -240,7 +240,9 @@ export function unknownUpload(): WaybillError {
   return new WaybillError(
     'upload_not_found',
     'there is no such upload here: it was given up or has expired, or another host has it',
-    { hint: 'begin a new one; docs/operations.md tells how a balancer keeps an upload at one host' },
+    {
+      hint: 'start a new upload; docs/operations.md explains how a load balancer keeps an upload on one host',
+    },
   );
 }
 

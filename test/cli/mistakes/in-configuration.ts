@@ -52,7 +52,7 @@ export const inConfiguration: Mistake[] = [
     name: 'no space after the colon',
     config: 'server:\n  http:\n    listen:x\n',
     place: 'c.yml:3',
-    remedy: 'no space stands after its colon',
+    remedy: 'there is no space after the colon',
   },
   {
     name: 'a quote that is not closed',
@@ -186,7 +186,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a destination in the source',
     config: to('backend: local, path: ./source/out'),
     place: 'destinations[0].path',
-    remedy: 'expected them apart',
+    remedy: 'expected separate locations',
   },
   {
     name: 'a token for a pipeline that there is not',
@@ -271,7 +271,7 @@ export const inConfiguration: Mistake[] = [
     name: 'a queue within staging',
     config: to(local, 'server: {staging: {directory: ./s}, queue: {driver: embedded, directory: ./s/q}}\n'),
     place: 'server.queue',
-    remedy: 'expected them apart',
+    remedy: 'expected separate locations',
   },
   {
     name: 'a secret as the name of a variable',

@@ -294,7 +294,7 @@ t.test('several Redis are named once each, in place of one', async (t) => {
   for (const [settings, complaint] of [
     [
       'redis_url_env: A, redis_url_envs: [B]',
-      /redis_url_envs: cannot stand beside redis_url_env; expected one/,
+      /redis_url_envs: cannot be combined with redis_url_env; expected one/,
     ],
     ['redis_url_envs: []', /redis_url_envs: .*expected a list of names of environment variables, each once/],
     ['redis_url_envs: [A, B, A]', /redis_url_envs\[2\]: .*each once/],
@@ -434,7 +434,7 @@ t.test('each bad value is refused at its own key', async (t) => {
     [`${local}, public_base_url: "https://u:geheim@h/"`, '.public_base_url', /user name or password/],
     [`${local}, public_base_url: "https://"`, '.public_base_url', /not a URL/],
     [`${local}, cache_control: "a\\nb"`, '.cache_control', /Cache-Control/],
-    [`${local}, retention: {prune: {enabled: true}}`, '.retention.prune', /nothing says what stays/],
+    [`${local}, retention: {prune: {enabled: true}}`, '.retention.prune', /pruning is enabled without a limit/],
     [`${local}, retention: {prune: {keep_latest: -1}}`, '.retention.prune.keep_latest', /whole number/],
     [`${local}, retention: {prune: {older_than: 90}}`, '.retention.prune.older_than', /with a unit/],
     [`${sftp}, password: geheim`, '.password', /not supported; use ssh_key_file or an SSH agent/],

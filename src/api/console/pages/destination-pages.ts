@@ -25,7 +25,7 @@ const catalogQuery = queryParameters({
   path: pathParameter,
   prefix: freeText(longestPath, { description: 'Only outputs whose paths begin so.' }),
   after: freeText(longestPath, { description: 'Only outputs after this path.' }),
-  done: freeText(40, { description: 'What was done.' }),
+  done: freeText(40, { description: 'The action.' }),
 });
 
 /** Shows the published files of a destination, read from it at the time of the request. */
@@ -119,7 +119,7 @@ const listQuery = queryParameters({
   path: pathParameter,
   from: freeText(200, { description: 'The release that is compared.' }),
   to: freeText(200, { description: 'What it is compared with.' }),
-  done: freeText(40, { description: 'What was done.' }),
+  done: freeText(40, { description: 'The action.' }),
   undo: freeText(200, { description: 'The release that was current before.' }),
 });
 

@@ -74,7 +74,7 @@ export function stateMark({
   running,
   last_run: last,
 }: Pick<PipelineState, 'away' | 'paused' | 'running' | 'last_run'>): Mark {
-  if (away === true) return { label: 'Redis is away', tone: 'warning', symbol: '!' };
+  if (away === true) return { label: 'Redis is unreachable', tone: 'warning', symbol: '!' };
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '·' } : statusMark(last);

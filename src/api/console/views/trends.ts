@@ -54,7 +54,7 @@ export function trendsOf(runs: readonly RunRecord[]): Plot[] {
       together: largest,
       text: durationText,
     }),
-    plotOf('growth', 'Bytes of what is published', growth(ended), { together: last, text: sizeText }),
+    plotOf('growth', 'Bytes published', growth(ended), { together: last, text: sizeText }),
   ];
 }
 

@@ -120,7 +120,7 @@ function stalled(idleTimeoutMs: number): WaybillError {
 
 function tooSlow(maxMs: number): WaybillError {
   return new WaybillError('upload_timeout', `the body was not whole after ${maxMs} ms`, {
-    hint: 'send it over a faster line; that of an upload may take server.http.upload_timeout',
+    hint: 'use a faster connection; only the body of an upload may take server.http.upload_timeout',
   });
 }
 

@@ -13,26 +13,23 @@ import type { NotifyTestOptions, UndeliveredOptions } from './notify.ts';
 import type { ReloadOptions } from './reload.ts';
 
 const serveHelp = `
-One process does all. With server.queue.driver: bullmq any number of hosts may
-share the work: each runs the API and workers (serve), the API alone (serve
---no-workers) or workers alone (waybill worker).
+One process runs everything. With server.queue.driver: bullmq, several hosts can
+share the work: each runs the API and workers (serve), only the API (serve
+--no-workers) or only workers (waybill worker).
 
 Example:
   waybill serve --config waybill.yml
 
-SIGTERM and SIGINT accept no more uploads and finish the current runs within
+SIGTERM and SIGINT stop accepting uploads and finish active runs within
 server.http.shutdown_timeout. A second signal ends the daemon immediately.
 
 Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
 or secrets.`;
 
 export function serveCommand(): Command {
-  return verboseCommand('serve', 'run the daemon: uploads over HTTP, published as they come')
+  return verboseCommand('serve', 'run the daemon: accepts uploads over HTTP and publishes them')
     .addOption(configOption())
-    .option(
-      '--no-workers',
-      'the API alone; workers of other processes publish (needs the queue driver bullmq)',
-    )
+    .option('--no-workers', 'run only the API; workers in other processes publish (needs driver: bullmq)')
     .addHelpText('after', serveHelp)
     .action(async (options: ServeFlags) =>
       exitWith((await import('../../daemon/serve.ts')).serveForever(options)),
@@ -44,8 +41,8 @@ Give every daemon and worker the same configuration. max_concurrency of
 server.http limits the publications of this process. One pipeline never
 publishes two uploads at once, on any number of hosts.
 
-SIGTERM and SIGINT take no more runs, finish the current ones within
-server.http.shutdown_timeout, and give back the rest for other workers. A
+SIGTERM and SIGINT start no more runs, finish active runs within
+server.http.shutdown_timeout, and return the rest to other workers. A
 second signal ends the worker immediately, and other workers take its runs
 after server.queue.worker_timeout.
 
@@ -53,14 +50,11 @@ Exit codes: 0 stopped by a signal, 1 something failed, 2 usage, configuration
 or secrets.`;
 
 export function workerCommand(): Command {
-  return verboseCommand(
-    'worker',
-    'publish what daemons of other processes accept (needs the queue driver bullmq)',
-  )
+  return verboseCommand('worker', 'publish uploads that other daemons accept (needs driver: bullmq)')
     .addOption(configOption())
     .option(
       '--listen <host:port>',
-      'answer GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
+      'serve GET /healthz, /readyz, /livez and /metrics here (default: server.worker.listen)',
     )
     .addHelpText('after', workerHelp)
     .action(async (options: WorkerFlags) =>
@@ -78,7 +72,7 @@ kill -HUP, or systemctl reload.`;
 
 export function reloadCommand(): Command {
   return new Command('reload')
-    .description('let the daemon read its configuration again')
+    .description('reload the configuration of the daemon')
     .addOption(configOption())
     .option('--url <url>', 'base URL of the daemon (default: from server.http of the file)')
     .addOption(formatOption())
@@ -89,36 +83,36 @@ export function reloadCommand(): Command {
 const undeliveredHelp = `
 The daemon keeps events that could not be delivered, at most 1,000 for each
 notifier. It is asked at server.http.listen, with the token of
-server.admin_token_env. --notifier also takes one that is no longer configured.`;
+server.admin_token_env. --notifier also accepts one that is no longer configured.`;
 
 const redeliverHelp = `
 Asks the daemon at server.http.listen, with the token of
-server.admin_token_env, to send the undelivered events again: in the order in
-which they happened, each with the id that it had. Delivered events are removed.
+server.admin_token_env, to send the undelivered events again, oldest first,
+with their original ids. Delivered events are removed.
 
-Exit codes: 0 all delivered, 1 some are left, 2 usage, configuration or
+Exit codes: 0 all delivered, 1 some undelivered, 2 usage, configuration or
 secrets.`;
 
 export function notifyCommand(): Command {
-  const group = new Command('notify').description('look after notifiers');
+  const group = new Command('notify').description('test notifiers, and redeliver undelivered events');
   group
     .command('test')
-    .description('send a test event to the notifiers, one try each, and tell how it went')
+    .description('send a test event to each notifier once, and report the results')
     .option('--verbose', 'log to stderr in detail')
     .addOption(configOption())
-    .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+    .option('-n, --notifier <id>', 'only this notifier (repeatable)', collect)
     .addOption(formatOption())
     .action(async (options: NotifyTestOptions) =>
       exitWith((await import('./notify.ts')).notifyTest(options)),
     );
   withDaemon(group.command('undelivered'))
-    .description('list the events that the daemon has given up')
+    .description('list undelivered events')
     .addHelpText('after', undeliveredHelp)
     .action(async (options: UndeliveredOptions) =>
       exitWith((await import('./notify.ts')).listUndelivered(options)),
     );
   withDaemon(group.command('redeliver'))
-    .description('send the events again that the daemon has given up')
+    .description('redeliver undelivered events')
     .addHelpText('after', redeliverHelp)
     .action(async (options: UndeliveredOptions) =>
       exitWith((await import('./notify.ts')).redeliverAll(options)),
@@ -129,20 +123,20 @@ export function notifyCommand(): Command {
 function withDaemon(command: Command): Command {
   return command
     .addOption(configOption())
-    .option('-n, --notifier <id>', 'only this notifier (may be given again)', collect)
+    .option('-n, --notifier <id>', 'only this notifier (repeatable)', collect)
     .option('--url <url>', 'base URL of the daemon (default: from server.http of the file)')
     .addOption(formatOption());
 }
 
 export function configCommand(): Command {
-  const group = new Command('config').description('look at configuration files');
+  const group = new Command('config').description('check configuration files, and print their schema');
   group
     .command('check')
-    .description('check a configuration file and its secrets directory, and tell everything that is wrong')
+    .description('check a configuration file and its secrets directory, and report every finding')
     .addOption(configOption())
     .option(
       '--probe',
-      'try all that it names: paths, SFTP and S3 servers (with small files that are removed again), Redis, databases, webhooks (connected to only), templates',
+      'also test paths, SFTP and S3 servers (with small temporary files), Redis, databases, webhooks (connection only) and templates',
     )
     .addOption(formatOption())
     .action(async (options: CheckOptions) => {

@@ -80,7 +80,7 @@ function denied(error: unknown, place: string): unknown {
       : `${place} may not be written by ${currentUserName()}`;
   const hint =
     code === 'EROFS'
-      ? 'mount it for writing, or name another place; under systemd, add it to ReadWritePaths='
+      ? 'mount it read-write, or name another path; under systemd, add it to ReadWritePaths='
       : `let ${currentUserName()}, or the user of the daemon, write there`;
   return new WaybillError('storage_denied', `${label}: ${what}`, { hint, cause: error });
 }

@@ -14,28 +14,28 @@ import type { ReconcileOptions } from './reconcile-state.ts';
 import type { VerifyOptions } from './verify.ts';
 
 export function inspectCommand(): Command {
-  return verboseCommand('inspect', 'show what a configured source holds and how its destinations stand')
+  return verboseCommand('inspect', 'show the bundles of a source and the state of its destinations')
     .addOption(configOption())
     .addOption(pipelineOption())
     .option(
       '--probe',
-      'try what source and destinations can do: latency, clock, rights, rename, conditional writes; writes and removes one small file at each destination',
+      'test source and destinations: latency, clock, permissions, rename, conditional writes; writes and removes one small file at each destination',
     )
     .addOption(formatOption())
     .action(async (options: InspectOptions) => exitWith((await import('./inspect.ts')).inspect(options)));
 }
 
 export function verifyCommand(): Command {
-  return verboseCommand('verify', 'read published outputs again and hold them against the catalog')
+  return verboseCommand('verify', 'read published outputs and compare them with the catalog')
     .addOption(configOption())
-    .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
-    .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
-    .option('--subset <k/n>', 'read only part k of n of the outputs; all n parts together are all outputs')
+    .option('-p, --pipeline <id>', 'only this pipeline (repeatable)', collect)
+    .option('-d, --destination <id>', 'only destinations with this id (repeatable)', collect)
+    .option('--subset <k/n>', 'read only part k of n; the n parts together cover all outputs')
     .option(
       '--repair',
-      'write again what is missing or different: from the source, or from another destination of the pipeline',
+      'restore missing or changed outputs from the source, or from another destination of the pipeline',
     )
-    .option('--dry-run', 'with --repair: show what would be written, write nothing')
+    .option('--dry-run', 'with --repair: show the repairs without making them')
     .addOption(formatOption())
     .action(async (options: VerifyOptions) =>
       exitWith((await import('./verify.ts')).verifyDestinations(options)),
@@ -45,13 +45,13 @@ export function verifyCommand(): Command {
 export function reconcileStateCommand(): Command {
   return verboseCommand(
     'reconcile-state',
-    'remove the records of outputs that are gone from a catalog; deletes no file',
+    'remove records of missing outputs from a catalog; deletes no files',
   )
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(destinationOption())
-    .option('--dry-run', 'tell what is missing, repair nothing')
-    .option('--all-owners', 'repair the records of every owner, not only of this pipeline and destination')
+    .option('--dry-run', 'report findings without repairing them')
+    .option('--all-owners', 'repair records of every owner, not only of this pipeline and destination')
     .addOption(formatOption())
     .action(async (options: ReconcileOptions) =>
       exitWith((await import('./reconcile-state.ts')).reconcileState(options)),
@@ -59,16 +59,13 @@ export function reconcileStateCommand(): Command {
 }
 
 export function pruneCommand(): Command {
-  return verboseCommand(
-    'prune',
-    'remove old published outputs by the retention.prune policy of a destination',
-  )
+  return verboseCommand('prune', 'remove old outputs according to retention.prune of a destination')
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(destinationOption())
-    .addOption(new Option('--dry-run', 'show what would go, delete nothing').conflicts('apply'))
-    .addOption(new Option('--apply', 'delete what the policy says').conflicts('dryRun'))
-    .option('--allow-removals', 'remove more than limits.max_removed allows')
+    .addOption(new Option('--dry-run', 'list the removals without making them').conflicts('apply'))
+    .addOption(new Option('--apply', 'remove the outputs').conflicts('dryRun'))
+    .option('--allow-removals', 'allow more removals than limits.max_removed')
     .addOption(formatOption())
     .action(async (options: PruneOptions) =>
       exitWith((await import('./prune.ts')).pruneDestination(options)),

@@ -39,7 +39,7 @@ export async function verifyDestinations(options: VerifyOptions): Promise<number
       hint: 'the first of seven parts is 1/7, the last 7/7',
     });
   if (dryRun && !repairs)
-    throw new WaybillError('usage', '--dry-run needs --repair beside it: verify alone writes nothing');
+    throw new WaybillError('usage', '--dry-run needs --repair: verify alone writes nothing');
   const work = (signal?: AbortSignal): Promise<number> => verifyAll(options, output, part, signal);
   return repairs && !dryRun ? untilStopped(work) : endedBySignal(() => work());
 }

@@ -24,30 +24,27 @@ export function publishCommand(): Command {
   return verboseCommand('publish', 'publish a directory to one or more destinations, without a configuration')
     .argument('<directory>', 'directory to publish')
     .argument('<destination...>', 'path, sftp://[user@]host[:port]/path or s3://bucket[/prefix]')
-    .option(
-      '-p, --pipeline <id>',
-      'pipeline id that the catalog records (default: the name of the directory)',
-    )
-    .option('--dry-run', 'decide and print, write nothing at all')
+    .option('-p, --pipeline <id>', 'pipeline id in the catalog (default: the name of the directory)')
+    .option('--dry-run', 'print the plan without writing anything')
     .option('--force', 'replace unmanaged content: deletes everything else at the destination')
-    .option('--yes', 'do not ask before --force deletes anything')
-    .option('--releases', 'publish into a release of its own, and switch to it in one step')
+    .option('--yes', 'do not ask for confirmation before --force deletes anything')
+    .option('--releases', 'publish as a new release, and make it current in one step')
     .option(
       '--channel <name>',
-      'publish to this channel and leave the current release as it is; needs --releases',
+      'publish to this channel without changing the current release; needs --releases',
     )
     .addOption(
-      new Option('--index <when>', 'generate index.html, a list of the files')
+      new Option('--index <when>', 'generate index.html, which lists the files')
         .choices(['auto', 'always', 'never'])
-        .default('auto', 'auto: if the directory has none'),
+        .default('auto', 'auto: if the directory has no index.html'),
     )
-    .option('--include <pattern>', 'only these files, as in .gitignore (may be given again)', collect)
-    .option('--exclude <pattern>', 'not these, as in .gitignore (may be given again)', collect)
+    .option('--include <pattern>', 'only files that match this .gitignore pattern (repeatable)', collect)
+    .option('--exclude <pattern>', 'skip files that match this .gitignore pattern (repeatable)', collect)
     .addOption(linksOption())
-    .option('--url <url>', 'address at which readers reach the destination, printed in the end')
-    .option('--channel-url <url>', 'the same for the readers of --channel')
+    .option('--url <url>', 'public URL of the destination, printed after publishing')
+    .option('--channel-url <url>', 'public URL of the channel')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
-    .option('--save <file>', 'also write the configuration that does the same')
+    .option('--save <file>', 'also write the equivalent configuration to this file')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -57,12 +54,12 @@ Examples:
   waybill publish ./site sftp://deploy@web1/srv/www --dry-run
   waybill publish ./site 's3://bucket/site?endpoint=https://s3.example.org'
 
-S3 takes ?endpoint=URL, region=NAME and path_style=true. Its credentials come
-from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine; those
-of SFTP from the SSH agent or a key. No password belongs in a URL.
+S3 URLs accept ?endpoint=URL, region=NAME and path_style=true. S3 credentials
+come from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine,
+SFTP credentials from the SSH agent or a key. URLs must not contain passwords.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
-3 readers still have another release, because this one was rolled back.`,
+3 another release stays current, because this one was rolled back.`,
     )
     .action(async (directory: string, destinations: string[], options: PublishOptions) =>
       exitWith((await import('./publish.ts')).publish(directory, destinations, options)),
@@ -74,12 +71,10 @@ const list = situations.map(({ name, about }) => `  ${name.padEnd(width)}  ${abo
 
 export function initCommand(): Command {
   return new Command('init')
-    .description('write a configuration with comments, to begin with')
-    .addArgument(
-      new Argument('<situation>', 'the kind of source').choices(situations.map(({ name }) => name)),
-    )
-    .option('-o, --out <file>', 'where it is written', 'waybill.yml')
-    .option('--systemd <file>', 'also write a systemd unit that runs it, e.g. waybill.service')
+    .description('write a commented configuration to start with')
+    .addArgument(new Argument('<situation>', 'kind of source').choices(situations.map(({ name }) => name)))
+    .option('-o, --out <file>', 'file to write', 'waybill.yml')
+    .option('--systemd <file>', 'also write a systemd unit, such as waybill.service')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -87,9 +82,10 @@ export function initCommand(): Command {
 Situations:
 ${list}
 
-Nothing is overwritten. Paths are next to the file. With --systemd they are
-below /var/lib/waybill, which the unit makes, and secrets are files in
-/etc/waybill/secrets, which it passes on as credentials. docs/operations.md
+Existing files are not overwritten. Paths are relative to the file. With
+--systemd, they are in /var/lib/waybill, which the unit creates, and secrets
+are files in /etc/waybill/secrets, passed as credentials. See
+docs/operations.md.
 
 Example:
   waybill init uploads --out waybill.yml`,
@@ -100,26 +96,26 @@ Example:
 }
 
 export function runCommand(): Command {
-  return verboseCommand('run', 'publish what the sources hold to all destinations')
+  return verboseCommand('run', 'publish the sources of all pipelines to their destinations')
     .addOption(configOption())
-    .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
-    .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
-    .option('--dry-run', 'decide and print, write nothing at all')
+    .option('-p, --pipeline <id>', 'only this pipeline (repeatable)', collect)
+    .option('-d, --destination <id>', 'only destinations with this id (repeatable)', collect)
+    .option('--dry-run', 'print the plan without writing anything')
     .option(
       '--force',
-      'replace unmanaged content and unusable states: deletes everything below the destination bundle path',
+      'replace unmanaged content and unusable catalogs: deletes everything else below the bundle path',
     )
-    .option('--allow-removals', 'remove more published outputs than limits.max_removed allows')
+    .option('--allow-removals', 'allow more removals than limits.max_removed')
     .option(
       '--channel <name>',
-      'publish to this channel of the destinations that have it; others, and what is current, stay as they are',
+      'publish to this channel at the destinations that define it, without changing the current release',
     )
     .option(
       '--retry-for <duration>',
-      'try destinations again that failed for a passing cause, like 30m (default: one try)',
+      'retry destinations that failed for a temporary cause for this long, such as 30m (default: no retry)',
     )
     .option('-o, --out <file>', 'with --dry-run: write the plan to this file')
-    .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')
+    .option('--plan <file>', 'carry out this plan exactly; fails with plan_stale if anything has changed')
     .addOption(formatOption())
     .addHelpText(
       'after',
@@ -129,26 +125,26 @@ Examples:
   waybill run --config waybill.yml --pipeline site
 
 Exit codes: 0 published or nothing to do, 1 something failed, 2 usage,
-configuration, secrets or a stale plan, 3 readers still have another release,
-because the one that the source holds was rolled back.`,
+configuration, secrets or a stale plan, 3 another release stays current,
+because the release of the source was rolled back.`,
     )
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }
 
 export function unpublishCommand(): Command {
-  return verboseCommand('unpublish', 'remove all that a pipeline has published at one bundle path')
-    .argument('<path>', 'bundle path at the destination; . for the root')
+  return verboseCommand('unpublish', 'remove everything that a pipeline published at a bundle path')
+    .argument('<path>', 'bundle path at the destination; . is the root')
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(new Option('-d, --destination <id>', 'destination of the pipeline, if it has more than one'))
     .addOption(
       new Option(
         '--layout <layout>',
-        'what goes where a change of layout has left both, or refuse if that is not there',
+        'layout to remove if the destination has both; fails if it is not there',
       ).choices(['in_place', 'releases']),
     )
-    .option('--dry-run', 'show what would go, remove nothing')
-    .option('--allow-removals', 'remove more than limits.max_removed allows')
+    .option('--dry-run', 'list the removals without making them')
+    .option('--allow-removals', 'allow more removals than limits.max_removed')
     .addOption(formatOption())
     .action(async (path: string, options: UnpublishOptions) =>
       exitWith((await import('./unpublish.ts')).unpublishBundlePath(path, options)),
@@ -157,18 +153,18 @@ export function unpublishCommand(): Command {
 
 export function packCommand(): Command {
   const command = new Command('pack')
-    .description('make a bundle of a directory: its manifest, and an archive to upload')
-    .argument('<directory>', 'the files of the bundle')
-    .option('-o, --output <file>', 'the archive; - for standard output (default: DIRECTORY.tar.gz)')
-    .option('--manifest-only', 'write manifest.json into the directory, or check it, and no archive');
+    .description('pack a directory as a bundle: a manifest and an archive to upload')
+    .argument('<directory>', 'directory to pack')
+    .option('-o, --output <file>', 'archive to write; - is standard output (default: DIRECTORY.tar.gz)')
+    .option('--manifest-only', 'write or check manifest.json in the directory, without an archive');
   return withBundleOptions(command)
     .addOption(formatOption())
     .addHelpText(
       'after',
       `
-An existing manifest.json is checked against every byte and used as it is.
-Without one, it is made in the archive. The same files make the same bytes, on
-every machine. docs/producers.md
+An existing manifest.json is verified against every file and used unchanged.
+Otherwise it is created in the archive. The same files give the same archive
+on every machine. See docs/producers.md.
 
 Examples:
   waybill pack ./site
@@ -180,13 +176,13 @@ Examples:
 }
 
 export function validateCommand(): Command {
-  return verboseCommand('validate', 'check a bundle, or every bundle of a configured source')
+  return verboseCommand('validate', 'check a bundle, or all bundles of a configured source')
     .argument('[bundle_path]', 'directory of a bundle')
     .option('-c, --config <file>', 'configuration file (YAML)')
-    .option('-p, --pipeline <id>', 'pipeline whose source is checked')
+    .option('-p, --pipeline <id>', 'pipeline whose source to check')
     .option(
       '--listing-only',
-      'a quick look at a source on SFTP or S3: its manifests, scene maps and listing, not the bytes of its files',
+      'for SFTP and S3: check only manifests, scene maps and the listing, without reading the files',
     )
     .addOption(formatOption())
     .action(async (bundlePath: string | undefined, options: ValidateOptions) =>
@@ -195,74 +191,60 @@ export function validateCommand(): Command {
 }
 
 export function releasesCommand(): Command {
-  const group = new Command('releases').description(
-    'list the releases of a destination, go back to one, and forward again',
+  const group = new Command('releases').description('list releases, roll back, promote and compare them');
+  releasesSubcommand(group, 'list', 'list the releases of a bundle path, newest first').action(
+    async (options: ReleasesOptions) => exitWith((await import('./releases-show.ts')).showReleases(options)),
   );
-  releasesSubcommand(
-    group,
-    'list',
-    'the releases of a bundle path, the newest first, and which of them readers have',
-  ).action(async (options: ReleasesOptions) =>
-    exitWith((await import('./releases-show.ts')).showReleases(options)),
-  );
-  releasesSubcommand(group, 'show', 'what is in one release, and whether all of it is there')
+  releasesSubcommand(group, 'show', 'show the files of a release, and whether all of them exist')
     .argument('<release>', 'id of the release, or a channel')
     .action(async (id: string, options: ReleasesOptions) =>
       exitWith((await import('./releases-show.ts')).showRelease(id, options)),
     );
-  releasesSubcommand(group, 'diff', 'what changes for readers from one release to another')
+  releasesSubcommand(group, 'diff', 'show the differences between two releases')
     .argument('<from>', 'id of a release, or a channel')
-    .argument('[to]', 'id of another; without it, the current one')
+    .argument('[to]', 'id of a release, or a channel (default: the current release)')
     .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
       exitWith((await import('./releases-show.ts')).diffReleases(from, to, options)),
     );
-  releasesSubcommand(
-    group,
-    'rollback',
-    'give readers an earlier release, and keep the later ones from coming back',
-  )
-    .option('--to <release>', 'id of the release; without it, the last good one')
+  releasesSubcommand(group, 'rollback', 'make an earlier release current, and hold back later ones')
+    .option('--to <release>', 'id of the release (default: the last good one)')
     .addOption(dryRunOption())
     .addHelpText(
       'after',
       `
-No byte is moved. Runs report what was rolled back as skip_same (rolled_back)
-until a bundle with other content is published, or until "releases resume" or
-"releases promote".
+Nothing is copied. Runs report a rolled-back release as skip_same
+(rolled_back) until a bundle with different content is published, or until
+"releases resume" or "releases promote".
 
-Exit codes: 0 readers have that release, 1 refused (damaged, unfinished, being
-removed, nothing to go back to), 2 usage, configuration or secrets.`,
+Exit codes: 0 the release is current, 1 refused (damaged, incomplete, being
+removed, no earlier release), 2 usage, configuration or secrets.`,
     )
     .action(async (options: RollbackOptions) =>
       exitWith((await import('./releases-switch.ts')).rollBackRelease(options)),
     );
-  releasesSubcommand(group, 'promote', 'give readers any release, and let what was rolled back come back')
+  releasesSubcommand(group, 'promote', 'make a release current, and end a rollback')
     .argument('<release>', 'id of the release, or a channel')
     .addOption(dryRunOption())
     .action(async (id: string, options: SwitchOptions) =>
       exitWith((await import('./releases-switch.ts')).promoteRelease(id, options)),
     );
-  releasesSubcommand(group, 'resume', 'let what was rolled back come back with the next run')
+  releasesSubcommand(group, 'resume', 'end a rollback: the next run publishes the latest bundle again')
     .addOption(dryRunOption())
     .action(async (options: SwitchOptions) =>
       exitWith((await import('./releases-switch.ts')).resumeReleases(options)),
     );
-  releasesSubcommand(group, 'drop', 'remove a channel before its time is over')
+  releasesSubcommand(group, 'drop', 'remove a channel before it expires')
     .argument('<channel>', 'name of the channel')
     .addOption(dryRunOption())
     .action(async (channel: string, options: SwitchOptions) =>
       exitWith((await import('./releases-switch.ts')).dropChannel(channel, options)),
     );
-  releasesSubcommand(
-    group,
-    'tidy',
-    'remove channels whose time is over, and releases beyond those that are kept',
-  )
+  releasesSubcommand(group, 'tidy', 'remove expired channels and releases beyond the retention limits')
     .addOption(dryRunOption())
     .addHelpText(
       'after',
       `
-Every publication does that at its own bundle path, and "waybill serve" at those of all channels.`,
+Every publication tidies its own bundle path. waybill serve tidies channels.`,
     )
     .action(async (options: SwitchOptions) =>
       exitWith((await import('./releases-switch.ts')).tidyReleases(options)),
@@ -275,12 +257,10 @@ function releasesSubcommand(group: Command, name: string, description: string): 
     .addOption(configOption())
     .addOption(pipelineOption())
     .addOption(new Option('-d, --destination <id>', 'destination of the pipeline, if it has more than one'))
-    .addOption(
-      new Option('--path <path>', 'bundle path at the destination, if releases are kept of more than one'),
-    )
+    .addOption(new Option('--path <path>', 'bundle path at the destination, if it has releases of several'))
     .addOption(formatOption());
   group.addCommand(command);
   return command;
 }
 
-const dryRunOption = (): Option => new Option('--dry-run', 'show what would change, change nothing');
+const dryRunOption = (): Option => new Option('--dry-run', 'show the changes without making them');

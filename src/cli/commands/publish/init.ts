@@ -156,15 +156,15 @@ function unwritable(file: string, error: unknown): WaybillError {
   if (code === 'EEXIST') return taken(file);
   const directory = path.dirname(path.resolve(file));
   const reasons: Readonly<Record<string, [string, string]>> = {
-    ENOENT: [`there is no directory ${directory}`, `mkdir -p ${directory}`],
-    ENOTDIR: [`${directory} is no directory`, 'name another place'],
-    EACCES: [`${directory} may not be written to`, 'run as a user who may, or name another place'],
-    EROFS: ['the file system is read-only', 'name another place'],
-    ENOSPC: ['no space is left', 'make room, or name another place'],
+    ENOENT: [`the directory ${directory} does not exist`, `mkdir -p ${directory}`],
+    ENOTDIR: [`${directory} is not a directory`, 'name another path'],
+    EACCES: [`${directory} is not writable`, 'run as a user with write permission, or name another path'],
+    EROFS: ['the file system is read-only', 'name another path'],
+    ENOSPC: ['no space is left', 'free disk space, or name another path'],
   };
   const [reason, hint] = reasons[code] ?? [
     error instanceof Error ? error.message : String(error),
-    'name another place',
+    'name another path',
   ];
   return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, { hint, cause: error });
 }

@@ -61,7 +61,7 @@ function targetOf(directory: string, { output, format }: PackFlags): string {
   const whole = path.resolve(directory);
   const target = path.resolve(output ?? `${path.basename(whole) || 'bundle'}.tar.gz`);
   if (target === whole || target.startsWith(`${whole}${path.sep}`))
-    throw new WaybillError('usage', `the archive "${target}" would lie in what it is made of`, {
+    throw new WaybillError('usage', `the archive "${target}" would be inside the directory that it packs`, {
       hint: 'give -o a place outside of the directory',
     });
   return target;

@@ -17,7 +17,7 @@ import { type Chosen, destinationOf, pipelineOf } from '../../setup/set-up.ts';
 export function refuseContradictions(options: RunOptions): void {
   const { plan, out, dryRun, force, allowRemovals, channel, pipeline, destination, retryFor } = options;
   if (out !== undefined && !dryRun)
-    throw new WaybillError('usage', '--out needs --dry-run beside it', {
+    throw new WaybillError('usage', '--out needs --dry-run', {
       hint: 'write the plan with --dry-run --out FILE; carry it out with --plan FILE',
     });
   if (retryFor !== undefined && dryRun)

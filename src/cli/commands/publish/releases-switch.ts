@@ -111,7 +111,7 @@ function printSwitch(
   const end = dryRun ? '; nothing was changed' : '';
   if (verb === 'resume') {
     const comes = dryRun ? 'could come' : 'comes';
-    data(`${style.green(head)}  ${where}: what was rolled back ${comes} back with the next run${end}`);
+    data(`${style.green(head)}  ${where}: the rolled-back release ${comes} back with the next run${end}`);
     return;
   }
   if (request.verb === 'drop') {

@@ -57,16 +57,16 @@ const head = (what: string): string => `# ${what}
 
 const daemon = ({ state, keepsQueue }: Places): string => `server:
   http:
-    listen: 127.0.0.1:8080 # of this machine only: TLS and rate limits belong in a reverse proxy before it
-    trusted_proxies: [loopback] # whose X-Forwarded-For the log believes
-  # Uploads wait here. Plan for the bundles of a day beside those that are under way.
+    listen: 127.0.0.1:8080 # this machine only; a reverse proxy adds TLS and rate limits
+    trusted_proxies: [loopback] # proxies whose X-Forwarded-For is trusted
+  # Staged uploads. Needs space for the bundles of one day and the uploads in progress.
   staging: { directory: ${state}/staging }
-  # Accepted uploads survive kills and power failures with an embedded queue. It needs the package lmdb.
+  # With the embedded queue, accepted uploads survive kills and power failures. Needs the package lmdb.
   ${keepsQueue ? '' : '# '}queue: { driver: embedded, directory: ${state}/queue }
 `;
 
-const tokens = `# Who may upload. The value of the token is a secret: at least 24 characters, in the environment or in a file
-# of secrets.directory, never here. To make one: head -c 24 /dev/urandom | base64
+const tokens = `# Tokens of producers. The value is a secret of at least 24 characters, in the environment or in a file of
+# secrets.directory. Generate one with: head -c 24 /dev/urandom | base64
 upload_tokens:
   - id: producer
     value_env: WAYBILL_TOKEN
@@ -75,7 +75,7 @@ upload_tokens:
 
 const upload = `    source:
       backend: http_upload
-      max_upload_size: 512MiB # of the archive, and of what it holds
+      max_upload_size: 512MiB # of the archive, and of the extracted bundle
       max_files: 10000
 `;
 
@@ -96,7 +96,7 @@ function beside(config: string, name: string): string {
   return path.join(path.dirname(config), name);
 }
 
-const triggers = `    # Runs that start by themselves, while waybill serve runs. By the clock: schedule: '30 2 * * *'
+const triggers = `    # Runs that waybill serve starts. On a schedule: schedule: '30 2 * * *'
 `;
 
 export const situations: readonly Situation[] = [
@@ -109,22 +109,22 @@ export const situations: readonly Situation[] = [
     text: (places) => `${head('Publishes one directory to another.')}
 pipelines:
   - id: site
-    # All files of the directory. With manifest: required, every directory in it that has a manifest.json is a
-    # bundle of its own; mapping: preserve_relative then publishes each at its path.
+    # All files of the directory. With manifest: required, each subdirectory with a manifest.json is a bundle,
+    # and mapping: preserve_relative publishes each bundle at its path.
     source: { backend: local, path: ${places.incoming}, manifest: auto }
 ${triggers}    watch: true # a change of the source starts a run
     destinations:
       - id: web
         backend: local
         path: ${places.published}
-        mapping: fixed # at the root of the destination
-        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
+        mapping: fixed # publish at the root of the destination
+        workflow: replacement # remove files that a bundle no longer has; additive keeps them
         outputs:
           checksums: true # SHA256SUMS
           index: auto # an HTML listing, if the bundle has no index.html
         # public_base_url: https://www.example.org/
 
-# Only waybill serve needs it.
+# Used only by waybill serve.
 ${daemon(places)}`,
     next: (config) => running(config),
   },
@@ -134,7 +134,7 @@ ${daemon(places)}`,
     program: 'serve',
     secrets: ['WAYBILL_TOKEN'],
     credentials: [],
-    text: (places) => `${head('Takes bundles over HTTP and publishes them to a directory of this machine.')}
+    text: (places) => `${head('Accepts bundles over HTTP and publishes them to a directory on this machine.')}
 ${tokens}
 ${daemon(places)}
 pipelines:
@@ -142,10 +142,10 @@ pipelines:
 ${upload}    destinations:
       - id: web
         backend: local
-        path: ${places.published} # what the web server serves
-        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the root
-        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
-        # layout: releases # a directory for each publication, a switch in one step, and a way back
+        path: ${places.published} # document root of the web server
+        mapping: preserve_relative # each bundle at its own path; fixed publishes only the newest, at the root
+        workflow: replacement # remove files that a bundle no longer has; additive keeps them
+        # layout: releases # new directory per publication, atomic switch, rollback
         outputs:
           checksums: true # SHA256SUMS
           index: auto # an HTML listing, if the bundle has no index.html
@@ -159,7 +159,7 @@ ${upload}    destinations:
     program: 'serve',
     secrets: ['WAYBILL_TOKEN', 'S3_ACCESS_KEY_ID', 'S3_SECRET_ACCESS_KEY'],
     credentials: [],
-    text: (places) => `${head('Takes bundles over HTTP and publishes them to a bucket.')}
+    text: (places) => `${head('Accepts bundles over HTTP and publishes them to a bucket.')}
 ${tokens}
 ${daemon(places)}
 pipelines:
@@ -167,15 +167,15 @@ pipelines:
 ${upload}    destinations:
       - id: cdn
         backend: s3
-        bucket: my-bucket # yours
-        prefix: bundles/ # without it waybill has the whole bucket
-        region: eu-central-1 # yours
-        # endpoint: https://s3.example.org # of a server that is not AWS
-        # Without these two: the default credentials of AWS, such as the role of the machine.
+        bucket: my-bucket # change this
+        prefix: bundles/ # without it, waybill uses the whole bucket
+        region: eu-central-1 # change this
+        # endpoint: https://s3.example.org # for servers other than AWS
+        # Default: the AWS credential chain, such as the role of the machine.
         access_key_id_env: S3_ACCESS_KEY_ID
         secret_access_key_env: S3_SECRET_ACCESS_KEY
-        mapping: preserve_relative # each bundle at its own path; fixed: only the newest, at the prefix
-        workflow: replacement # objects that a bundle no longer has are removed; additive: they stay
+        mapping: preserve_relative # each bundle at its own path; fixed publishes only the newest, at the prefix
+        workflow: replacement # remove objects that a bundle no longer has; additive keeps them
         cache_control: public, max-age=60
         outputs:
           checksums: true # SHA256SUMS
@@ -197,26 +197,26 @@ ${upload}    destinations:
     text: (places) => `${head('Publishes a directory to an SFTP server.')}
 pipelines:
   - id: site
-    # All files of the directory. With manifest: required, every directory in it that has a manifest.json is a
-    # bundle of its own; mapping: preserve_relative then publishes each at its path.
+    # All files of the directory. With manifest: required, each subdirectory with a manifest.json is a bundle,
+    # and mapping: preserve_relative publishes each bundle at its path.
     source: { backend: local, path: ${places.incoming}, manifest: auto }
 ${triggers}    watch: true # a change of the source starts a run
     destinations:
       - id: server
         backend: sftp
-        host: sftp.example.org # yours
-        user: publisher # yours
-        path: site # a relative path begins at the login directory
-        ssh_key_file: ${places.key} # only its owner may read it; an SSH agent is asked first
+        host: sftp.example.org # change this
+        user: publisher # change this
+        path: site # relative to the login directory
+        ssh_key_file: ${places.key} # must be readable only by its owner; keys of an SSH agent are tried first
         # ssh_key_passphrase_env: SFTP_KEY_PASSPHRASE
-        host_key_policy: accept-new # the first key is believed and kept; strict: known hosts only
+        host_key_policy: accept-new # trust and record the first key; strict accepts only known hosts
         known_hosts_file: ${places.state}/known_hosts
-        mapping: fixed # at the root of the destination
-        workflow: replacement # files that a bundle no longer has are removed; additive: they stay
+        mapping: fixed # publish at the root of the destination
+        workflow: replacement # remove files that a bundle no longer has; additive keeps them
         outputs:
           checksums: true # SHA256SUMS
 
-# Only waybill serve needs it.
+# Used only by waybill serve.
 ${daemon(places)}`,
     next: (config) => [`waybill inspect --config ${config} --pipeline site --probe`, ...running(config)],
   },
@@ -229,21 +229,21 @@ ${daemon(places)}`,
     text: () => `${head('Serves weather records of a database over HTTP, and fills it.')}
 server:
   http:
-    listen: 127.0.0.1:8081 # of this machine only: TLS and rate limits belong in a reverse proxy before it
+    listen: 127.0.0.1:8081 # this machine only; a reverse proxy adds TLS and rate limits
 
 # The URL is a secret: postgres://USER:PASSWORD@HOST/DATABASE, in the environment or a file of secrets.directory.
 databases:
   - { name: primary, driver: postgres, url_env: WEATHER_DATABASE_URL }
-  # Without a server, for trying out; open in one process at a time:
+  # Embedded, without a server, for evaluation. Only one process can open it:
   # - { name: embedded, driver: pglite, directory: ./database }
 
 weather:
-  # What waybill weather feed asks the National Weather Service for: docs/weather-feeder.md
+  # Requests of waybill weather feed to the National Weather Service: docs/weather-feeder.md
   feed:
-    # url_env: WEATHER_FEED_URL # a role that may write; without it that of the database
+    # url_env: WEATHER_FEED_URL # a role that can write; default: url_env of the database
     nws:
-      user_agent: example.org weather (ops@example.org) # yours: whom to write to
-      alerts: { areas: [NY, NJ] } # {}: all of them
+      user_agent: example.org weather (ops@example.org) # change this: your contact
+      alerts: { areas: [NY, NJ] } # {} requests all
       stations: [KNYC]
       locations: ['OKX/33,35'] # hourly and narrative forecasts: office, x and y
       places: { stations: [NY], zones: [NY], offices: [OKX] }

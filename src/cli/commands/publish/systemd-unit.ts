@@ -29,7 +29,7 @@ export function serviceUnit({ program, credentials }: UnitSettings): string {
 Description=${about[program]}
 Wants=network-online.target
 After=network-online.target
-# However long a database or a queue is away: systemd would else give up after five starts in ten seconds.
+# Keep restarting while a database or queue is unreachable. The default stops after five starts in ten seconds.
 StartLimitIntervalSec=0
 
 [Service]
@@ -47,7 +47,7 @@ WorkingDirectory=%S/waybill
 UMask=0022
 
 KillMode=mixed
-# Longer than server.http.shutdown_timeout, and 20 seconds for what is interrupted and for events.
+# server.http.shutdown_timeout, and 20 seconds for interrupted runs and events.
 TimeoutStopSec=60
 Restart=on-failure
 RestartSec=5

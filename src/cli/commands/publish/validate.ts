@@ -77,7 +77,7 @@ async function ofDirectory(
     throw new WaybillError('usage', 'give a bundle path, or --config and --pipeline, not both');
   const found = bundlePath === '' ? null : await stat(bundlePath).catch(() => null);
   if (bundlePath === '' || (found !== null && !found.isDirectory()))
-    throw new WaybillError('bundle_not_found', `"${bundlePath}" is no directory, and a bundle is one`, {
+    throw new WaybillError('bundle_not_found', `"${bundlePath}" is not a directory`, {
       hint: 'name the directory that holds the manifest; waybill pack --manifest-only DIRECTORY writes one',
     });
   const storage = await localStorage(path.resolve(bundlePath), { readOnly: true, mustExist: true });

@@ -149,7 +149,7 @@ function tell(
   else printRun(run, output, locate);
   if (isReplayed && run?.status === 'succeeded')
     output.note(
-      `the daemon had taken this very bundle before (${run.accepted_at}) and published nothing anew; --again does`,
+      `the daemon accepted this bundle before (${run.accepted_at}) and did not publish it again; --again publishes it`,
     );
   return !wait || run?.status === 'succeeded' ? 0 : 1;
 }

@@ -21,17 +21,17 @@ const processIo: SceneMapIo = {
  * stderr.
  */
 export function sceneMapCommand(io: SceneMapIo = processIo): Command {
-  const command = new Command('scene-map').description('check, show and count session scene maps');
+  const command = new Command('scene-map').description('validate, render and count session scene maps');
   command
     .command('validate')
-    .description('check scene maps against the schema and the content rules')
-    .argument('<file...>', 'documents; - is standard input')
+    .description('validate scene maps against the schema and the content rules')
+    .argument('<file...>', 'scene maps; - is standard input')
     .addOption(transcriptOption())
     .addOption(keyOption())
     .addOption(cueOption())
-    .option('--schema-only', 'leave the content rules out', false)
+    .option('--schema-only', 'skip the content rules', false)
     .addOption(
-      new Option('--format <format>', 'form of the report')
+      new Option('--format <format>', 'report format')
         .choices(['text', 'json', 'sarif', 'github'])
         .default('text'),
     )
@@ -48,9 +48,9 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
     });
   command
     .command('render')
-    .description('make one self-contained HTML page of a scene map')
-    .argument('<file>', 'the document; - is standard input')
-    .option('-o, --output <page>', 'where to write the page; - is standard output', '-')
+    .description('render a scene map as a self-contained HTML page')
+    .argument('<file>', 'scene map; - is standard input')
+    .option('-o, --output <page>', 'file to write; - is standard output', '-')
     .addOption(transcriptOption())
     .addOption(keyOption())
     .addOption(cueOption())
@@ -60,10 +60,8 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
   command
     .command('stats')
     .description('count scenes and segments by mode, confidence and participant')
-    .argument('<file>', 'the document; - is standard input')
-    .addOption(
-      new Option('--format <format>', 'form of the counts').choices(['text', 'json']).default('text'),
-    )
+    .argument('<file>', 'scene map; - is standard input')
+    .addOption(new Option('--format <format>', 'output format').choices(['text', 'json']).default('text'))
     .action(async (file: string, flags: { format: 'text' | 'json' }) =>
       (await import('./stats.ts')).countFile(io, file, flags.format),
     );
@@ -73,16 +71,16 @@ export function sceneMapCommand(io: SceneMapIo = processIo): Command {
 function transcriptOption(): Option {
   return new Option(
     '--transcript <file>',
-    'check every boundary against this transcript: JSON, JSON Lines, CSV, WebVTT or SRT',
+    'check every boundary against this transcript (JSON, JSON Lines, CSV, WebVTT or SRT)',
   );
 }
 
 function keyOption(): Option {
   return new Option(
     '--segment-key <name>',
-    "name of a segment's id in the transcript, besides segment_id; may be given again",
+    'additional name for segment_id in the transcript (repeatable)',
   ).argParser((name: string, names: string[] | undefined) => {
-    if (name === '') throw new InvalidArgumentError('a key has a name.');
+    if (name === '') throw new InvalidArgumentError('Enter a name.');
     return [...(names ?? []), name];
   });
 }
@@ -90,7 +88,7 @@ function keyOption(): Option {
 function cueOption(): Option {
   return new Option(
     '--cue-ids <choice>',
-    'ids of WebVTT and SRT cues: their number, their order, or the number where all have one',
+    'ids of WebVTT and SRT cues: number, order, or auto (number if all cues have one)',
   )
     .choices(['auto', 'number', 'order'])
     .default('auto');

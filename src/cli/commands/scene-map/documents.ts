@@ -73,7 +73,7 @@ async function readInput(io: SceneMapIo, file: string): Promise<Uint8Array> {
     return await readFile(file);
   } catch (error) {
     throw new WaybillError('usage', `${file} cannot be read: ${reason(error)}.`, {
-      hint: 'Name a file that exists and may be read.',
+      hint: 'Name a readable file.',
       cause: error,
     });
   }
@@ -97,7 +97,7 @@ export async function writeOutput(file: string, text: string): Promise<void> {
     await writeFile(file, text);
   } catch (error) {
     throw new WaybillError('usage', `${file} cannot be written: ${reason(error)}.`, {
-      hint: 'Name a place that exists and may be written.',
+      hint: 'Name a writable file in an existing directory.',
       cause: error,
     });
   }

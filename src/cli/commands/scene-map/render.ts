@@ -16,7 +16,7 @@ export async function renderFile(
   flags: TranscriptFlags & { output: string },
 ): Promise<void> {
   const checked = await check(io, file, await openTranscript(io, flags), false);
-  if (checked.map === null) return refuse(io, file, checked, 'No page is made of an invalid document.');
+  if (checked.map === null) return refuse(io, file, checked, 'Invalid documents are not rendered.');
 
   const page = renderSceneMapPage(checked.map, { findings: checked.findings });
   if (flags.output === '-') await print(io.stdout, page);

@@ -4,7 +4,7 @@ import { check, count, print, printable, printJson, refuse, type SceneMapIo } fr
 /** `waybill scene-map stats`. */
 export async function countFile(io: SceneMapIo, file: string, format: 'text' | 'json'): Promise<void> {
   const checked = await check(io, file, undefined, true);
-  if (checked.map === null) return refuse(io, file, checked, 'An invalid document is not counted.');
+  if (checked.map === null) return refuse(io, file, checked, 'Invalid documents are not counted.');
   const stats = sceneMapStats(checked.map);
   if (format === 'json') await printJson(io.stdout, { kind: 'scene-map-stats', ...stats });
   else await print(io.stdout, printable(textStats(stats)));

@@ -19,8 +19,8 @@ export type ValidateFlags = TranscriptFlags & {
 /** `waybill scene-map validate`. */
 export async function validateFiles(io: SceneMapIo, files: string[], flags: ValidateFlags): Promise<void> {
   if (files.filter((file) => file === '-').length + (flags.transcript === '-' ? 1 : 0) > 1) {
-    throw new WaybillError('usage', 'Standard input is named twice and can be read once.', {
-      hint: 'Give - for one document only.',
+    throw new WaybillError('usage', 'Standard input is named twice.', {
+      hint: 'Use - for only one document.',
     });
   }
   const transcript = await openTranscript(io, flags);

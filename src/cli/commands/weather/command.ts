@@ -5,8 +5,8 @@ import type { WeatherOptions } from './weather.ts';
 
 export function weatherCommand(): Command {
   return verboseCommand('weather', 'serve the latest weather records of a database over HTTP')
-    .option('-c, --config <file>', 'configuration file (YAML); else READER_CONFIG, else config.yml')
-    .addHelpText('after', '\n`waybill-weather -config <file>` is the same as a program of its own.')
+    .option('-c, --config <file>', 'configuration file (YAML; default: READER_CONFIG, else config.yml)')
+    .addHelpText('after', '\nThe program `waybill-weather -config <file>` does the same.')
     .action(async (options: WeatherOptions) => exitWith((await import('./weather.ts')).readWeather(options)))
     .addCommand(feedCommand());
 }
@@ -17,12 +17,12 @@ function feedCommand(): Command {
     .description('fill the weather database from files, a directory or the National Weather Service')
     .argument(
       '[paths...]',
-      'files and directories to load, - for standard input; without any: what weather.feed configures',
+      'files and directories to load, - for standard input (default: the sources of weather.feed)',
     )
-    .option('--create-tables', 'make the tables, and an embedded database, where they are not there')
-    .option('--once', 'ask once for everything that is configured, then end')
-    .option('--interval <duration>', 'how often to ask, instead of the intervals of the configuration')
-    .option('--name <file>', 'what the file of standard input would be called', 'stdin')
+    .option('--create-tables', 'create missing tables, and a missing embedded database')
+    .option('--once', 'request everything once, then exit')
+    .option('--interval <duration>', 'interval between requests, instead of the configured intervals')
+    .option('--name <file>', 'file name for standard input', 'stdin')
     .addOption(formatOption())
     .addHelpText(
       'after',

@@ -32,39 +32,37 @@ const prune = map(
   {
     enabled: boolean()
       .default(false)
-      .description(
-        'Allows waybill prune on this destination. Nothing is ever pruned by a publication itself.',
-      ),
+      .description('Allows waybill prune on this destination. Publications never prune.'),
     keep_latest: integer(0, 1_000_000_000)
-      .description('How many of the newest managed outputs always stay.')
+      .description('Number of the newest managed outputs that are always kept.')
       .example(20),
     older_than: duration({ atLeast: '0s', atMost: '36500d' })
-      .description('Only outputs that were published longer ago than this are pruned.')
+      .description('Prunes only outputs that were published longer ago than this.')
       .example('90d'),
   },
   {
     check: ({ enabled, keep_latest, older_than }) =>
       enabled && keep_latest === undefined && older_than === undefined
         ? {
-            reason: 'pruning is enabled and nothing says what stays',
-            expected: 'keep_latest, older_than or both beside "enabled: true"',
+            reason: 'pruning is enabled without a limit',
+            expected: 'keep_latest, older_than or both next to "enabled: true"',
           }
         : null,
   },
 ).description(
-  'What waybill prune may remove. With both limits the newest keep_latest stay, whatever their age.',
+  'Limits for waybill prune. With both limits, the newest keep_latest outputs are kept at any age.',
 );
 
 const destinationId = id()
   .required()
   .description(
-    'Name of the destination, unique within the pipeline. It is part of the owner that the catalog records: renaming it disowns what was published.',
+    'Name of the destination, unique within the pipeline. The catalog records it as part of the owner: after a rename, the published files no longer belong to the pipeline.',
   )
   .example('web');
 
 const sourceId = text('a name on one line', 'text')
   .description(
-    'Identifies the source in catalogs, instead of its place. Give one if the same bundles are published from changing places, such as checkouts of a CI: otherwise each place is another source, and every output counts as changed.',
+    'Identifies the source in catalogs instead of its location. Set it if the same bundles are published from changing locations, such as CI checkouts. Otherwise each location is a different source, and every output counts as changed.',
   )
   .example('maps');
 
@@ -76,16 +74,16 @@ const sourceSettings = {
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle: all files of the directory, except those that .waybillignore and the defaults exclude. Digests are kept, so that only changed files are read.',
+      'Whether bundles need a manifest.json. With auto, a source without one is a single bundle of all its files, except those that .waybillignore and the defaults exclude. Digests are cached, so only changed files are read.',
     )
     .example('auto'),
   include: patterns()
     .default([])
-    .description('With manifest: auto, only files that match one of these patterns.'),
+    .description('With manifest: auto, publishes only files that match one of these patterns.'),
   exclude: patterns()
     .default([])
     .description(
-      'With manifest: auto, files that are not published, in the syntax of .gitignore. "!.git" restores one that is excluded by default.',
+      'With manifest: auto, files to leave out, in .gitignore syntax. "!.git" restores a name that is excluded by default.',
     )
     .example(['*.map', 'drafts/']),
   links: choice('refuse', 'skip')
@@ -104,9 +102,11 @@ const channelNames = {
 const channel = map({
   ttl: duration({ atLeast: '1m', atMost: '366d' })
     .default('7d')
-    .description('How long a channel stays after something was published to it.'),
+    .description('How long a channel is kept after its last publication.'),
   public_base_url: baseUrl()
-    .description('Where readers of the channel find the root of the destination, as run and push print it.')
+    .description(
+      'Base URL of the channel: the root of the destination as its readers reach it. run and push print it.',
+    )
     .example('https://preview.example.org/'),
 });
 
@@ -117,57 +117,53 @@ export const releasesSettings = map({
   keep: integer(0, 1_000)
     .default(initialReleases.keep)
     .description(
-      'How many releases stay beside the current one: those that were used last. The one that a rollback would go to stays in any case.',
+      'Number of releases to keep in addition to the current one, most recently used first. The target of a rollback is always kept.',
     ),
   linger: duration({ atLeast: '0s', atMost: '366d' })
     .default(initialReleases.linger)
-    .description(
-      'How long a release stays at least after another became current, for readers that are at it still.',
-    ),
+    .description('Minimum time that a replaced release is kept, for readers that still use it.'),
   current_in_url: boolean()
     .default(initialReleases.current_in_url)
     .description(
-      'Whether the URLs of outputs have current/ after the bundle path: true if the server serves the destination as it is, false if it leads each bundle path to its current release by itself.',
+      'Whether output URLs contain current/ after the bundle path. true: the web server serves the destination directory as it is. false: the web server maps each bundle path to its current release.',
     ),
   channels: mapOf(channelNames, channel)
     .default(initialReleases.channels)
     .description(
-      'Pointers beside the current one, by name: what is published to one (run --channel, push --channel) is seen by those who follow it, and by nobody else.',
+      'Named pointers in addition to current, for previews. A publication to a channel (run --channel, push --channel) is visible only at the channel.',
     ),
-}).description('With layout: releases, what is kept of them.');
+}).description('With layout: releases, which releases are kept.');
 
 const destination = {
   mapping: choice('preserve_relative', 'fixed')
     .default('preserve_relative')
     .description(
-      'Where bundles land: each at its path relative to the source root, or only the newest one (by "created") at the root of the destination.',
+      'Path of a bundle at the destination. preserve_relative: its path relative to the source root. fixed: only the newest bundle (by "created"), at the root of the destination.',
     ),
   workflow: choice('additive', 'replacement')
     .default('additive')
     .description(
-      'What happens to published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
+      'Published outputs that a new plan omits: additive keeps them, replacement removes those of this owner.',
     ),
   stale: choice('publish', 'refuse').description(
-    'What becomes of a bundle whose "created" is older than that of the bundle that this pipeline published there last: it is published all the same, or fails as stale_bundle. Left out, refuse where mapping is fixed and the source is http_upload with manifest: required, else publish.',
+    'Handling of a bundle whose "created" is older than the last bundle that this pipeline published there. publish: publishes it. refuse: fails with stale_bundle. The default is refuse with mapping: fixed and an http_upload source with manifest: required, else publish.',
   ),
   orphans: choice('keep', 'report', 'remove')
     .default('keep')
     .description(
-      'What a run does with bundle paths that this pipeline published from bundles that the source no longer holds: they stay unmentioned, are reported, or are unpublished once all else of the pipeline has succeeded. Other than keep, it needs a source that is read, and mapping preserve_relative.',
+      'Handling of orphans: bundle paths that this pipeline published and whose bundles are no longer in the source. keep: ignores them. report: lists them. remove: unpublishes them after everything else in the pipeline has succeeded. report and remove need a source other than http_upload, and mapping: preserve_relative.',
     ),
   layout: choice('in_place', 'releases')
     .default('in_place')
     .description(
-      'How a publication reaches readers: in_place writes and replaces the files that are read; releases makes a directory of its own and then, in one step, the one that readers are given. See releases.md.',
+      'How a publication reaches readers. in_place: replaces the files that readers use, one by one. releases: writes a new directory and then makes it current in one step. See releases.md.',
     ),
   releases: releasesSettings,
   public_base_url: baseUrl()
-    .description(
-      'URL under which the root of the destination is reachable; each output then carries its own URL.',
-    )
+    .description('URL of the root of the destination. Each output then has a URL of its own.')
     .example('https://maps.example.org/'),
   cache_control: cacheControl()
-    .description('Cache-Control recorded for every output; S3 serves it as a header.')
+    .description('Cache-Control value recorded for every output. S3 serves it as a header.')
     .example('public, max-age=60'),
   outputs: map({
     checksums: boolean().default(false).description('Adds SHA256SUMS, which "sha256sum -c" verifies.'),
@@ -181,23 +177,23 @@ const destination = {
     root_index: boolean()
       .default(false)
       .description(
-        'Keeps index.html, feed.xml (Atom) and feed.json at the root of the destination, which list the newest bundles of this pipeline. It needs mapping preserve_relative.',
+        'Keeps index.html, feed.xml (Atom) and feed.json at the root of the destination. They list the newest bundles of this pipeline. Needs mapping: preserve_relative.',
       ),
   })
     .default()
-    .description('Generated outputs that are published beside the files of the bundle.'),
-  retention: map({ prune: prune.default() }).default().description('How long published outputs are kept.'),
+    .description('Generated outputs that are published with the files of the bundle.'),
+  retention: map({ prune: prune.default() }).default().description('Retention of published outputs.'),
   limits: map({
     max_removed: amount()
       .description(
-        'Most published outputs of this pipeline that one publication of a bundle, or one prune, may remove: a number, or a share of them, rounded down. What would remove more is refused before anything is written; --allow-removals allows it once.',
+        'Maximum number of published outputs of this pipeline that one publication of a bundle, or one prune, may remove: a number, or a percentage of all, rounded down. A publication that would remove more fails before it writes anything. --allow-removals overrides the limit once.',
       )
       .example('20%'),
   })
     .default()
-    .description('What no run may do by accident.'),
+    .description('Limits that protect against accidents.'),
   file_concurrency: integer(1, 64).description(
-    `Files that are written side by side; left out, ${defaultConcurrencies()}.`,
+    `Number of files that are written concurrently. Default: ${defaultConcurrencies()}.`,
   ),
 };
 
@@ -207,17 +203,17 @@ export const destinationSettings = map(destination);
 const httpUpload = map({
   backend: choice('http_upload')
     .required()
-    .description('Bundles that producers push over HTTP to the daemon.'),
+    .description('Bundles that producers upload to the daemon over HTTP.'),
   max_upload_size: size({ atLeast: 1 })
     .default('512MiB')
-    .description('Largest archive that is taken, and largest bundle that it may hold when extracted.'),
+    .description('Maximum size of an archive, and of the extracted bundle.'),
   max_files: integer(1, maxListedFiles)
     .default(10_000)
-    .description('Most files that an uploaded bundle may hold.'),
+    .description('Maximum number of files in an uploaded bundle.'),
   manifest: choice('required', 'auto')
     .default('required')
     .description(
-      'Whether an archive needs a manifest.json. With auto, one without it is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
+      'Whether an archive needs a manifest.json. With auto, an archive without one is a bundle of all its files, except those that .waybillignore and the defaults exclude.',
     )
     .example('auto'),
   include: sourceSettings.include,
@@ -231,7 +227,7 @@ export type SourceDocument =
 export const sourceSchema = variants('backend', 'a source', {
   ...byBackend((backend) => locationMap(backend, { id: sourceId }, sourceSettings)),
   http_upload: httpUpload,
-}).description('Where the bundles of the pipeline come from.') as Setting<SourceDocument, false>;
+}).description('The source of the bundles.') as Setting<SourceDocument, false>;
 
 export type DestinationDocument = DestinationLocationDocument &
   DocumentOf<typeof destination> & { id: string };
@@ -255,11 +251,11 @@ function byBackend(settingOf: (backend: AnyBackend) => Setting): Settings {
   return Object.fromEntries(allBackends.map((backend) => [backend.name, settingOf(backend)]));
 }
 
-/** `8, and 32 where …`. */
+/** `8, and 32 for …`. */
 function defaultConcurrencies(): string {
   const usual = allBackends.find(({ fileConcurrency }) => fileConcurrency.because === null);
   const others = allBackends.flatMap(({ fileConcurrency: { files, because } }) =>
-    because === null ? [] : [`, and ${files} where ${because}`],
+    because === null ? [] : [`, and ${files} for ${because}`],
   );
   return `${usual?.fileConcurrency.files ?? ''}${others.join('')}`;
 }

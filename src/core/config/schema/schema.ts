@@ -43,7 +43,7 @@ const scheduleSettings = {
     parseCron,
   )
     .description(
-      'When runs of this pipeline start by themselves, if it has a source of its own: a pattern of cron. See docs/schedules.md.',
+      'Cron pattern that starts runs of this pipeline. Needs a source other than http_upload. See docs/schedules.md.',
     )
     .example('*/15 * * * *'),
   timezone: text(
@@ -57,22 +57,18 @@ const scheduleSettings = {
   catch_up: choice('none', 'once')
     .default('none')
     .description(
-      'What becomes of ticks that nobody could start, because all daemons were down: nothing, or one run for all of them together.',
+      'Handling of ticks that were missed because no daemon was running. none: skips them. once: starts one run for all of them.',
     ),
   jitter: duration({ atLeast: '0s', atMost: '1h' })
     .default('0s')
     .description(
-      'By how much, at most, a run begins later than its tick, so that not all of them begin at once: drawn for each tick, the same on every host, and never later than the next tick.',
+      'Maximum random delay of a run after its tick, so that pipelines do not all start together. The delay is the same on every host and ends before the next tick.',
     )
     .example('30s'),
-  watch: boolean()
-    .default(false)
-    .description(
-      'Whether a change of the source starts a run, if the source is a directory of this machine.',
-    ),
+  watch: boolean().default(false).description('Starts a run when the source changes. Needs a local source.'),
   settle: duration({ atLeast: '100ms', atMost: '1h' })
     .default('2s')
-    .description('How long a source that is watched must be quiet before the run starts.')
+    .description('How long a watched source must be unchanged before the run starts.')
     .example('10s'),
 };
 
@@ -81,39 +77,39 @@ const logSchema = map({
   level: choice(...logLevels)
     .default('info')
     .description(
-      'Least level of the lines that are logged. --verbose means debug at least. At warn and above the lines of notifiers of kind log are not shown either.',
+      'Minimum level of log lines. --verbose lowers it to debug. At warn and above, notifiers of kind log print nothing.',
     ),
   requests: choice(...requestLoggings)
     .default('all')
     .description(
-      'Which requests are logged: all, errors (answered with 400 or above, or left by the client) or none. Probes (/healthz, /readyz, /livez, /metrics) that succeed are logged at level debug. A request that fails by a defect of waybill is logged in any case.',
+      'Which requests are logged: all, errors (status 400 and above, or aborted by the client) or none. Successful probes (/healthz, /readyz, /livez, /metrics) are logged at level debug. Internal errors are always logged.',
     ),
-}).description('The log of waybill serve, worker and weather. Other commands log with --verbose only.');
+}).description('Log of waybill serve, worker and weather. Other commands log only with --verbose.');
 
 /** `tracing`. */
 export const tracingSchema = map({
   endpoint: endpoint()
     .description(
-      'Base URL of the collector, which takes OTLP over HTTP; /v1/traces is added. Left out: as OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT say, else http://localhost:4318.',
+      'Base URL of the collector (OTLP over HTTP); /v1/traces is appended. Default: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.',
     )
     .example('http://collector.example.org:4318'),
   headers_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds headers for the collector, such as its token, in the form of OTEL_EXPORTER_OTLP_HEADERS: name=value, several with commas between, values percent-encoded.',
+      'Environment variable, or file in secrets.directory, with headers for the collector, such as its token. The format is that of OTEL_EXPORTER_OTLP_HEADERS: comma-separated name=value pairs with percent-encoded values.',
     )
     .example('WAYBILL_TRACING_HEADERS'),
   service_name: text('a name on one line', 'text')
     .description(
-      'Name of the service in its spans. Left out: as OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say, else waybill.',
+      'Service name in spans. Default: OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES, else waybill.',
     )
     .example('waybill-maps'),
   sample_ratio: ratio()
     .description(
-      'Share of the traces that begin here and are recorded. A trace that a client has begun is recorded if the client says so. Left out: as OTEL_TRACES_SAMPLER says, else 1.',
+      'Share of new traces that are recorded, from 0 to 1. For a trace that a client started, the decision of the client applies. Default: OTEL_TRACES_SAMPLER, else 1.',
     )
     .example(0.1),
 }).description(
-  'OpenTelemetry tracing of waybill serve, worker and run: on if this stands here, even if it is empty ({}). See docs/tracing.md.',
+  'OpenTelemetry tracing of waybill serve, worker and run. An empty map ({}) enables it. See docs/tracing.md.',
 );
 
 /** The part `notifiers` of the configuration. */
@@ -124,9 +120,9 @@ const common = {
     expected: `a list of ${subscribableTypes.join(', ')}, at least one`,
   })
     .default(['bundle.published'])
-    .description('Which events the notifier is told of.'),
+    .description('Events that the notifier receives.'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
-    'Only what these pipelines do; without it, what all of them do.',
+    'Sends only events of these pipelines. Default: all pipelines.',
   ),
 };
 
@@ -147,70 +143,70 @@ function settingOf(sink: AnySinkKind): Setting {
 export const secrets = map({
   directory: path()
     .description(
-      'Directory of secret files: each is named like an environment variable and holds its value. The real environment wins over a file. Without it, the credentials that systemd gives the service (LoadCredential), if any.',
+      'Directory of secret files. Each file is named like an environment variable and holds its value. The environment takes precedence over a file. Default: the credentials that systemd passes to the service (LoadCredential), if any.',
     )
     .example('./secrets'),
-}).description('Where secret values come from besides the environment.');
+}).description('Sources of secret values in addition to the environment.');
 
 export const uploadToken = map({
   id: id()
     .required()
-    .description('Name of the token, for logs and for the scope of idempotency keys; it is not the secret.')
+    .description(
+      'Name of the token in logs, run records and the scope of idempotency keys. It is not the secret.',
+    )
     .example('ci'),
   value_env: environmentName()
     .required()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the value of the token, or sha256: and the 64 hexadecimal digits of its SHA-256, so that this machine does not know it. The value itself never stands here.',
+      'Environment variable, or file in secrets.directory, with the token, or with sha256: and the 64 hexadecimal digits of its SHA-256, so that the token is not stored on this machine.',
     )
     .example('WAYBILL_TOKEN_CI'),
   pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
     .required()
-    .description(
-      'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
-    ),
+    .description('Ids of the pipelines that the token may use.'),
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
     .default([...scopes])
     .description(
-      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, give readers another release (releases), or read lists of runs and releases and records of runs, and follow runs.',
+      'Rights of the token for its pipelines: upload bundles, start runs (run), cancel runs, change the current release (releases), or read runs and releases and follow runs (read).',
     )
     .example(['read']),
   expires: instant()
-    .description('From when on the token is refused with 401 token_expired. Without it, it does not expire.')
+    .description('Expiry time: later requests get 401 token_expired. Without it, the token does not expire.')
     .example('2027-01-31T00:00:00Z'),
 });
 
 const pipelineSettings = {
   max_waiting: amount()
     .description(
-      'How many uploads and runs of this pipeline may be received or wait at once, so that one producer cannot fill the queue for all: a number, or a share of server.http.queue_size, rounded down, 1 at least. One more is answered with 429 pipeline_full. Left out, it is three quarters of queue_size where there are several pipelines, and queue_size for a single one.',
+      'Maximum number of uploads and runs of this pipeline that are being received or waiting, so that one producer cannot fill the queue: a number, or a percentage of server.http.queue_size, rounded down, at least 1. The next one gets 429 pipeline_full. Default: three quarters of queue_size with several pipelines, queue_size with one.',
     )
     .example('50%'),
   retry_for: duration({ atLeast: '0s', atMost: '7d' })
     .description(
-      'How long a run that failed for a passing cause is tried again, from its first failure on. 0s: a failed run is not tried again. Without it, server.retry_for.',
+      'How long a run that failed for a temporary cause is retried, counted from its first failure. 0s disables retries. Default: server.retry_for.',
     )
     .example('2h'),
   while_retrying: choice('pass', 'wait')
     .default('pass')
     .description(
-      'Order of later runs of the pipeline while a run waits for its next try: they pass it, or wait behind it. A newer upload of the same bundle path replaces the waiting run in both cases. Later runs always wait if the pipeline has fixed and other destinations.',
+      'Order of later runs of the pipeline while a run waits for its next attempt. pass: they overtake it. wait: they wait behind it. In both cases, a newer upload of the same bundle path replaces the waiting run. Later runs always wait if the pipeline has both fixed and other destinations.',
     ),
   run_timeout: duration({ atLeast: '1s', atMost: '24d' })
-    .description('Longest time of one try of a run. Without it, server.run_timeout.')
+    .description('Time limit for one attempt of a run. Default: server.run_timeout.')
     .example('2h'),
   discovery_timeout: duration({ atLeast: '1s', atMost: '24d' })
-    .description('Longest time that reading the source may take. Without it, server.discovery_timeout.')
+    .description('Time limit for reading the source. Default: server.discovery_timeout.')
     .example('10m'),
   ...scheduleSettings,
   scene_maps: map({
     content_rules: choice('warning', 'error')
       .default('warning')
       .description(
-        'What a scene map that breaks a rule of content (order, gaps, overlaps, …) does: a warning, or the bundle is invalid.',
+        'Severity of a scene map that breaks a content rule (order, gaps, overlaps, …). warning: the bundle is published. error: the bundle is invalid.',
       ),
   })
     .default()
-    .description('How scene maps in bundles are judged.'),
+    .description('Validation of scene maps in bundles.'),
 };
 
 /** The settings of a pipeline except its source and destinations. */
@@ -220,14 +216,14 @@ const pipeline = map({
   id: id()
     .required()
     .description(
-      'Name of the pipeline, in URLs, on the command line and in catalogs: renaming it disowns what was published.',
+      'Name of the pipeline in URLs, on the command line and in catalogs. After a rename, the published files no longer belong to the pipeline.',
     )
     .example('maps'),
   source: sourceSchema.required(),
   destinations: list(destinationSchema, { min: 1, expected: 'a list of destinations, at least one' })
     .required()
     .description(
-      'Where the bundles go. Destinations are independent: when one fails, the others are still attempted.',
+      'Destinations of the bundles. They are independent: if one fails, the others are still attempted.',
     ),
   ...pipelineSettings,
 });
@@ -237,21 +233,23 @@ export const configSchema = map({
   trusted_directories: list(path(), { min: 0, expected: 'a list of directories' })
     .default([])
     .description(
-      'Directories that are trusted with everything in them, whatever their owners and modes. Any other source, destination, staging or queue directory, key file or secret is refused at the start if another user could change it. See docs/operations.md.',
+      'Directories that are trusted with everything in them, regardless of owner and mode. Any other source, destination, staging or queue directory, key file or secret is refused at startup if another user can change it. See docs/operations.md.',
     )
     .example(['/mnt/shared']),
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
-    .description('Tokens that producers upload with, and that operators start runs with.'),
+    .description('Tokens of producers and operators.'),
   server: serverSchema.default(),
   log: logSchema.default(),
   tracing: tracingSchema,
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
-    .description('What is published: each pipeline connects one source to one or more destinations.'),
+    .description('Pipelines: each connects one source to one or more destinations.'),
   notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
     .default([])
-    .description('Who is told of publications, after they are committed. See docs/events.md.'),
+    .description(
+      'Receivers of events about publications. Events are sent after the publication is committed. See docs/events.md.',
+    ),
   databases,
   templates: templates.default(),
   weather: weather.default(),

@@ -35,14 +35,14 @@ export const defaultKeep = { age: '7d' };
 const keep = map({
   size: size({ atLeast: 0 })
     .description(
-      'Room that the kept files of one pipeline may take; what was not of use for longest goes first. Without it twice the max_upload_size of the pipeline: the largest bundle that it takes, and what changes in the next one. 0 keeps none, and every upload has to be whole.',
+      'Maximum total size of the kept files of one pipeline. The least recently used files are removed first. Default: twice the max_upload_size of the pipeline. 0 keeps no files, so every upload must be complete.',
     )
     .example('4GiB'),
   age: duration({ atLeast: '1s', atMost: '366d' })
     .default(defaultKeep.age)
-    .description('How long a file is kept that no upload had any use for.'),
+    .description('How long a file is kept after the last upload that used it.'),
 }).description(
-  'Files of bundles that were uploaded, by digest and for each pipeline, so that a producer sends only what has changed. They are hard links to what is staged, on the disk of this machine (with bullmq, in queue.scratch_directory of each host with an API), and the first to go where that has less than a tenth, or 1 GiB, free.',
+  'Files of earlier uploads, kept by digest for each pipeline, so that a producer sends only changed files. They are hard links to staged files on the disk of this machine (with bullmq, in queue.scratch_directory of each API host). They are removed first when the disk has less than 10 %, or 1 GiB, free.',
 );
 
 const directory = map({
@@ -53,7 +53,7 @@ const directory = map({
   directory: path()
     .default('./staging')
     .description(
-      'Directory of staged uploads; it needs room for queue_size bundles. With the queue in memory it belongs to the daemon alone; with bullmq all hosts share it, for example over NFS.',
+      'Directory of staged uploads, with space for queue_size bundles. With the queue in memory, the daemon needs it for itself. With bullmq, all hosts share it, for example over NFS.',
     ),
 });
 
@@ -68,7 +68,7 @@ export const stagingSchema = variantsOr(
   ),
   {
     otherwise: directory,
-    expected: `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and what belongs to it`,
+    expected: `a map with the key directory, or with backend: ${remote.map(({ name }) => name).join(' or ')} and its settings`,
   },
 ) as Setting<StagingDocument, false>;
 
@@ -94,18 +94,18 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
   memory: map({
     driver: choice('memory')
       .required()
-      .description('In this process: a restart forgets runs, queue and idempotency keys.'),
+      .description('In the memory of this process: a restart loses runs, queue and idempotency keys.'),
   }),
   embedded: map({
     driver: choice('embedded')
       .required()
       .description(
-        'In this process and on its disk: runs, waiting uploads, idempotency keys and events that are not delivered yet survive kills, power failures and restarts. It needs the package lmdb.',
+        'In this process and on its disk: runs, waiting uploads, idempotency keys and undelivered events survive kills, power failures and restarts. Needs the package lmdb.',
       ),
     directory: path()
       .default('./queue')
       .description(
-        'Directory of the queue, on a local disk and of this daemon alone. It must survive what the queue is to survive, and so must server.staging.directory.',
+        'Directory of the queue, on a local disk, used by this daemon only. The queue survives only what this directory and server.staging.directory survive.',
       ),
   }),
   bullmq: map(
@@ -115,7 +115,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
       redis_url_env: environmentName()
         .description(
-          'Environment variable, or file in secrets.directory, that holds the URL of Redis. Required, unless there are several (redis_url_envs).',
+          'Environment variable, or file in secrets.directory, with the URL of Redis. Required, unless redis_url_envs is set.',
         )
         .example('WAYBILL_REDIS_URL'),
       redis_url_envs: list(environmentName(), {
@@ -124,7 +124,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         isUnique: true,
       })
         .description(
-          'Instead of redis_url_env: the variables with the URLs of several Redis, among which the pipelines are divided by these names. The names must be the same in all processes; one that is added takes over its share of the pipelines.',
+          'Instead of redis_url_env: variables with the URLs of several Redis servers. Pipelines are distributed among them by these names, which must be the same in all processes. An added server takes over its share of the pipelines.',
         )
         .example(['WAYBILL_REDIS_URL_A', 'WAYBILL_REDIS_URL_B']),
       signing_key_envs: list(environmentName(), {
@@ -133,7 +133,7 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         isUnique: true,
       })
         .description(
-          'Environment variables, or files in secrets.directory, that hold the keys that jobs in Redis are signed with: 32 characters or more. The first one signs, all are accepted. All processes need the same. A job without a valid signature is not run (job_rejected). Without it, jobs are not signed.',
+          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
         )
         .example(['WAYBILL_QUEUE_KEY']),
       prefix: matching(
@@ -141,16 +141,16 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         'a name of letters, digits, dots, colons, braces, _ and -',
       )
         .default('waybill')
-        .description('Begins every key in Redis, so that several installations can share one.'),
+        .description('Prefix of every key in Redis, so that several installations can share one server.'),
       worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
         .default('30s')
         .description(
-          'A daemon or worker that Redis has not heard of for so long is taken for dead: its runs are given to others, and the uploads that it was receiving no longer hold slots or idempotency keys.',
+          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
         ),
       scratch_directory: path()
         .default('./scratch')
         .description(
-          'Directory of this machine, not shared: bundles are extracted here while they are received and while they are published. It needs room for the uploads that are being received and max_concurrency bundles.',
+          'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
         ),
     },
     { oneOf: [['redis_url_env', 'redis_url_envs']] },

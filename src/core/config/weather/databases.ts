@@ -37,19 +37,19 @@ export interface PgliteConfig {
   directory: string;
 }
 
-const name = id().required().description('Name of the database, for logs and errors.').example('primary');
+const name = id().required().description('Name of the database in logs and errors.').example('primary');
 
 const schema = matching(
   /^[a-z_][a-z0-9_]{0,62}$/,
   'the name of a database schema: lower-case letters, digits and _',
 )
   .default('weather')
-  .description('Schema that holds the weather tables.');
+  .description('Schema of the weather tables.');
 
 const statementTimeout = duration({ atLeast: '10ms', atMost: '10m' })
   .default('5s')
   .description(
-    'Longest time that one query may take; then it is cut and the request answered with 503. At most four fifths of weather.deadline count.',
+    'Time limit for one query. A query that takes longer is cancelled, and the request gets 503. At most four fifths of weather.deadline are used.',
   );
 
 const databaseSettings = variants('driver', 'a weather database', {
@@ -59,33 +59,33 @@ const databaseSettings = variants('driver', 'a weather database', {
     url_env: environmentName()
       .required()
       .description(
-        'Environment variable, or file in secrets.directory, that holds the URL of the database. The URL itself never stands here.',
+        'Environment variable, or file in secrets.directory, with the URL of the database. The configuration file never contains the URL itself.',
       )
       .example('WEATHER_DATABASE_URL'),
     schema,
     pool_size: integer(1, 1000)
       .default(8)
       .description(
-        'Connections that are open at once. Single reads and snapshots use different ones, and one family of records half of them at most, so that a locked table stops no other.',
+        'Maximum number of connections. Single reads and snapshots use separate connections. One family of records uses at most half of them, so a locked table does not block the others.',
       ),
     statement_timeout: statementTimeout,
     lock_timeout: duration({ atLeast: '10ms', atMost: '10m' })
       .default('1s')
-      .description('Longest time that a query waits for a locked table, if less than statement_timeout.'),
+      .description('Time limit for waiting on a locked table, if less than statement_timeout.'),
     connect_timeout: duration({ atLeast: '1s', atMost: '5m' })
       .default('5s')
-      .description('Longest time that opening a connection, or waiting for a free one, may take.'),
+      .description('Time limit for opening a connection, and for waiting for a free one.'),
   }),
   pglite: map({
     name,
     driver: choice('pglite')
       .required()
       .description(
-        'An embedded database in a directory, with no server; it takes some 800 MB of memory. It needs the package @electric-sql/pglite.',
+        'An embedded database in a directory, without a server. Uses about 800 MB of memory. Needs the package @electric-sql/pglite.',
       ),
     directory: path()
       .required()
-      .description('Directory of the embedded database; one process at a time opens it.')
+      .description('Directory of the embedded database. Only one process at a time can open it.')
       .example('./weather-data'),
     schema,
   }),
@@ -94,7 +94,7 @@ const databaseSettings = variants('driver', 'a weather database', {
 export const databases = list(databaseSettings, { min: 0, expected: 'a list of weather databases' })
   .default([])
   .description(
-    'Where weather records are read. All are opened and probed at start; the first is the one that is read.',
+    'Databases with weather records. All are opened and probed at startup. Reads use the first one.',
   );
 
 export function resolveDatabase(

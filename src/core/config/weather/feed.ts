@@ -86,49 +86,49 @@ const nws = map({
     'a program and whom to write to, such as "example.org weather (ops@example.org)"',
   )
     .required()
-    .description('The User-Agent of every request: the service asks for one with a contact.')
+    .description('User-Agent of every request. The service requires a contact in it.')
     .example('example.org weather (ops@example.org)'),
   base_url: baseUrl()
     .default('https://api.weather.gov')
-    .description('The API of the National Weather Service, or a copy of it.'),
+    .description('URL of the National Weather Service API, or of a mirror.'),
   spc_base_url: baseUrl()
     .default('https://www.spc.noaa.gov')
-    .description('The site of the Storm Prediction Center, which has the areas of the outlooks.'),
+    .description('URL of the Storm Prediction Center, which serves the outlook areas.'),
   alerts: map({
     areas: list(state, { min: 0, expected: 'a list of states or marine areas' })
       .default([])
-      .description('Only alerts of these states and marine areas.'),
+      .description('Requests only alerts of these states and marine areas.'),
     zones: list(matching(/^[A-Z]{2}[CZ]\d{3}$/, 'the UGC code of a zone or county, such as NYZ072'), {
       min: 0,
       expected: 'a list of zones or counties',
     })
       .default([])
-      .description('Only alerts of these zones and counties; areas are ignored then.'),
-  }).description('Active alerts; {} means all of them.'),
+      .description('Requests only alerts of these zones and counties, and ignores areas.'),
+  }).description('Active alerts. {} requests all of them.'),
   stations: list(matching(/^[A-Z0-9]{3,8}$/, 'the id of a station, such as KNYC'), {
     min: 0,
     expected: 'a list of stations',
   })
     .default([])
-    .description('Stations whose observations are asked for.'),
+    .description('Stations whose observations are requested.'),
   locations: list(matching(/^[A-Z]{3}\/\d{1,3},\d{1,3}$/, 'a grid point, such as OKX/33,35'), {
     min: 0,
     expected: 'a list of grid points',
   })
     .default([])
-    .description('Grid points whose hourly and narrative forecasts are asked for.'),
+    .description('Grid points whose hourly and narrative forecasts are requested.'),
   forecast_discussions: list(office, { min: 0, expected: 'a list of offices' })
     .default([])
-    .description('Offices whose forecast discussions (AFD) are asked for.'),
+    .description('Offices whose forecast discussions (AFD) are requested.'),
   weather_stories: list(office, { min: 0, expected: 'a list of offices' })
     .default([])
-    .description('Offices whose weather stories are asked for.'),
+    .description('Offices whose weather stories are requested.'),
   outlooks: list(integer(1, 8), { min: 0, expected: 'a list of days, 1 to 8' })
     .default([])
-    .description('Days whose convective outlooks are asked for.'),
+    .description('Days whose convective outlooks are requested.'),
   outlook_discussions: boolean()
     .default(false)
-    .description('Whether the discussions of the convective outlooks (SWO) are asked for.'),
+    .description('Requests the discussions of the convective outlooks (SWO).'),
   places: map({
     stations: list(state, { min: 0, expected: 'a list of states or territories' })
       .default([])
@@ -140,51 +140,51 @@ const nws = map({
       ),
     offices: list(office, { min: 0, expected: 'a list of offices' })
       .default([])
-      .description('Offices whose name and state are loaded; where they are, a table has to say.'),
+      .description('Offices whose name and state are loaded. Their coordinates must come from a table.'),
   })
     .default()
-    .description(
-      'Places: what lists by name, state and distance are made of, and where alerts of zones hold.',
-    ),
+    .description('Places: used for lists by name, state and distance, and for the areas of alerts.'),
   intervals: map(
     Object.fromEntries(
       sources.map(([, { setting, every }]) => [
         setting,
         duration({ atLeast: '10s', atMost: '24h' })
           .default(every)
-          .description('How often such documents are asked for.'),
+          .description('Interval between requests for these documents.'),
       ]),
     ),
   )
     .default()
-    .description('How often each kind of document is asked for; --interval beats all of them.'),
-  concurrency: integer(1, 32).default(4).description('Requests that are under way at once.'),
+    .description('Interval for each kind of document. --interval overrides all of them.'),
+  concurrency: integer(1, 32).default(4).description('Maximum number of concurrent requests.'),
   timeout: duration({ atLeast: '1s', atMost: '10m' })
     .default('30s')
-    .description('Longest time that one request may take, its answer included.'),
+    .description('Time limit for one request, including its response.'),
   max_body: size({ atLeast: 1024 })
     .default('32MiB')
-    .description('Largest answer that is read, decompressed.'),
-}).description('What is asked of the National Weather Service.');
+    .description('Maximum size of a response after decompression.'),
+}).description('Requests to the National Weather Service.');
 
 export const feed = map({
-  database: id().description('Name of the database that is fed; without it the first of databases.'),
+  database: id().description('Name of the database to write to. Default: the first of databases.'),
   url_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the URL of a role that may write; without it the url_env of the database.',
+      'Environment variable, or file in secrets.directory, with the URL of a role that can write. Default: the url_env of the database.',
     )
     .example('WEATHER_FEED_URL'),
   watch: map({
     directory: path()
       .required()
-      .description('Directory whose files are loaded, those below it included, and again when they change.')
+      .description(
+        'Directory whose files are loaded, including its subdirectories, and reloaded when they change.',
+      )
       .example('./downloads'),
     settle: duration({ atLeast: '100ms', atMost: '10m' })
       .default('2s')
-      .description('How long a file has to stay as it is before it is loaded.'),
-  }).description('A directory that other programs put documents into.'),
+      .description('How long a file must be unchanged before it is loaded.'),
+  }).description('A directory into which other programs put documents.'),
   nws,
-}).description('What waybill weather feed writes into a weather database, and where it has that from.');
+}).description('Sources and target of waybill weather feed.');
 
 export function resolveFeed(document: AcceptedBy<typeof feed>, base: PathBase): FeedConfig {
   const { database = null, url_env: urlEnv = null, watch } = document;

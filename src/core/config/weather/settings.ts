@@ -36,31 +36,31 @@ const families = Object.entries(staleAfter) as [DatedFamily, string][];
 
 export const templates = map({
   base_dir: path().description(
-    'Directory of the text templates of the weather reader; a relative one begins at the working directory of the process, not at this file. Without it: the templates of the package.',
+    'Directory of the text templates of the weather reader. A relative path starts at the working directory of the process, not at this file. Default: the templates of the package.',
   ),
 }).description('Templates of text output.');
 
 export const weather = map({
   cache: duration({ atLeast: '0s', atMost: '60s' })
     .default('1s')
-    .description('How long a rendered answer is kept for identical reads; 0s keeps none.'),
+    .description('How long a rendered response is cached for identical reads. 0s disables the cache.'),
   deadline: duration({ atLeast: '100ms', atMost: '5m' })
     .default('5s')
-    .description('Longest time that one read may take, waiting included; then it is answered with 503.'),
+    .description('Time limit for one read, including waiting. A read that takes longer gets 503.'),
   stale_after: map(
     Object.fromEntries(
       families.map(([name, age]) => [
         settingName(name),
         duration({ atLeast: '1s', atMost: '3650d' })
           .default(age)
-          .description('The age at which such data is called stale.'),
+          .description('Age at which this data is marked stale.'),
       ]),
     ),
   )
     .default()
-    .description('How often the feeder brings something new at the latest, for each family of records.'),
+    .description('Maximum age of fresh data, for each family of records.'),
   feed: feed.default(),
-}).description('The weather reader. Alone (waybill weather) it listens on server.http.listen.');
+}).description('The weather reader. waybill weather runs it alone, on server.http.listen.');
 
 export function resolveWeather(
   { cache, deadline, stale_after: staleAfter, feed: fed }: AcceptedBy<typeof weather>,

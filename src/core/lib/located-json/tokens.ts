@@ -126,7 +126,7 @@ export const problemMessages = {
   moreAfterEnd: 'there is more after the end of the document; one JSON value is expected',
   stringCutShort: 'this string has no closing double quote on its line',
   badUnicodeEscape: 'a \\u escape needs four hexadecimal digits',
-  badEscape: 'this is not a JSON escape; those are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX',
+  badEscape: 'this is not a JSON escape; valid escapes are \\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX',
   controlCharacter: 'a control character stands in a string; write it as an escape, for instance \\n',
 } as const;
 

@@ -12,12 +12,12 @@ interface FileSettings {
 
 export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
   kind: 'file',
-  summary: 'A line of JSON at the end of a file.',
+  summary: 'A line of JSON appended to a file.',
   settings: ({ path }) => ({
     path: path()
       .required()
       .description(
-        'The file. It is made where it is not there, readable by its owner alone; its directory must exist.',
+        'File to append to. A missing file is created, readable only by its owner. Its directory must exist.',
       )
       .example('/var/log/waybill/events.jsonl'),
   }),

@@ -19,12 +19,12 @@ interface RedisSettings {
 
 export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
   kind: 'redis',
-  summary: 'A message on a channel of Redis (PUBLISH).',
+  summary: 'A message on a Redis channel (PUBLISH).',
   settings: (kinds) => ({
     redis_url_env: kinds
       .environmentName()
       .required()
-      .description('Environment variable, or file in secrets.directory, that holds the URL of Redis.')
+      .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
       .example('WAYBILL_REDIS_URL'),
     channel: kinds
       .matching(/^[\u0021-\u007e]{1,128}$/, 'the name of a channel, without spaces')

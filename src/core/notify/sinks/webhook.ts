@@ -26,7 +26,7 @@ interface WebhookSettings {
 
 export const webhookKind: SinkKind<'webhook', WebhookDocument, WebhookSettings> = {
   kind: 'webhook',
-  summary: 'A POST request, signed as Standard Webhooks says.',
+  summary: 'A POST request, signed according to Standard Webhooks.',
   settings,
   fault: ({ url, allow_addresses }) => {
     const reason = refusedHost(url, allow_addresses);
@@ -63,13 +63,13 @@ function settings(kinds: Kinds): Settings {
     url: kinds
       .webhookUrl()
       .required()
-      .description('Where to. Redirects are not followed.')
+      .description('URL of the receiver. Redirects are not followed.')
       .example('https://ops.example.org/waybill'),
     secret_env: kinds
       .environmentName()
       .required()
       .description(
-        'Environment variable, or file in secrets.directory, that holds the signing secret: whsec_ and base64.',
+        'Environment variable, or file in secrets.directory, with the signing secret: whsec_ followed by base64.',
       )
       .example('WAYBILL_HOOK_SECRET'),
     timeout: timeoutSetting(kinds),
@@ -77,7 +77,7 @@ function settings(kinds: Kinds): Settings {
       .list(addressRange, { min: 0, expected: 'a list of addresses or CIDR ranges' })
       .default([])
       .description(
-        'Addresses that are connected to although they are link-local, unspecified or of a metadata service of a cloud.',
+        'Addresses to allow although they are link-local, unspecified, or metadata services of a cloud.',
       ),
   };
 }

@@ -23,11 +23,11 @@ export const localBackend: StorageBackend<
   LocalDocument & ModesDocument
 > = {
   name: 'local',
-  summary: 'A directory of this machine.',
+  summary: 'A directory on this machine.',
   settings: ({ path }) => ({
     path: path()
       .required()
-      .description('Directory; relative to the configuration file, "~/" is your home.')
+      .description('Directory, relative to the configuration file. "~/" is the home directory.')
       .example('./public'),
   }),
   destinationSettings: modeSettings,

@@ -17,13 +17,13 @@ export const s3Backend: StorageBackend<
   S3DestinationLocation
 > = {
   name: 's3',
-  summary: 'A bucket of an S3-compatible storage.',
+  summary: 'A bucket on S3-compatible storage.',
   settings,
   destinationSettings: ({ boolean }) => ({
     allow_bucket_root: boolean()
       .default(false)
       .description(
-        'Allows a forced replacement at the root of a bucket, which empties the whole bucket. Without a prefix and without this it is refused.',
+        'Allows a forced replacement without a prefix, which deletes every object in the bucket. Otherwise it is refused.',
       ),
   }),
   setTogether: [['access_key_id_env', 'secret_access_key_env']],
@@ -39,7 +39,7 @@ export const s3Backend: StorageBackend<
   localPaths: () => [],
   placeSetting: 'bucket',
   destinationFault: () => null,
-  fileConcurrency: { files: 32, because: 'the destination is S3, which answers each file by itself' },
+  fileConcurrency: { files: 32, because: 'S3 destinations' },
   protectedRoot: ({ prefix, allowBucketRoot }) =>
     prefix !== '' || allowBucketRoot
       ? null
@@ -57,33 +57,29 @@ function settings({ matching, prefix, endpoint, boolean, environmentName }: Kind
   return {
     bucket: matching(/^(?!\.{1,2}$)[A-Za-z0-9._-]{1,255}$/, 'the name of a bucket: letters, digits and . _ -')
       .required()
-      .description('Bucket of the S3-compatible storage.')
+      .description('Name of the bucket.')
       .example('maps'),
     prefix: prefix()
       .default('')
-      .description(
-        'What every key begins with, as a directory would; the closing "/" is added where it is missing.',
-      )
+      .description('Prefix of every key, like a directory. A missing final "/" is added.')
       .example('live/'),
     endpoint: endpoint()
-      .description('URL of the S3-compatible server; without it, AWS.')
+      .description('URL of the S3-compatible server. Default: AWS.')
       .example('https://s3.example.org'),
     region: matching(/^[A-Za-z0-9._-]{1,64}$/, 'the name of a region, such as eu-central-1')
-      .description(
-        'Region of the bucket; without it, the one that the default configuration of the S3 client gives.',
-      )
+      .description('Region of the bucket. Default: the default configuration of the AWS SDK.')
       .example('eu-central-1'),
     path_style: boolean().description(
-      'Names the bucket in the path of the URL and not in its host. Default: true where endpoint is set, else false.',
+      'Puts the bucket in the path of URLs instead of the host name. Default: true if endpoint is set, else false.',
     ),
     access_key_id_env: environmentName()
       .description(
-        'Environment variable, or file in secrets.directory, that holds the access key id. Without the two, the default credential chain of the S3 client is used.',
+        'Environment variable, or file in secrets.directory, with the access key id. Default: the default credential chain of the AWS SDK.',
       )
       .example('MAPS_KEY'),
     secret_access_key_env: environmentName()
       .description(
-        'Environment variable, or file in secrets.directory, that holds the secret access key; set together with access_key_id_env.',
+        'Environment variable, or file in secrets.directory, with the secret access key. Set it together with access_key_id_env.',
       )
       .example('MAPS_SECRET'),
   };

@@ -46,7 +46,7 @@ const meanings: Record<string, Meaning> = {
   InvalidAccessKeyId: {
     code: 'storage_denied',
     message: 'the server does not know the access key id',
-    hint: 'check the variable that access_key_id_env names, and that the endpoint is that of the account',
+    hint: 'check the variable that access_key_id_env names, and that the endpoint belongs to the account',
   },
   SignatureDoesNotMatch: {
     code: 'storage_denied',
@@ -170,7 +170,7 @@ function byContext({ bucket }: S3Place, failure: S3Failure, now: Date): Meaning 
     return {
       code: 'storage_permanent',
       message: `the bucket "${bucket}" is in ${region === undefined ? 'another region' : `the region ${region}`}`,
-      hint: region === undefined ? 'set region and endpoint to those of the bucket' : `set region: ${region}`,
+      hint: region === undefined ? 'set the region and endpoint of the bucket' : `set region: ${region}`,
     };
   }
   if (status === 413)
@@ -218,10 +218,10 @@ function byStatus({ name, status }: S3Failure): Meaning {
 
 function skew(date: string | undefined, now: Date): string {
   const theirs = Date.parse(date ?? '');
-  if (Number.isNaN(theirs)) return 'the clock of this machine is too far from that of the server';
+  if (Number.isNaN(theirs)) return 'the clock of this machine differs too much from the clock of the server';
   const seconds = Math.round((now.getTime() - theirs) / 1000);
   const way = seconds < 0 ? 'behind' : 'ahead of';
-  return `the clock of this machine is ${Math.abs(seconds)} s ${way} that of the server, which takes at most 900 s`;
+  return `the clock of this machine is ${Math.abs(seconds)} s ${way} the clock of the server, which allows at most 900 s`;
 }
 
 /** The server's own message, shortened to one line. */

@@ -7,7 +7,7 @@ import { describeSftp, type SftpDocument, type SftpLocation } from './location.t
 
 export const sftpBackend: StorageBackend<'sftp', SftpDocument, SftpLocation, SftpDocument & ModesDocument> = {
   name: 'sftp',
-  summary: 'A directory of an SSH server, over SFTP.',
+  summary: 'A directory on an SSH server, over SFTP.',
   settings,
   destinationSettings: modeSettings,
   setTogether: [],
@@ -34,42 +34,42 @@ function settings({ host, integer, matching, remotePath, path, environmentName, 
     port: integer(1, 65_535).default(22).description('Port of the SFTP server.'),
     user: matching(/^[^\s:@\u0000-\u001f\u007f]{1,255}$/, 'a user name')
       .required()
-      .description('User to log in as.')
+      .description('User name for the login.')
       .example('publisher'),
     path: remotePath()
       .required()
-      .description('Directory on the server; a relative one begins at the login directory.')
+      .description('Directory on the server. A relative path starts at the login directory.')
       .example('/srv/maps'),
     ssh_key_file: path()
       .description(
-        'Private key file. An SSH agent, where there is one, is asked first. Passwords are not supported.',
+        'Private key file. Keys of the SSH agent, if there is one, are tried first. Passwords are not supported.',
       )
       .example('~/.ssh/id_ed25519'),
     ssh_key_passphrase_env: environmentName()
       .description(
-        'Environment variable, or file in secrets.directory, that holds the passphrase of the private key.',
+        'Environment variable, or file in secrets.directory, with the passphrase of the private key.',
       )
       .example('DEPLOY_KEY_PASSPHRASE'),
     ssh_agent_socket: path()
-      .description(
-        'Socket of the SSH agent. Without it: the one that SSH_AUTH_SOCK names, where that is set.',
-      )
+      .description('Socket of the SSH agent. Default: SSH_AUTH_SOCK, if set.')
       .example('/run/user/1000/ssh-agent.socket'),
     host_key_policy: choice('strict', 'accept-new', 'off')
       .default('accept-new')
       .description(
-        'What to do with host keys: strict takes known ones only, accept-new also remembers those of unknown hosts, off does not check at all (unsafe).',
+        'Verification of host keys. strict: only known keys are accepted. accept-new: the key of an unknown host is added to known_hosts. off: no verification (unsafe).',
       ),
     known_hosts_file: path()
       .default('~/.ssh/known_hosts')
-      .description('File of known host keys, in the form of OpenSSH.'),
+      .description('File of known host keys, in OpenSSH format.'),
     max_requests: integer(1, 1024)
       .default(64)
-      .description('Requests in flight on one connection; 1 for servers that bear no more.'),
+      .description(
+        'Maximum number of requests in flight per connection. Use 1 for servers that support no more.',
+      ),
     max_connections: integer(1, 16)
       .default(4)
       .description(
-        'Connections that a large file is written over where the line is long (10 ms there and back, or more); 1: never more than one.',
+        'Maximum number of connections for writing one large file if the round trip takes 10 ms or more.',
       ),
   };
 }

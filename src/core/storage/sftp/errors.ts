@@ -203,7 +203,7 @@ export function connectFailure(label: string, error: unknown): WaybillError {
   if (code === 'EAI_AGAIN')
     return fail('storage_transient', 'the name of the host cannot be looked up at the moment');
   if (code === 'ECONNREFUSED')
-    return fail('storage_transient', 'nobody listens there', 'check `host` and `port`, and that sshd runs');
+    return fail('storage_transient', 'connection refused', 'check `host` and `port`, and that sshd runs');
   if (/no matching|handshake failed/i.test(message))
     return fail('storage_permanent', `no agreement with the server: ${message}`);
   if (/unable to start subsystem|subsystem/i.test(message))

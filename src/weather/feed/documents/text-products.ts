@@ -247,6 +247,6 @@ function graphicastOf(item: Json, note: Note): Row {
 
 function secondsOf(value: unknown, what: string): string {
   const date = new Date(Number(required(value, what)) * 1000);
-  if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is no number of seconds`);
+  if (Number.isNaN(date.getTime())) throw new BrokenDocument(`${what} is not a number of seconds`);
   return date.toISOString();
 }

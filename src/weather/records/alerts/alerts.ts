@@ -40,7 +40,7 @@ import {
 
 const parameters = {
   zone: identifiers(ugcPattern, 50, 'a UGC code, such as NYZ072', {
-    description: 'Up to 50 zones or counties (UGC codes) with commas between.',
+    description: 'Up to 50 zones or counties (UGC codes), comma-separated.',
     example: 'NYZ072,NYC061',
   }),
   area: identifier(/^[A-Z]{2}$/, 'two letters of a state or marine area, such as NY', {
@@ -52,23 +52,25 @@ const parameters = {
     example: 'OKX',
   }),
   point: pointParameter(
-    'Latitude and longitude: alerts that hold there, by their geometry, else by that of their zones.',
+    'Latitude and longitude. Lists alerts that apply there, by their geometry or the outlines of their zones.',
   ),
-  bbox: boxParameter('Alerts that hold anywhere within: west, south, east, north.'),
+  bbox: boxParameter('Lists alerts that apply anywhere in this box: west, south, east, north.'),
   severity: choices(severities, {
-    description: 'Any of these severities, with commas between. Without it: all.',
+    description: 'Severities, comma-separated. Default: all.',
     example: 'Extreme,Severe',
   }),
   event: names(50, 100, {
-    description: 'Any of these events, in any case, with commas between. Without it: all.',
+    description: 'Events, comma-separated, case-insensitive. Default: all.',
     example: 'Tornado Warning',
   }),
-  limit: wholeNumber(1, 500, 100, { description: 'Most alerts in the answer; `total` counts all.' }),
+  limit: wholeNumber(1, 500, 100, {
+    description: 'Maximum number of alerts. `total` is the number of matches.',
+  }),
 };
 type AlertsQuery = ValuesOf<typeof parameters>;
 
 const idParameter: Parameter<string> = {
-  description: 'The identifier of the alert (CAP), as `/alerts` has it.',
+  description: 'CAP identifier of the alert, as in `/alerts`.',
   example: 'urn:oid:2.49.0.1.840.0.1',
   schema: { type: 'string', minLength: 1, maxLength: 500 },
   absent: '',
@@ -123,7 +125,7 @@ export const alerts = weatherFamily({
   endpoint: {
     path: '/alerts',
     operationId: 'listAlerts',
-    summary: 'The alerts that are in force',
+    summary: 'List active alerts',
     parameters,
     rules: [atMostOneOf('zone', 'area', 'office', 'point', 'bbox')],
     maxAgeSeconds: 15,
@@ -143,7 +145,7 @@ export const alert = weatherFamily({
   endpoint: {
     path: '/alerts/{id}',
     operationId: 'getAlert',
-    summary: 'One alert, whether it is in force or not',
+    summary: 'Get one alert, active or not',
     parameters: { id: idParameter },
     problems: ['alert_not_found'],
     maxAgeSeconds: 60,
@@ -162,7 +164,7 @@ async function readAlert({ database }: WeatherSource, { id }: { id: string }): P
   const data = await database.one((queries) => selectAlert(queries, id, notes.note));
   if (data === null)
     throw new WaybillError('alert_not_found', 'there is no alert with this identifier', {
-      hint: 'GET /alerts lists those that are in force; the feeder decides how long others are kept',
+      hint: 'GET /alerts lists active alerts; the feeder decides how long expired alerts are kept',
     });
   return { ...noReading(notes), data };
 }

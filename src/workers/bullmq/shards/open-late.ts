@@ -55,10 +55,7 @@ export function openLate<T>(
       return;
     } catch (error) {
       if (!hasCode(error, 'queue_unavailable')) return;
-      log.warn(
-        { redis: what, err: error },
-        'this redis is away; its pipelines wait for it, the others do not',
-      );
+      log.warn({ redis: what, err: error }, 'this redis is unreachable; only its pipelines wait for it');
     }
     let told = '';
     while (!stopping.signal.aborted && opened === null) {
