@@ -15,7 +15,8 @@ const pages = [
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
-  ...readdirSync('docs')
+  'examples/ci/README.md',
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
@@ -38,10 +39,36 @@ t.test('every relative link leads to a file, and to a heading that is there', as
 
 t.test('docs/README.md lists every page of docs/', async (t) => {
   t.ok(linksOf(readFileSync('README.md', 'utf8')).includes('docs/README.md'));
-  const inContents = linksOf(readFileSync('docs/README.md', 'utf8'));
-  for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md')) {
-    t.ok(inContents.includes(path.basename(page)), `docs/README.md leads to ${page}`);
+  // Decisions have a list of their own.
+  const listed = ['docs', 'docs/decisions'].flatMap((folder) =>
+    linksOf(readFileSync(`${folder}/README.md`, 'utf8')).map((link) => path.join(folder, link)),
+  );
+  for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md'))
+    t.ok(listed.includes(page), `docs/README.md lists ${page}`);
+});
+
+t.test('every page that a Markdown file links to is a page of the site', async (t) => {
+  const { pageOf } = await import('../docs/.vitepress/pages.ts');
+  for (const page of pages) {
+    t.type(pageOf(page), 'string', page);
+    for (const link of linksOf(readFileSync(page, 'utf8'))) {
+      const [file = ''] = link.split('#');
+      if (/^[a-z]+:/.test(link) || !file.endsWith('.md')) continue;
+      const target = path.join(path.dirname(page), file);
+      t.ok(pages.includes(target), `${page} links to ${target}`);
+    }
   }
+});
+
+t.test('the sidebar has the groups of docs/README.md, with its pages', async (t) => {
+  const { sidebar } = await import('../docs/.vitepress/pages.ts');
+  const groups = sidebar();
+  t.match(
+    groups.map(({ text }) => text),
+    ['Tutorials', 'How-to guides', 'Reference', 'Explanation', 'For maintainers'],
+  );
+  t.match(groups[1]?.items?.[0], { text: 'Install waybill', link: '/installation' });
+  for (const { text, items } of groups) t.ok((items?.length ?? 0) > 0, `${text} has pages`);
 });
 
 t.test('every error code is documented', async (t) => {
