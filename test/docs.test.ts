@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { errorTable } from '../src/core/lib/error-codes.ts';
+import { bash, blocksOf } from './docs/pasted-blocks.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 
@@ -101,7 +100,10 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   // A comment for each keeps a slow machine from being taken for one that hangs.
   const told = (text: string): void =>
     [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
-  const { status, output } = await bash(script.replaceAll('8080', String(port)), clone, told);
+  const { status, output } = await bash(script.replaceAll('8080', String(port)), {
+    cwd: clone,
+    onOutput: told,
+  });
   t.equal(status, 0, output);
   for (const seen of [
     'publish_new=3', // the dry run, and the run
@@ -129,25 +131,6 @@ function makeClone(t: Test): string {
   return clone;
 }
 
-async function bash(
-  script: string,
-  cwd: string,
-  onOutput: (text: string) => void,
-): Promise<{ status: unknown; output: string }> {
-  const child = spawn('bash', ['-e', '-o', 'pipefail', '-c', script], {
-    cwd,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-      onOutput(chunk.toString());
-    });
-  const [status] = (await once(child, 'close')) as unknown[];
-  return { status, output };
-}
-
 function withoutCode(markdown: string): string {
   return markdown.replaceAll(/^```.*?^```$/gms, '').replaceAll(/`[^`\n]*`(?!\])/g, '');
 }
@@ -163,11 +146,5 @@ function headingsOf(markdown: string): string[] {
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
       .replaceAll(' ', '-'),
-  );
-}
-
-function blocksOf(markdown: string, language: string): string[] {
-  return [...markdown.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
-    ([, text = '']) => text,
   );
 }

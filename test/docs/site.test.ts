@@ -17,8 +17,8 @@ import path from 'node:path';
 import mime from 'mime';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { waybill } from './cli/process.ts';
-import { startChromium } from './services/chromium.ts';
+import { waybill } from '../cli/process.ts';
+import { startChromium } from '../services/chromium.ts';
 
 // The build takes 10 seconds, and many times that on a busy machine.
 t.setTimeout(0);
