@@ -7,6 +7,7 @@ export default tseslint.config(
     ignores: [
       'dist',
       'node_modules',
+      'site',
       '.tap',
       'test/fixtures',
       'src/core/scene-map/generated',

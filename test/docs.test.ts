@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { errorTable } from '../src/core/lib/error-codes.ts';
+import { bash, blocksOf } from './docs/pasted-blocks.ts';
 import { ensureInstalled } from './services/debian.ts';
 import { freePort } from './services/free-port.ts';
 
@@ -15,7 +14,8 @@ const pages = [
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
-  ...readdirSync('docs')
+  'examples/ci/README.md',
+  ...readdirSync('docs', { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
@@ -38,10 +38,36 @@ t.test('every relative link leads to a file, and to a heading that is there', as
 
 t.test('docs/README.md lists every page of docs/', async (t) => {
   t.ok(linksOf(readFileSync('README.md', 'utf8')).includes('docs/README.md'));
-  const inContents = linksOf(readFileSync('docs/README.md', 'utf8'));
-  for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md')) {
-    t.ok(inContents.includes(path.basename(page)), `docs/README.md leads to ${page}`);
+  // Decisions have a list of their own.
+  const listed = ['docs', 'docs/decisions'].flatMap((folder) =>
+    linksOf(readFileSync(`${folder}/README.md`, 'utf8')).map((link) => path.join(folder, link)),
+  );
+  for (const page of pages.filter((name) => name.startsWith('docs/') && name !== 'docs/README.md'))
+    t.ok(listed.includes(page), `docs/README.md lists ${page}`);
+});
+
+t.test('every page that a Markdown file links to is a page of the site', async (t) => {
+  const { pageOf } = await import('../docs/.vitepress/pages.ts');
+  for (const page of pages) {
+    t.type(pageOf(page), 'string', page);
+    for (const link of linksOf(readFileSync(page, 'utf8'))) {
+      const [file = ''] = link.split('#');
+      if (/^[a-z]+:/.test(link) || !file.endsWith('.md')) continue;
+      const target = path.join(path.dirname(page), file);
+      t.ok(pages.includes(target), `${page} links to ${target}`);
+    }
   }
+});
+
+t.test('the sidebar has the groups of docs/README.md, with its pages', async (t) => {
+  const { sidebar } = await import('../docs/.vitepress/pages.ts');
+  const groups = sidebar();
+  t.match(
+    groups.map(({ text }) => text),
+    ['Tutorials', 'How-to guides', 'Reference', 'Explanation', 'For maintainers'],
+  );
+  t.match(groups[1]?.items?.[0], { text: 'Install waybill', link: '/installation' });
+  for (const { text, items } of groups) t.ok((items?.length ?? 0) > 0, `${text} has pages`);
 });
 
 t.test('every error code is documented', async (t) => {
@@ -74,7 +100,10 @@ t.test('every command of the five-minute tour works, pasted in order', async (t)
   // A comment for each keeps a slow machine from being taken for one that hangs.
   const told = (text: string): void =>
     [...text.matchAll(/^block \d+$/gm)].forEach(([line]) => t.comment(line));
-  const { status, output } = await bash(script.replaceAll('8080', String(port)), clone, told);
+  const { status, output } = await bash(script.replaceAll('8080', String(port)), {
+    cwd: clone,
+    onOutput: told,
+  });
   t.equal(status, 0, output);
   for (const seen of [
     'publish_new=3', // the dry run, and the run
@@ -102,25 +131,6 @@ function makeClone(t: Test): string {
   return clone;
 }
 
-async function bash(
-  script: string,
-  cwd: string,
-  onOutput: (text: string) => void,
-): Promise<{ status: unknown; output: string }> {
-  const child = spawn('bash', ['-e', '-o', 'pipefail', '-c', script], {
-    cwd,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-      onOutput(chunk.toString());
-    });
-  const [status] = (await once(child, 'close')) as unknown[];
-  return { status, output };
-}
-
 function withoutCode(markdown: string): string {
   return markdown.replaceAll(/^```.*?^```$/gms, '').replaceAll(/`[^`\n]*`(?!\])/g, '');
 }
@@ -136,11 +146,5 @@ function headingsOf(markdown: string): string[] {
       .toLowerCase()
       .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
       .replaceAll(' ', '-'),
-  );
-}
-
-function blocksOf(markdown: string, language: string): string[] {
-  return [...markdown.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
-    ([, text = '']) => text,
   );
 }

@@ -22,6 +22,7 @@ export const slow = [
   'test/weather/reader-postgres',
   'test/core/storage/added-backend',
   'test/demo',
+  'test/docs/',
   'test/harness',
   'test/install',
   'test/release',

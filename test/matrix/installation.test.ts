@@ -6,20 +6,20 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { packWaybill } from '../cli/packed.ts';
+import { blocksOf } from '../docs/pasted-blocks.ts';
 import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
 import { freePort } from '../services/free-port.ts';
 import { startNpmRegistry } from '../services/npm-registry.ts';
 
 /*
- * The installation page, block by block as it is pasted, in a Debian where nothing else is. What cannot be
- * there: systemd, of which `systemctl.sh` starts the units; the package in npm's registry, which is here one
- * on loopback; the two names, which lead to this machine, with certificates of Caddy's own authority; and the
- * ports, which other tests may have.
+ * Pastes the blocks of the Caddy tutorial, the update and the removal into a clean Debian. Stand-ins:
+ * `systemctl.sh` starts the units without systemd, a registry on loopback has the package, both names resolve
+ * to this machine, Caddy's own authority signs the certificates, and free ports replace 8080, 80 and 443.
  */
 
-const page = readFileSync('docs/installation.md', 'utf8');
-const section = /^## On Debian 13$(.*?)^## /ms.exec(page)?.[1] ?? '';
-const blocks = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text = '']) => text);
+const tutorial = readFileSync('docs/tutorials/daemon-behind-caddy.md', 'utf8');
+const update = readFileSync('docs/installation.md', 'utf8').split(/^## Update$/m)[1] ?? '';
+const blocks = [tutorial, update].flatMap((page) => blocksOf(page, 'sh'));
 
 const names = ['publish.example.org', 'www.example.org'];
 const [port, https, http] = [await freePort(), await freePort(), await freePort()];
@@ -110,7 +110,7 @@ t.test('from nothing to a published page over TLS, to another version, and to no
     if (block.includes('systemctl restart caddy')) await untilCaddyListens();
     if (block.includes('systemctl enable --now waybill')) t.match(output, '"status":"ok"');
     if (block.includes('waybill push')) t.match(output, '<h1>It works.</h1>');
-    if (block.includes('--version')) t.match(output, /^\d+\.\d+\.\d+$|^v20\.19/m);
+    if (block.includes('--version')) t.match(output, /^\d+\.\d+\.\d+$/m);
   }
   t.ok(blocks.length >= 10, `${blocks.length} blocks`);
   t.same(

@@ -1,5 +1,7 @@
 import type { RequestHandler } from 'express';
 import type { Current } from '../../core/lib/current.ts';
+import { sendCompressed } from '../http/answer/send-compressed.ts';
+import { taggedAnswer } from '../http/answer/send-with-etag.ts';
 import { challenge, findToken, type KnownToken } from '../http/auth.ts';
 import type { Route } from '../http/route.ts';
 import type { MetricsText } from './process-metrics.ts';
@@ -47,7 +49,6 @@ function showMetrics({ metrics, configured }: MetricsPorts): RequestHandler {
       challenge(req, res, () => findToken(req.headers.authorization, [metricsToken]));
     if (metrics === null) throw new TypeError('the route is present without metrics');
     const text = await (collected ??= metrics.text().finally(() => (collected = null)));
-    res.setHeader('Content-Type', metrics.contentType);
-    res.send(text);
+    await sendCompressed(req, res, taggedAnswer(metrics.contentType, text, { vary: 'Accept-Encoding' }));
   };
 }

@@ -1,7 +1,8 @@
-import { sendWithEtag, type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { sendCompressed } from '../http/answer/send-compressed.ts';
+import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { jsonContent, type Route } from '../http/route.ts';
-import { publicPage, sendPublic } from '../pages/send-page.ts';
+import { publicPage } from '../pages/send-page.ts';
 import { siteOf } from '../pages/site.ts';
 import { apiPage } from './api-page.ts';
 import { openApiDocument } from './document.ts';
@@ -32,8 +33,9 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
       const text = (): string => JSON.stringify(openApiDocument(served, http.basePath));
       answer ??= taggedAnswer('application/json; charset=utf-8', text(), {
         headers: { 'Cache-Control': 'no-cache' },
+        vary: 'Accept-Encoding',
       });
-      sendWithEtag(req, res, answer);
+      return sendCompressed(req, res, answer);
     };
   },
 };
@@ -63,7 +65,7 @@ export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
     return (req, res) => {
       const page = (): TaggedAnswer =>
         publicPage(siteOf(ports), apiPage(openApiDocument(served, ports.http.basePath)));
-      return sendPublic(req, res, (answer ??= page()));
+      return sendCompressed(req, res, (answer ??= page()));
     };
   },
 };

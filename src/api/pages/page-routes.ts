@@ -1,13 +1,14 @@
 import { type RequestHandler, Router } from 'express';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
+import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import type { Handler, Route } from '../http/route.ts';
 import { createRouter } from '../http/router.ts';
 import { type Asset, assetOfFile } from './assets.ts';
-import { publicPage, sendPublic } from './send-page.ts';
+import { publicPage } from './send-page.ts';
 import type { Site } from './site.ts';
 
 /**
@@ -34,13 +35,13 @@ export const assetsPage: PageRoute<HttpPorts> = {
   method: 'get',
   path: '/assets/{asset}',
   isProbe: true,
-  handle: () => (req: Parameters<typeof sendPublic>[0] & { params: { asset: string } }, res) => {
+  handle: () => (req: Parameters<typeof sendCompressed>[0] & { params: { asset: string } }, res) => {
     const asset = assetOfFile(req.params.asset);
     if (asset === undefined)
       throw new WaybillError('not_found', 'there is no such stylesheet or script', {
         hint: 'load the page again: it may be of another version of waybill',
       });
-    return sendPublic(req, res, answerOf(asset));
+    return sendCompressed(req, res, answerOf(asset));
   },
 };
 
@@ -77,6 +78,6 @@ export function landingPage(site: Site): RequestHandler {
         parts: site.nav.map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),
       },
     });
-    sendPublic(req, res, answer).catch(next);
+    sendCompressed(req, res, answer).catch(next);
   };
 }

@@ -1,13 +1,7 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
-import {
-  codingFor,
-  newAnswerEncoder,
-  sendWithEtag,
-  type TaggedAnswer,
-  taggedAnswer,
-} from '../http/answer/send-with-etag.ts';
+import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -65,18 +59,6 @@ export function publicPage(
     headers: { ...pageHeaders, 'Cache-Control': 'no-cache', ...headers },
     vary: ['Accept', 'Accept-Encoding', ...(vary === undefined ? [] : [vary])].join(', '),
   });
-}
-
-const encode = newAnswerEncoder();
-
-/** Sends a response that is the same for all clients, compressed if the client accepts that. */
-export async function sendPublic(
-  req: IncomingMessage,
-  res: ServerResponse,
-  answer: TaggedAnswer,
-): Promise<void> {
-  const coding = codingFor(req.headers['accept-encoding'], answer.bytes);
-  sendWithEtag(req, res, await encode(answer, coding));
 }
 
 /** A refusal as a page, with the code, status, hint and request id of the JSON document. */

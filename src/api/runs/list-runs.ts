@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import { dateOf, parseInstant } from '../../core/lib/instant.ts';
 import { choice, freeText, names, type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
 import { type RunRecord, runStatuses } from '../../workers/queue/run-record.ts';
+import { sendJson } from '../http/answer/send-compressed.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { jsonContent, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
@@ -117,7 +118,7 @@ function listAllRuns(ports: RunPorts): RequestHandler {
       text: q,
     });
     const runs: readonly RunRecord[] = page.runs;
-    res.json({ runs, next: nextOfAll(ports.http.basePath, query, page.next) });
+    await sendJson(req, res, { runs, next: nextOfAll(ports.http.basePath, query, page.next) });
   };
 }
 
@@ -146,7 +147,7 @@ function listRuns(ports: RunPorts): RequestHandler<{ pipelineId: string }> {
     const query = listQuery.read(req.url);
     const { runs, next } = await ports.queue.list([pipelineId], query);
     const paused = (await ports.queue.pauses()).get(pipelineId) ?? null;
-    res.json({
+    await sendJson(req, res, {
       runs,
       next: next === null ? null : nextPage(ports.http.basePath, pipelineId, query, next),
       paused,

@@ -6,7 +6,7 @@ import { onAbort } from '../../core/lib/on-abort.ts';
 import { wholeNumber } from '../../core/lib/parameters.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
-import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { sendJson } from '../http/answer/send-compressed.ts';
 import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import {
@@ -86,7 +86,7 @@ function showRun(ports: ShowPorts): RequestHandler<{ runId: string }> {
       if (res.destroyed) return;
     }
     const record = seconds > 0 ? await findRun(null, runId, ports) : found;
-    sendWithEtag(req, res, taggedAnswer('application/json; charset=utf-8', JSON.stringify(record)));
+    await sendJson(req, res, record);
   };
 }
 

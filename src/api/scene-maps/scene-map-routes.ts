@@ -3,7 +3,8 @@ import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { choice } from '../../core/lib/parameters.ts';
 import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
-import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { sendCompressed } from '../http/answer/send-compressed.ts';
+import { taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { authenticate, challenge, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -117,6 +118,7 @@ const sendSchema: RequestHandler = async (request, response) => {
   const { sceneMapSchemaText } = await import('../../core/scene-map/schema-file.ts');
   const schema = taggedAnswer('application/schema+json; charset=utf-8', sceneMapSchemaText(), {
     headers: { 'Cache-Control': 'public, max-age=3600' },
+    vary: 'Accept-Encoding',
   });
-  sendWithEtag(request, response, schema);
+  await sendCompressed(request, response, schema);
 };

@@ -1,8 +1,9 @@
+import { sendCompressed } from '../../api/http/answer/send-compressed.ts';
 import type { TaggedAnswer } from '../../api/http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../../api/http/app.ts';
 import type { PageRoute } from '../../api/pages/page-routes.ts';
 import type { Page } from '../../api/pages/render-page.ts';
-import { publicPage, sendPublic } from '../../api/pages/send-page.ts';
+import { publicPage } from '../../api/pages/send-page.ts';
 import type { Site } from '../../api/pages/site.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -52,7 +53,7 @@ export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
           const { isChosen, ...query } = mapQuery(req.originalUrl, rememberedUnits(req));
           const page = (): Promise<Page> =>
             mapPage({ weather, zoneShapes, base: site.basePath }, query, clock.now());
-          await sendPublic(req, res, await kept([query], { units: query.units, isChosen }, page));
+          await sendCompressed(req, res, await kept([query], { units: query.units, isChosen }, page));
         };
       },
     },
@@ -62,12 +63,12 @@ export function weatherPages(siteOf: SiteOf): readonly PageRoute<PagePorts>[] {
       isPresent,
       handle: (ports) => {
         const { weather, clock, site, kept } = partsOf(ports, siteOf);
-        return async (req: Parameters<typeof sendPublic>[0] & StationRequest, res) => {
+        return async (req: Parameters<typeof sendCompressed>[0] & StationRequest, res) => {
           const { isChosen, units } = stationQuery(req.originalUrl, rememberedUnits(req));
           const id = req.params.station;
           const page = (): Promise<Page> =>
             stationPage({ weather, base: site.basePath }, { id, units, now: clock.now() });
-          await sendPublic(req, res, await kept([id], { units, isChosen }, page));
+          await sendCompressed(req, res, await kept([id], { units, isChosen }, page));
         };
       },
     },

@@ -1,0 +1,4 @@
+import './contrast.css';
+import theme from 'vitepress/theme';
+
+export default theme;
