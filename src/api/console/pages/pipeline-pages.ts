@@ -1,6 +1,6 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { startRun } from '../../../workers/queue/start-run.ts';
-import { requestContext } from '../../http/request/request-context.ts';
+import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
 import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
@@ -195,9 +195,8 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
       hint: 'upload a bundle to it',
     });
   const channel = channelOf(visit, form);
-  const { fields, trace } = requestContext(req);
-  const { record } = await startRun(parts, { pipelineId, channel }, trace);
-  Object.assign(fields, { run_id: record.run_id, pipeline_id: pipelineId });
+  const { record } = await startRun(parts, { pipelineId, channel }, originOf(req));
+  Object.assign(requestContext(req).fields, { run_id: record.run_id, pipeline_id: pipelineId });
   return record.run_id;
 }
 

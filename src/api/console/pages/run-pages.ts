@@ -1,7 +1,7 @@
 import { runStatuses } from '../../../workers/queue/run-record.ts';
 import { newRunId } from '../../../workers/queue/start-run.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
-import { requestContext } from '../../http/request/request-context.ts';
+import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
@@ -99,9 +99,8 @@ export const rerunAction: PageRoute<ConsoleParts> = {
       async (visit) => {
         const { runId } = visit.req.params;
         const pipelineId = await permitRun(visit, 'rerun');
-        const { trace } = requestContext(visit.req);
         const next = newRunId(pipelineId, parts.clock.now());
-        const { record } = await parts.queue.rerun(runId, next, trace);
+        const { record } = await parts.queue.rerun(runId, next, originOf(visit.req));
         goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
       },
       showRun,
