@@ -78,6 +78,14 @@ t.test('the overview says which pipeline failed, why, who started the run and wh
   t.match(await bar.getAttribute('href'), failed.run_id);
   await bar.click();
   await page.waitForURL(new RegExp(failed.run_id));
+  t.match(
+    (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
+    /^full: .* is not managed by waybill What to do: check the existing files.* accepted .* failed/,
+    'the error comes before the stages',
+  );
+  t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');
+  t.notMatch(await page.getByRole('button', { name: 'Run again' }).getAttribute('class'), /primary/);
+  t.match(await page.locator('#history').innerText(), /Accepted: manual start by operator[^]*Run failed/);
   await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Runs' }).click();
   await page.waitForURL(/console\/runs$/);
 });
@@ -218,14 +226,14 @@ t.test('a run leads to the page of its scene map', async (t) => {
     { name: 'mapped', created: new Date().toISOString(), kinds: { 'maps/one.json': 'scene_map' } },
   );
   await page.goto(`${daemon.base}console/runs/${id}`);
-  const link = page.getByRole('link', { name: 'Open what is published at web' });
+  const link = page.getByRole('link', { name: 'Open the published page at web' });
   const address = new URL((await link.getAttribute('href')) ?? '', daemon.base).href;
   const led = await page.request.get(address, { maxRedirects: 0 });
   t.match([led.status(), led.headers()['location']], [303, 'https://maps.example.org/mapped/maps/one.html']);
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=mapped`);
   t.ok(await page.getByRole('link', { name: 'Scene map maps/one.html' }).isVisible());
   await page.goto(`${daemon.base}console/runs/${id}`);
-  await page.getByRole('link', { name: 'Open what is published at site' }).click();
+  await page.getByRole('link', { name: 'Open the published page at site' }).click();
   await page.waitForURL(/destinations\/site\?path=/, undefined);
   t.pass('where no address is known, to the catalog');
 });

@@ -30,7 +30,8 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   show(visit, {
     title: view.title,
     template: 'run',
-    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: runId }],
+    nav: 'runs',
+    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: view.bundle ?? 'Run' }],
     view: {
       ...view,
       runPath: paths.run,
