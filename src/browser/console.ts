@@ -7,6 +7,10 @@ import { Idiomorph } from 'idiomorph';
 
 /** Milliseconds between updates, because progress changes several times a second. */
 const minMs = 300;
+/** The reader's selection and folds stay as they are. */
+const callbacks = {
+  beforeAttributeUpdated: (name: string): boolean => name !== 'checked' && name !== 'open',
+};
 /** Milliseconds. Ages are shown in minutes. */
 const anewMs = 30_000;
 
@@ -62,7 +66,7 @@ async function takeAnew(): Promise<boolean> {
   const next = new DOMParser().parseFromString(await response.text(), 'text/html');
   for (const part of document.querySelectorAll('[data-live]')) {
     const made = next.getElementById(part.id);
-    if (made !== null) void Idiomorph.morph(part, made, { ignoreActiveValue: true });
+    if (made !== null) void Idiomorph.morph(part, made, { ignoreActiveValue: true, callbacks });
   }
   document.title = next.title;
   return true;

@@ -262,12 +262,10 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       () => queue.find('maps.1'),
       (record) => record?.progress?.outputs_done === 1,
     );
+    const counts = { outputs_done: 1, outputs_total: 2, bytes_done: 15, bytes_total: 30 };
     t.same(shown?.progress, {
-      stage: 'writing',
-      outputs_done: 1,
-      outputs_total: 2,
-      bytes_done: 15,
-      bytes_total: 30,
+      ...{ stage: 'writing', ...counts },
+      destinations: [{ destination_id: 'web', ...counts }],
     });
     onProgress({ type: 'output', destinationId: 'web', path: 'b.txt' });
     await until(

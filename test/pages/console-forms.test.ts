@@ -102,6 +102,20 @@ t.test('without script every action that the console has is done by a form', asy
     'succeeded',
   );
 
+  // Failed runs: one of them, then all that are left, at the filters that were chosen.
+  for (let run = 0; run < 3; run++) await daemon.start('blocked');
+  const failed = `${daemon.base}console/runs?status=failed&pipeline=blocked`;
+  await page.goto(failed);
+  const choices = page.getByRole('checkbox');
+  t.equal(await choices.count(), 3);
+  await choices.nth(1).check();
+  await page.getByRole('button', { name: 'Run the selected again' }).click();
+  await page.waitForURL(`${failed.replace(/\?.*/, '')}?status=failed&pipeline=blocked&done=reruns`);
+  t.match(await mainOf(page), /The runs are repeated/);
+  await page.goto(failed);
+  await page.getByRole('button', { name: /^Run all \d failed again$/ }).click();
+  await page.waitForURL(/done=reruns/);
+
   // What is published: verified, and taken back and given again.
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web`);
   t.match(await mainOf(page), /index\.html/);
@@ -131,7 +145,7 @@ t.test('without script every action that the console has is done by a form', asy
   // The daemon as a whole.
   await daemon.start('blocked');
   await admin.goto(`${daemon.base}console/admin`);
-  t.match(await mainOf(admin), /1 undelivered/);
+  t.match(await mainOf(admin), /[1-9]\d* undelivered/);
   mkdirSync(path.join(daemon.root, 'journal'));
   await admin.getByRole('button', { name: 'Send again the events of journal' }).click();
   await admin.waitForURL(/done=redelivered/);
@@ -164,7 +178,12 @@ t.test('without script every page says what it says with script', async (t) => {
   const paths = [
     ...['console', 'console/runs', 'console/admin', maps, `${maps}/trends`],
     ...[`${maps}/destinations/web`, `${maps}/destinations/site/releases`, 'docs', ''],
-    ...['console/pipelines/library', 'console/pipelines/secret', `console/runs/${runs[0]?.run_id}`],
+    ...[
+      'console/runs?status=failed',
+      'console/pipelines/library',
+      'console/pipelines/secret',
+      `console/runs/${runs[0]?.run_id}`,
+    ],
   ];
   for (const path of paths) {
     for (const one of [page, other]) t.equal((await one.goto(`${daemon.base}${path}`))?.status(), 200, path);
@@ -222,6 +241,38 @@ t.test('what is refused is told on the page of the form', async (t) => {
   });
   t.match(await forged.text(), 'form_expired');
   t.notMatch(await forged.text(), 'Not done', 'what is not of this session has no page');
+});
+
+t.test('a bulk rerun checks each run as a single rerun does', async (t) => {
+  const { run_id: mine } = await daemon.start('library');
+  const { run_id: other } = await daemon.start('blocked');
+  const post = async (page: Page, form: URLSearchParams): Promise<string> => {
+    const headers = { accept: 'text/html', 'content-type': 'application/x-www-form-urlencoded' };
+    const response = await page.request.post(`${daemon.base}console/runs`, {
+      data: form.toString(),
+      headers,
+    });
+    return response.text();
+  };
+  const guest = await open(t, { token: consoleTokens.guest });
+  await guest.goto(`${daemon.base}console/runs`);
+  t.equal(await guest.getByRole('checkbox').count(), 0, 'nothing is offered to a token that only reads');
+  const csrf = await guest.locator('input[name=csrf]').first().inputValue();
+  const refused = await post(
+    guest,
+    new URLSearchParams([
+      ['csrf', csrf],
+      ['run', mine],
+      ['run', other],
+    ]),
+  );
+  t.match(refused, /2 runs were not repeated/);
+  t.match(refused, /0 of 2 runs repeated/);
+  t.match(refused, /scope/);
+  t.match(refused, /is not for the pipeline/);
+  t.match(await post(guest, new URLSearchParams([['run', mine]])), 'form_expired');
+  t.match(await post(guest, new URLSearchParams([['csrf', csrf]])), 'no run is selected');
+  t.match(await daemon.follow(mine), { rerunnable: true }, 'nothing was repeated');
 });
 
 t.test('a channel can be chosen where there is one', async (t) => {

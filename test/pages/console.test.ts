@@ -48,7 +48,7 @@ t.test('keyboard alone, from the login to a rerun', async (t) => {
   await tabTo(page, /^maps$/);
   await page.keyboard.press('Enter');
   await page.waitForURL(/pipelines\/maps/);
-  await tabTo(page, /^maps\.\d/);
+  await tabTo(page, /^session-1$/);
   await page.keyboard.press('Enter');
   await page.waitForURL(/console\/runs\//);
   const before = page.url();
@@ -58,14 +58,36 @@ t.test('keyboard alone, from the login to a rerun', async (t) => {
   t.match(await page.getByRole('status').first().innerText(), /repeated/);
 });
 
-t.test('from a failed run on the overview to its reason and hint it is two clicks', async (t) => {
-  await daemon.start('blocked');
+t.test('the overview says which pipeline failed, why, who started the run and what to do', async (t) => {
+  const failed = await daemon.start('blocked');
   const page = await open(t);
-  await page.getByRole('link', { name: 'blocked' }).click();
-  await page.getByRole('link', { name: 'The last run failed' }).click();
-  const text = await page.locator('main').innerText();
-  t.match(text, /not managed by waybill/);
-  t.match(text, /What to do:[^]*check the existing files/);
+  await page.goto(`${daemon.base}console`);
+  const attention = page.locator('#attention');
+  const text = (await attention.innerText()).replace(/\s+/g, ' ');
+  t.match(text, /1 pipeline failing \d of the last \d+ runs failed blocked/);
+  t.match(text, /manual start by operator, just now/);
+  t.match(text, /not managed by waybill.*Next: check the existing files/);
+  // The same run would fail again.
+  t.notMatch(await attention.getByRole('button', { name: 'Run again' }).getAttribute('class'), /primary/);
+  t.equal(
+    (await page.locator('.pipeline h3').first().innerText()).trim(),
+    'blocked',
+    'the failing pipeline comes first',
+  );
+  const bar = page.locator('.pipeline .bars a').first();
+  t.match(await bar.getAttribute('href'), failed.run_id);
+  await bar.click();
+  await page.waitForURL(new RegExp(failed.run_id));
+  t.match(
+    (await page.locator('#outcome').innerText()).replace(/\s+/g, ' '),
+    /^full: .* is not managed by waybill What to do: check the existing files.* accepted .* failed/,
+    'the error comes before the stages',
+  );
+  t.equal(await page.locator('#outcome progress').count(), 0, 'a failed run has no full bar');
+  t.notMatch(await page.getByRole('button', { name: 'Run again' }).getAttribute('class'), /primary/);
+  t.match(await page.locator('#history').innerText(), /Accepted: manual start by operator[^]*Run failed/);
+  await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Runs' }).click();
+  await page.waitForURL(/console\/runs$/);
 });
 
 /** From now on the page notes where these elements are, at every change of it. */
@@ -94,7 +116,7 @@ interface LivePage {
 
 const badgeOf = (place: string) => (status: string) => (page: Page) =>
   page.locator(`${place} .badge`, { hasText: status });
-const card = '.pipeline:has(h2 a[href$="/maps"])';
+const card = '.pipeline:has(h3 a[href$="/maps"])';
 const [ofPipeline, ofFirstRun, ofRun] = [
   badgeOf(card),
   badgeOf('#runs tbody tr:first-child'),
@@ -172,12 +194,27 @@ for (const width of [360, 1280])
       },
     );
 
-t.test('a pipeline with thirty runs does not scroll sideways on a phone', async (t) => {
+t.test('no page with thirty rows scrolls sideways on a phone', async (t) => {
   for (let run = 0; run < 30; run += 1) await daemon.start('blocked');
-  for (const width of [320, 360, 430]) {
-    const page = await open(t, { viewport: { width, height: 900 } });
-    await page.goto(`${daemon.base}console/pipelines/blocked`);
-    t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `at ${width} pixels`);
+  const names = Array.from({ length: 30 }, (_, index) => `notes/of-a-day/number-${index}.txt`);
+  const files = Object.fromEntries(names.map((name) => [name, name]));
+  for (let run = 0; run < 30; run += 1) {
+    const created = new Date(Date.now() + run).toISOString();
+    await daemon.publish({ ...files, 'index.html': `${run}` }, { created, name: `session-${run}` });
+  }
+  const { run_id: failed } = await daemon.start('blocked');
+  const page = await open(t);
+  const maps = 'console/pipelines/maps';
+  for (const path of [
+    ...['console', 'console/runs', `console/runs/${failed}`, 'console/pipelines/blocked', maps],
+    ...[`${maps}/trends`, `${maps}/upload`, `${maps}/destinations/web?path=session-1`],
+    ...[`${maps}/destinations/site/releases`, 'console/pipelines/library/plan', 'console/runs/none'],
+  ]) {
+    await page.goto(`${daemon.base}${path}`);
+    for (const width of [320, 360, 430]) {
+      await page.setViewportSize({ width, height: 900 });
+      t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${path} at ${width}`);
+    }
   }
 });
 
@@ -189,14 +226,14 @@ t.test('a run leads to the page of its scene map', async (t) => {
     { name: 'mapped', created: new Date().toISOString(), kinds: { 'maps/one.json': 'scene_map' } },
   );
   await page.goto(`${daemon.base}console/runs/${id}`);
-  const link = page.getByRole('link', { name: 'Open what is published at web' });
+  const link = page.getByRole('link', { name: 'Open the published page at web' });
   const address = new URL((await link.getAttribute('href')) ?? '', daemon.base).href;
   const led = await page.request.get(address, { maxRedirects: 0 });
   t.match([led.status(), led.headers()['location']], [303, 'https://maps.example.org/mapped/maps/one.html']);
   await page.goto(`${daemon.base}console/pipelines/maps/destinations/web?path=mapped`);
   t.ok(await page.getByRole('link', { name: 'Scene map maps/one.html' }).isVisible());
   await page.goto(`${daemon.base}console/runs/${id}`);
-  await page.getByRole('link', { name: 'Open what is published at site' }).click();
+  await page.getByRole('link', { name: 'Open the published page at site' }).click();
   await page.waitForURL(/destinations\/site\?path=/, undefined);
   t.pass('where no address is known, to the catalog');
 });

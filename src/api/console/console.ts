@@ -20,7 +20,8 @@ import {
   trendsPage,
 } from './pages/pipeline-pages.ts';
 import { planAction, planPage, runPlanAction } from './pages/plan-page.ts';
-import { cancelAction, rerunAction, retryAction, runPage, runsPage } from './pages/run-pages.ts';
+import { cancelAction, rerunAction, retryAction, runPage } from './pages/run-pages.ts';
+import { rerunManyAction, runsPage } from './pages/runs-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
 import { createLoginLimit, Sessions, sessionSeal } from './sessions.ts';
@@ -32,6 +33,7 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   logoutAction,
   overviewPage,
   runsPage,
+  rerunManyAction,
   runPage,
   cancelAction,
   retryAction,

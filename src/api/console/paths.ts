@@ -45,6 +45,7 @@ const messages = {
   cancelled: 'The run is being cancelled.',
   retry: 'The run is tried now.',
   rerun: 'The run is repeated: this is the new one.',
+  reruns: 'The runs are repeated. Their new runs are queued.',
   started: 'The run is accepted.',
   replayed: 'This run was accepted before.',
   paused: 'The pipeline is paused: no run of it begins.',

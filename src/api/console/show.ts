@@ -16,6 +16,8 @@ export interface ConsolePage {
   /** Whether the page will change soon. A browser without JavaScript then reloads it. */
   isMoving?: boolean;
   isWide?: boolean;
+  /** The entry of the navigation. Default: `console`. */
+  nav?: string;
   scripts?: readonly string[];
   status?: number;
   /** A message above the content. Replaces the message that the query names. */
@@ -37,7 +39,7 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
     {
       title,
       template: `console/${template}`,
-      nav: 'console',
+      nav: page.nav ?? 'console',
       isWide,
       crumbs: crumbs.length === 0 ? [] : [{ label: 'Console', href: `${basePath}console` }, ...crumbsOf()],
       styles: ['console'],

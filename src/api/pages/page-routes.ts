@@ -75,7 +75,9 @@ export function landingPage(site: Site): RequestHandler {
       template: 'pages/landing',
       styles: ['landing'],
       view: {
-        parts: site.nav.map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),
+        parts: site.nav
+          .filter(({ about }) => about !== undefined)
+          .map(({ label, path, about }) => ({ label, about, href: `${site.basePath}${path}` })),
       },
     });
     sendCompressed(req, res, answer).catch(next);

@@ -17,8 +17,8 @@ interface NavEntry {
   label: string;
   /** Below the base path, without a leading slash: `console`. */
   path: string;
-  /** A sentence for the landing page. */
-  about: string;
+  /** A sentence for the landing page, which omits entries without one. */
+  about?: string;
 }
 
 /** The parts of the site, in the order of the navigation. A feature with pages adds its line here. */
@@ -29,6 +29,7 @@ const parts: readonly NavEntry[] = [
     path: 'console',
     about: 'Pipelines, their runs and destinations, live: to follow, and to act on.',
   },
+  { id: 'runs', label: 'Runs', path: 'console/runs' },
   {
     id: 'weather',
     label: 'Weather',
@@ -50,7 +51,11 @@ interface SiteParts extends Pick<HttpPorts, 'http'> {
 
 /** The shared settings of this daemon's pages. The navigation omits parts that are not configured. */
 export function siteOf({ http, console, weather }: SiteParts): Site {
-  const has: Readonly<Record<string, boolean>> = { console: console != null, weather: weather != null };
+  const has: Readonly<Record<string, boolean>> = {
+    console: console != null,
+    runs: console != null,
+    weather: weather != null,
+  };
   const nav = parts.filter(({ id }) => has[id] ?? true);
   return { basePath: http.basePath, version: productVersion(), nav };
 }

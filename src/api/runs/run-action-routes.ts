@@ -6,7 +6,7 @@ import { runUnknown } from '../../workers/queue/refusals.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { newRunId } from '../../workers/queue/start-run.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { jsonContent, pipelineIdParameter, type Route, runIdParameter } from '../http/route.ts';
 import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import { acceptedResponse, sendAccepted } from './accept-run.ts';
@@ -156,9 +156,8 @@ function rerun(ports: RunPorts): RequestHandler<RunParams> {
     const { pipelineId } = req.params;
     await authorizeRun(req, res, ports, 'run');
     const { runId } = req.params;
-    const { trace } = requestContext(req);
     const next = newRunId(pipelineId, ports.clock.now());
-    const accepted = await ports.queue.rerun(runId, next, trace);
+    const accepted = await ports.queue.rerun(runId, next, originOf(req));
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

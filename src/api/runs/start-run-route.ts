@@ -3,7 +3,7 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { startRun } from '../../workers/queue/start-run.ts';
 import { bodyCheck, readSmallJson } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { keepAuthorized, originOf } from '../http/request/request-context.ts';
 import { jsonContent, type JsonSchema, pipelineIdParameter, type Route } from '../http/route.ts';
 import { authorizeConfigured } from '../pipelines/pipeline-access.ts';
 import {
@@ -83,11 +83,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const accepted = await startRun(
-      ports,
-      { pipelineId, channel, ...idempotency },
-      requestContext(req).trace,
-    );
+    const accepted = await startRun(ports, { pipelineId, channel, ...idempotency }, originOf(req));
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

@@ -13,7 +13,7 @@ import { type PartialUploads, unknownUpload } from '../../workers/staging/partia
 import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import { isConcealed } from '../http/answer/error-status.ts';
 import type { Token } from '../http/auth.ts';
-import { requestContext, requireAuthorized } from '../http/request/request-context.ts';
+import { originOf, requestContext, requireAuthorized } from '../http/request/request-context.ts';
 import type { Header, Parameter } from '../http/route.ts';
 import type { ResumablePorts, UploadParams, UploadPipeline } from './ports.ts';
 import { accept, stageFor, withStagingDirectory } from './staged-upload.ts';
@@ -250,7 +250,7 @@ async function hand(
       });
       // Staging a large archive takes long, so the token may have expired or been revoked.
       requireAuthorized(req);
-      return accept(ports, pipeline, admission, staged, upload.channel, requestContext(req).trace);
+      return accept(ports, pipeline, admission, staged, upload.channel, originOf(req));
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

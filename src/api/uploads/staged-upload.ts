@@ -5,7 +5,7 @@ import { jsonDocument } from '../../core/lib/json-document.ts';
 import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { RunOrigin } from '../../workers/queue/job.ts';
 import type { AcceptedRun, Admission } from '../../workers/queue/job-queue.ts';
 import { newRunId } from '../../workers/queue/start-run.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
@@ -70,7 +70,7 @@ export interface Accepted {
 }
 
 /**
- * Turns a staged bundle into a run, with `trace` as its parent span. If the upload's key was used before,
+ * Turns a staged bundle into a run of the request `origin`. If the upload's key was used before,
  * finds its run instead.
  */
 export async function accept(
@@ -79,7 +79,7 @@ export async function accept(
   admission: Admission,
   staged: StagedUpload,
   channel: string | null,
-  trace: TraceContext,
+  origin: RunOrigin,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes, manifest } = staged;
@@ -88,7 +88,7 @@ export async function accept(
     ...(channel === null ? {} : { channel }),
     ...(revision === null ? {} : { revision }),
   };
-  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...trace };
+  const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...origin };
   const accepted = await admission.accept(job, digestFor(staged, channel));
   return { isKept: !accepted.replayed, accepted };
 }

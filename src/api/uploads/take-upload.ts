@@ -10,7 +10,7 @@ import { stagingFailure } from '../../workers/staging/staging-check.ts';
 import type { Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { withBody } from '../http/request/request-body.ts';
-import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
+import { keepAuthorized, originOf, requestContext } from '../http/request/request-context.ts';
 import { takeShare } from '../http/request/shares.ts';
 import type { Parameter } from '../http/route.ts';
 import { authorizePipeline } from '../pipelines/pipeline-access.ts';
@@ -100,7 +100,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
           ...{ req, ...body, channel },
           keeps: !isDryRun,
         });
-        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
+        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, originOf(req));
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
       });
       if ('plan' in outcome) await (form.sendPlan ?? sendPlan)(res, outcome.plan, req);

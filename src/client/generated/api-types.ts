@@ -35,6 +35,10 @@ export interface RunRecord {
    */
   channel: string | null;
   /**
+   * The path of the uploaded bundle; null if the pipeline reads a source. Records of older versions have none.
+   */
+  bundle_path?: string | null;
+  /**
    * Where the files come from, by the metadata of the manifest; null if it does not say. For people: the uploading client writes it. Records of older versions have none.
    */
   revision?: null | RunRecordRevision;
@@ -112,6 +116,10 @@ export interface RunRecordTriggeredBy {
    * The time of the schedule that it was made for; null for the other kinds.
    */
   tick: string | null;
+  /**
+   * The id of the token that uploaded the bundle, started the run or repeated it; null for a schedule and a watched source. Records of older versions have none.
+   */
+  token_id?: string | null;
 }
 export interface RunRecordError {
   code: string;
@@ -178,6 +186,10 @@ export interface RunRecordDestination {
    */
   changes_omitted: number;
   error: null | RunRecordError;
+  /**
+   * When it was done; null if only the end of the run is known. Records of older versions have none.
+   */
+  finished_at?: string | null;
 }
 export interface RunRecordProgress {
   /**
@@ -188,6 +200,16 @@ export interface RunRecordProgress {
   outputs_total: RunRecordCount;
   bytes_done: RunRecordCount;
   bytes_total: RunRecordCount;
+  /**
+   * The same counts for each destination that has a plan. Records of older versions have none.
+   */
+  destinations?: {
+    destination_id: string;
+    outputs_done: RunRecordCount;
+    outputs_total: RunRecordCount;
+    bytes_done: RunRecordCount;
+    bytes_total: RunRecordCount;
+  }[];
 }
 export interface RunRecordCounters {
   publish_new: RunRecordCount;

@@ -88,7 +88,7 @@ export class ProgressSaver {
   }
 
   add(message: JobProgress): void {
-    this.record = progressedRun(this.record, message);
+    this.record = progressedRun(this.record, message, this.#clock.now());
     this.#saveLater();
   }
 

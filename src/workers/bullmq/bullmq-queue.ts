@@ -1,8 +1,7 @@
 import type { Queue } from 'bullmq';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { PublishJob } from '../queue/job.ts';
+import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
   AcceptedRun,
   Admission,
@@ -173,8 +172,8 @@ export class BullmqQueue implements JobQueue {
     return this.#admissions.reserve(request);
   }
 
-  rerun(runId: string, newRunId: string, trace: TraceContext = {}): Promise<AcceptedRun> {
-    return this.#admissions.rerun(runId, { runId: newRunId, trace });
+  rerun(runId: string, newRunId: string, origin: RunOrigin = {}): Promise<AcceptedRun> {
+    return this.#admissions.rerun(runId, { runId: newRunId, origin });
   }
 
   find(runId: string): Promise<RunRecord | undefined> {

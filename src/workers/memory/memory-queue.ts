@@ -1,8 +1,7 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { PublishJob } from '../queue/job.ts';
+import type { PublishJob, RunOrigin } from '../queue/job.ts';
 import type {
   AcceptedRun,
   Admission,
@@ -185,8 +184,8 @@ class QueueOfOneProcess implements MemoryQueue {
     return { outcome, record: structuredClone(run.record) };
   }
 
-  async rerun(runId: string, newRunId: string, trace: TraceContext = {}): Promise<AcceptedRun> {
-    return this.#admissions.rerun(runId, { runId: newRunId, trace });
+  async rerun(runId: string, newRunId: string, origin: RunOrigin = {}): Promise<AcceptedRun> {
+    return this.#admissions.rerun(runId, { runId: newRunId, origin });
   }
 
   async noteDelivery(runId: string, note: DeliveryNote): Promise<void> {

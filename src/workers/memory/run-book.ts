@@ -231,7 +231,7 @@ export class RunBook {
 
   progress(run: Run, progress: JobProgress): void {
     const before = run.record;
-    run.record = progressedRun(before, progress);
+    run.record = progressedRun(before, progress, this.#options.clock.now());
     this.feed.changed(run.record, before);
   }
 

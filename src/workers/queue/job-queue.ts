@@ -1,6 +1,5 @@
 import type { Digest } from '../../core/lib/digest.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { JobProgress, JobResult, PublishJob } from './job.ts';
+import type { JobProgress, JobResult, PublishJob, RunOrigin } from './job.ts';
 import type { RunWatch } from './run-changes.ts';
 import type { RunFilter, RunPage } from './run-filter.ts';
 import type { RunObserver } from './run-observer.ts';
@@ -46,13 +45,13 @@ export interface RunAdmission {
   reserve(request: AdmissionRequest): Promise<Admission>;
 
   /**
-   * Queues a run that repeats an ended one, in the span `trace`. It uses the old run's staged bundle, which
-   * then belongs to the new run. If the pipeline has a source, it reads the source again instead. A run is
-   * repeated once: a second call returns the new run's record with `replayed: true`. Needs a slot. Throws
-   * `run_not_found`, `run_not_finished`, `queue_full`, `pipeline_full` and `shutting_down`. Throws
-   * `bundle_gone` if the run was cancelled or its bundle is no longer kept.
+   * Queues a run that repeats an ended one, for the request `origin`. It uses the old run's staged
+   * bundle, which then belongs to the new run. If the pipeline has a source, it reads the source again
+   * instead. A run is repeated once: a second call returns the new run's record with `replayed: true`.
+   * Needs a slot. Throws `run_not_found`, `run_not_finished`, `queue_full`, `pipeline_full` and
+   * `shutting_down`. Throws `bundle_gone` if the run was cancelled or its bundle is no longer kept.
    */
-  rerun(runId: string, newRunId: string, trace?: TraceContext): Promise<AcceptedRun>;
+  rerun(runId: string, newRunId: string, origin?: RunOrigin): Promise<AcceptedRun>;
 
   /** Starts runs for schedule ticks and source changes. */
   readonly triggers: Triggers;

@@ -9,8 +9,14 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
  */
 export type PublishJob = StagedJob | SourceJob;
 
+/** The request that a run comes from: its span, and its token. Both are stored in the job. */
+export interface RunOrigin extends TraceContext {
+  /** The id of the token; absent without a request. */
+  tokenId?: string;
+}
+
 /** The trace context is the run's span. It continues the trace over queue, hosts and threads. */
-interface Common extends TraceContext {
+interface Common extends RunOrigin {
   /**
    * Earliest time at which a process that died began the run, RFC 3339. Notifiers receive changes committed
    * since then as changes of this run.

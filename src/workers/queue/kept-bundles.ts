@@ -1,5 +1,4 @@
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
-import type { PublishJob } from './job.ts';
+import type { PublishJob, RunOrigin } from './job.ts';
 import type { KeptBundles } from './job-queue.ts';
 import type { RunRecord } from './run-record.ts';
 import { isCancelled } from './run-transitions.ts';
@@ -24,8 +23,8 @@ export type BundleState = 'none' | 'staged' | 'gone';
 /** Properties of a new run that repeats another. */
 export interface NewRun {
   runId: string;
-  /** Trace context of the new job. */
-  trace: TraceContext;
+  /** The request that asks for the new job. */
+  origin: RunOrigin;
 }
 
 export interface KeptBundle {
@@ -61,12 +60,13 @@ export function stagedBytes(job: PublishJob): number {
   return job.staged === null ? 0 : (job.archive?.size ?? job.bytes ?? 0);
 }
 
-/** The job of a new run that repeats `job` on request. It belongs to the trace of that request. Pure. */
-export function jobAgain<Job extends PublishJob>(job: Job, { runId, trace }: NewRun): Job {
+/** The job of a new run that repeats `job` on request, with the trace and the token of that request. Pure. */
+export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: NewRun): Job {
   const again = { ...job, runId, rerunOf: job.runId };
   delete again.traceparent;
   delete again.tracestate;
-  Object.assign(again, trace);
+  delete again.tokenId;
+  Object.assign(again, origin);
   if (again.staged === null) delete again.trigger;
   return again;
 }

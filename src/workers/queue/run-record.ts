@@ -19,6 +19,16 @@ export interface RunProgress {
   outputs_total: number;
   bytes_done: number;
   bytes_total: number;
+  /** The same counts for each destination that has a plan. Older records have none. */
+  destinations?: DestinationProgress[];
+}
+
+interface DestinationProgress {
+  destination_id: string;
+  outputs_done: number;
+  outputs_total: number;
+  bytes_done: number;
+  bytes_total: number;
 }
 
 /**
@@ -32,6 +42,8 @@ export interface RunRecord {
   rerun_of: string | null;
   /** The channel that it publishes to; null for the current release and in place. */
   channel: string | null;
+  /** The path of the uploaded bundle. null if the pipeline reads a source. Older records have none. */
+  bundle_path?: string | null;
   /** Message, commit, branch and author, as stated by the producer. Older records have none. */
   revision?: Revision | null;
   /**
@@ -97,6 +109,11 @@ export interface TriggeredBy {
   kind: 'upload' | 'request' | 'schedule' | 'watch';
   /** The tick of the schedule, which may be old if it was caught up; null for the other kinds. */
   tick: string | null;
+  /**
+   * The id of the token that uploaded the bundle, started the run or repeated it. null for a schedule and a
+   * watched source. Older records have none.
+   */
+  token_id?: string | null;
 }
 
 export interface RunWarning {
@@ -130,6 +147,8 @@ export interface RunDestination {
   /** Number of further changes. */
   changes_omitted: number;
   error: ErrorRecord | null;
+  /** When it was done; null if only the end of the run is known. Absent in older records. */
+  finished_at?: string | null;
 }
 
 /*

@@ -41,6 +41,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     pipeline_id: job.pipelineId,
     rerun_of: job.rerunOf ?? null,
     channel: job.channel ?? null,
+    bundle_path: job.staged === null ? null : job.bundlePath,
     revision: job.revision ?? null,
     rerunnable: false,
     status: 'accepted',
@@ -61,10 +62,11 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
 }
 
 function triggeredBy(job: PublishJob): TriggeredBy {
-  if (job.staged !== null) return { kind: 'upload', tick: null };
+  const by = { tick: null, token_id: job.tokenId ?? null };
+  if (job.staged !== null) return { ...by, kind: 'upload' };
   const { trigger } = job;
-  if (trigger === undefined) return { kind: 'request', tick: null };
-  return { kind: trigger.kind, tick: trigger.kind === 'schedule' ? trigger.tick : null };
+  if (trigger === undefined) return { ...by, kind: 'request' };
+  return { ...by, kind: trigger.kind, tick: trigger.kind === 'schedule' ? trigger.tick : null };
 }
 
 export function queuedRun(record: RunRecord, at: Date): RunRecord {
@@ -72,7 +74,7 @@ export function queuedRun(record: RunRecord, at: Date): RunRecord {
 }
 
 export function startedRun(record: RunRecord, at: Date): RunRecord {
-  const progress = inStage({ outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 });
+  const progress = inStage(nothingDone);
   return {
     ...record,
     status: 'running',
@@ -102,28 +104,47 @@ export function returnedRun(record: RunRecord): RunRecord {
 }
 
 /** Adds one progress message of the worker. Returns a record that is not running unchanged. */
-export function progressedRun(record: RunRecord, message: Progress): RunRecord {
+export function progressedRun(record: RunRecord, message: Progress, at: Date): RunRecord {
   const { progress } = record;
   if (record.status !== 'running' || progress === null) return record;
+  if (message.type === 'done') {
+    const done = destinationOfAction(message.destinationId, message.result);
+    const destinations = [...record.destinations, { ...done, finished_at: at.toISOString() }];
+    return { ...record, destinations };
+  }
+  const { destinationId } = message;
+  const { destinations = [] } = progress;
+  const counted = added(progress, message);
+  const before = destinations.find((one) => one.destination_id === destinationId);
+  const after = { destination_id: destinationId, ...added(before ?? nothingDone, message) };
+  const list =
+    before === undefined
+      ? [...destinations, after]
+      : destinations.map((one) => (one === before ? after : one));
+  const next = { ...counted, destinations: list };
+  // Bytes do not change the stage.
+  return { ...record, progress: message.type === 'bytes' ? { ...progress, ...next } : inStage(next) };
+}
+
+type Counts = Pick<RunProgress, 'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'>;
+const nothingDone: Counts = { outputs_done: 0, outputs_total: 0, bytes_done: 0, bytes_total: 0 };
+
+function added(
+  { outputs_done, outputs_total, bytes_done, bytes_total }: Counts,
+  message: Exclude<Progress, { type: 'done' }>,
+): Counts {
+  const counts = { outputs_done, outputs_total, bytes_done, bytes_total };
   switch (message.type) {
     case 'planned':
       return {
-        ...record,
-        progress: inStage({
-          ...progress,
-          outputs_total: progress.outputs_total + message.outputs,
-          bytes_total: progress.bytes_total + message.bytes,
-        }),
+        ...counts,
+        outputs_total: outputs_total + message.outputs,
+        bytes_total: bytes_total + message.bytes,
       };
     case 'bytes':
-      return { ...record, progress: { ...progress, bytes_done: progress.bytes_done + message.count } };
+      return { ...counts, bytes_done: bytes_done + message.count };
     case 'output':
-      return { ...record, progress: inStage({ ...progress, outputs_done: progress.outputs_done + 1 }) };
-    case 'done':
-      return {
-        ...record,
-        destinations: [...record.destinations, destinationOfAction(message.destinationId, message.result)],
-      };
+      return { ...counts, outputs_done: outputs_done + 1 };
   }
 }
 
@@ -152,12 +173,23 @@ export function finishedRun(record: RunRecord, result: RunResult, at: Date): Run
     ...record,
     status: hasSucceeded(result) ? 'succeeded' : 'failed',
     finished_at: at.toISOString(),
-    destinations: result.pipelines.flatMap(({ destinations }) => destinations.flatMap(destinationsOfResult)),
+    destinations: result.pipelines
+      .flatMap(({ destinations }) => destinations.flatMap(destinationsOfResult))
+      .map((one) => ({ ...one, finished_at: doneAt(record, one) })),
     progress: null,
     summary: result.counters,
     warnings: warningsOf(result),
     error: error === null ? null : publicError(error),
   };
+}
+
+/** When the running record says that this bundle was done at the destination; null if it does not. */
+function doneAt({ destinations }: RunRecord, result: RunDestination): string | null {
+  const found = destinations.find(
+    ({ destination_id: id, destination_path: path }) =>
+      id === result.destination_id && path === result.destination_path,
+  );
+  return found?.finished_at ?? null;
 }
 
 /** Whether neither the source nor any destination failed. */

@@ -1,7 +1,7 @@
 import { customAlphabet } from 'nanoid';
 import type { Clock } from '../../core/lib/clock.ts';
 import { digestOf } from '../../core/lib/digest.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
+import type { RunOrigin } from './job.ts';
 import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
 
 /**
@@ -9,7 +9,7 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
  * concurrent calls start one run; the others get its record with `replayed: true`. A schedule on several
  * hosts uses its time as the key.
  *
- * `trace` is the span that the run belongs to.
+ * `origin` is the request that the run comes from, with the span that the run belongs to.
  *
  * Throws `queue_full`, `pipeline_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`.
  * Does not check that the pipeline exists and has a source.
@@ -17,7 +17,7 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
 export async function startRun(
   { queue, clock }: { queue: RunAdmission; clock: Clock },
   request: AdmissionRequest & { channel?: string | null },
-  trace: TraceContext = {},
+  origin: RunOrigin = {},
 ): Promise<AcceptedRun> {
   const { channel = null, ...wanted } = request;
   const { pipelineId } = wanted;
@@ -27,7 +27,7 @@ export async function startRun(
     const to = channel === null ? {} : { channel };
     // The whole request: a second use of the key must have the same content.
     const said = digestOf(JSON.stringify(to));
-    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...trace }, said);
+    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...origin }, said);
   } finally {
     await admission.release();
   }

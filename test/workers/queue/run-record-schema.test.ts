@@ -4,7 +4,8 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { errorRecord, type Finding, finding, WaybillError } from '../../../src/core/lib/errors.ts';
 import { withDestinationFailure } from '../../../src/core/publish/results/action-result.ts';
-import type { RunResult } from '../../../src/core/publish/results/result.ts';
+import type { Progress, RunResult } from '../../../src/core/publish/results/result.ts';
+import { jobAgain } from '../../../src/workers/queue/kept-bundles.ts';
 import { afterFailure, supersededRun } from '../../../src/workers/queue/run-retry.ts';
 import {
   acceptedRun,
@@ -30,7 +31,11 @@ t.test('every record that a run goes through is as the schema says', async (t) =
     bundlePath: '.',
   };
   const queued = queuedRun(acceptedRun(job, at), at);
-  const running = progressedRun(startedRun(queued, at), { type: 'bytes', destinationId: 'web', count: 3 });
+  const running = progressedRun(
+    startedRun(queued, at),
+    { type: 'bytes', destinationId: 'web', count: 3 },
+    at,
+  );
   const broken = new WaybillError('worker_failed', 'the worker thread broke: cannot open /srv/www', {
     hint: 'again',
   });
@@ -89,6 +94,54 @@ t.test(
       status: 'failed',
       error: { code: 'storage_denied' },
     });
+  },
+);
+
+t.test('progress is counted for each destination, and a finished destination keeps its time', async (t) => {
+  const at = new Date('2026-11-20T02:04:34.120Z');
+  const later = new Date('2026-11-20T02:04:36.120Z');
+  const job = {
+    ...{ runId: 'maps.20261120T020434Z.k3f9q2ab7x', pipelineId: 'maps' },
+    ...{ staged: '/staging/x', bundlePath: 'session-1' },
+  };
+  const { run } = runResult('ok');
+  const { destinationId, actions } = run.pipelines[0]!.destinations[0]!;
+  const result = actions[0]!;
+  if (result.bundle === null) throw new TypeError('not the result of a bundle');
+  const planned = { destinationPath: '.', action: 'publish_new', outputs: 2, bytes: 30 } as const;
+  const messages: Progress[] = [
+    { type: 'planned', destinationId, ...planned },
+    { type: 'planned', destinationId: 'other', ...planned },
+    { type: 'bytes', destinationId, count: 10 },
+    { type: 'output', destinationId, path: 'a' },
+  ];
+  const running = messages.reduce(
+    (record, message) => progressedRun(record, message, at),
+    startedRun(queuedRun(acceptedRun({ ...job, tokenId: 'ci' }, at), at), at),
+  );
+  t.match(running.progress, { stage: 'writing', outputs_done: 1, outputs_total: 4, bytes_total: 60 });
+  t.match(running.progress?.destinations, [
+    { destination_id: destinationId, outputs_done: 1, outputs_total: 2, bytes_done: 10, bytes_total: 30 },
+    { destination_id: 'other', outputs_done: 0, outputs_total: 2, bytes_done: 0, bytes_total: 30 },
+  ]);
+  const done = progressedRun(running, { type: 'done', destinationId, result }, later);
+  t.ok(validate(done), ajv.errorsText(validate.errors));
+  t.match(finishedRun(done, run, later).destinations, [{ finished_at: later.toISOString() }]);
+  t.match(finishedRun(running, run, later).destinations, [{ finished_at: null }]);
+});
+
+t.test(
+  'a record names the bundle and the token, and a rerun names the token that asked for it',
+  async (t) => {
+    const at = new Date();
+    const job = { runId: 'maps.1', pipelineId: 'maps', staged: '/s', bundlePath: 'session-1', tokenId: 'ci' };
+    t.match(acceptedRun(job, at), {
+      bundle_path: 'session-1',
+      triggered_by: { kind: 'upload', token_id: 'ci' },
+    });
+    const again = jobAgain(job, { runId: 'maps.2', origin: { tokenId: 'operator' } });
+    t.match(acceptedRun(again, at), { triggered_by: { token_id: 'operator' }, rerun_of: 'maps.1' });
+    t.match(acceptedRun(jobAgain(job, { runId: 'maps.2', origin: {} }), at).triggered_by, { token_id: null });
   },
 );
 

@@ -1,6 +1,6 @@
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { startRun } from '../../../workers/queue/start-run.ts';
-import { requestContext } from '../../http/request/request-context.ts';
+import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
 import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
@@ -10,15 +10,19 @@ import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
+import { attentionOf } from '../views/attention-view.ts';
 import { overviewView } from '../views/overview-view.ts';
-import { gridRuns, pipelineView } from '../views/pipeline-view.ts';
+import { gridRuns, pipelineView, runLines } from '../views/pipeline-view.ts';
 import { trendsOf } from '../views/trends.ts';
 import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
 
 /** The number of bars in a pipeline's chart. */
 const recentRuns = 30;
 
-/** Shows the state of every pipeline of the visitor. */
+/** The number of runs in the list of recent activity. */
+const recentActivity = 8;
+
+/** Shows failures with their next step, then the state of every pipeline of the visitor. */
 export const overviewPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.overview()}`,
@@ -33,16 +37,29 @@ export const overviewPage: PageRoute<ConsoleParts> = {
           runs: (await queue.list([state.pipeline_id], { limit: recentRuns })).runs,
         })),
       );
-      const cards = overviewView(pipelines, clock.now()).map((card) => ({
+      const now = clock.now();
+      const seen = states.map(({ pipeline_id: id }) => id);
+      const recent = await queue.list(seen, { limit: recentActivity });
+      const attention = attentionOf(pipelines, now);
+      const cards = overviewView(pipelines, now).map((card) => ({
         ...card,
         href: paths.pipeline(card.id),
-        mayUpload: may(visitor, 'upload', card.id) && access.uploadPipelines.has(card.id),
       }));
       show(visit, {
         title: 'Overview',
         template: 'overview',
         view: {
           cards,
+          attention: {
+            ...attention,
+            items: attention.items.map((item) => ({
+              ...item,
+              href: paths.pipeline(item.pipelineId),
+              mayRerun: item.run?.rerunnable === true && may(visitor, 'rerun', item.pipelineId),
+            })),
+          },
+          runs: runLines(recent.runs, now),
+          runPath: paths.run,
           depth: await depthFor(visit, states),
           runsPath: paths.runs(),
           adminPath: paths.admin(),
@@ -195,9 +212,8 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
       hint: 'upload a bundle to it',
     });
   const channel = channelOf(visit, form);
-  const { fields, trace } = requestContext(req);
-  const { record } = await startRun(parts, { pipelineId, channel }, trace);
-  Object.assign(fields, { run_id: record.run_id, pipeline_id: pipelineId });
+  const { record } = await startRun(parts, { pipelineId, channel }, originOf(req));
+  Object.assign(requestContext(req).fields, { run_id: record.run_id, pipeline_id: pipelineId });
   return record.run_id;
 }
 

@@ -1,17 +1,13 @@
-import { runStatuses } from '../../../workers/queue/run-record.ts';
 import { newRunId } from '../../../workers/queue/start-run.ts';
-import { queryParameters } from '../../http/query-parameters.ts';
-import { requestContext } from '../../http/request/request-context.ts';
+import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { findRun } from '../../runs/run-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
-import { runLines } from '../views/pipeline-view.ts';
 import { runView } from '../views/run-view.ts';
-import { action, type Deed, may, page, permit, seenBy, type Visit } from '../visit.ts';
+import { action, type Deed, may, page, permit, type Visit } from '../visit.ts';
 
 /** Shows one run: its stages, its actions at each destination, and the available actions. */
 export const runPage: PageRoute<ConsoleParts> = {
@@ -34,7 +30,8 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
   show(visit, {
     title: view.title,
     template: 'run',
-    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: runId }],
+    nav: 'runs',
+    crumbs: [{ label: pipelineId, path: paths.pipeline(pipelineId) }, { label: view.bundle ?? 'Run' }],
     view: {
       ...view,
       runPath: paths.run,
@@ -99,9 +96,8 @@ export const rerunAction: PageRoute<ConsoleParts> = {
       async (visit) => {
         const { runId } = visit.req.params;
         const pipelineId = await permitRun(visit, 'rerun');
-        const { trace } = requestContext(visit.req);
         const next = newRunId(pipelineId, parts.clock.now());
-        const { record } = await parts.queue.rerun(runId, next, trace);
+        const { record } = await parts.queue.rerun(runId, next, originOf(visit.req));
         goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
       },
       showRun,
@@ -116,50 +112,4 @@ async function permitRun(visit: Visit<RunParams>, deed: Deed): Promise<string> {
   permit(res, visitor, deed, record.pipeline_id, access);
   Object.assign(requestContext(req).fields, { run_id: runId, pipeline_id: record.pipeline_id });
   return record.pipeline_id;
-}
-
-const search = queryParameters(searchParameters);
-
-/** Searches the retained runs of the visitor's pipelines. */
-export const runsPage: PageRoute<ConsoleParts> = {
-  method: 'get',
-  path: `/${paths.runs()}`,
-  handle: (parts) =>
-    page(parts, async (visit) => {
-      const { req, res, visitor, access } = visit;
-      const query = search.read(withoutEmpty(req.url));
-      for (const id of query.pipeline) permit(res, visitor, 'read', id, access);
-      const seen = seenBy(visitor, access).map(({ pipeline_id: id }) => id);
-      const { limit, before, status, since, q } = query;
-      const asked = query.pipeline.length > 0 ? query.pipeline : seen;
-      const found = await parts.queue.list(asked, { limit, before, status, since, text: q });
-      const next = nextOfAll('', query, found.next);
-      show(visit, {
-        title: 'Runs',
-        template: 'runs',
-        crumbs: [{ label: 'Runs' }],
-        view: {
-          runs: runLines(found.runs, parts.clock.now()),
-          runPath: paths.run,
-          path: paths.runs(),
-          next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
-          first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
-          statuses: runStatuses,
-          pipelines: seen,
-          asked: { q: q ?? '', status: status ?? '', pipeline: query.pipeline[0] ?? '' },
-        },
-        ...(before === null ? { follows: {} } : {}),
-      });
-    }),
-};
-
-/** Drops empty values: a form sends every field, even an empty one. */
-function withoutEmpty(url: string): string {
-  const { pathname, searchParams } = new URL(url, 'http://localhost');
-  const given = [...searchParams].filter(([name, value]) => value !== '' && name !== 'done');
-  return `${pathname}?${new URLSearchParams(given).toString()}`;
-}
-
-function firstOf(query: ReturnType<typeof search.read>): string {
-  return (nextOfAll('', query, 'x') ?? '').replace(/^.*\?/, '').replace(/&before=x$/, '');
 }

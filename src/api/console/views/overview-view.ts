@@ -8,10 +8,10 @@ import {
   type Mark,
   type Moment,
   momentOf,
-  plural,
   statusMark,
   type Tone,
 } from '../record-text.ts';
+import { failedText } from './run-words.ts';
 
 export interface PipelineCard {
   id: string;
@@ -134,7 +134,7 @@ export function failureOf(run: RunRecord | null): { runId: string; code: string;
 export interface RunBars {
   width: number;
   height: number;
-  bars: { x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
+  bars: { runId: string; x: number; y: number; width: number; height: number; tone: Tone; title: string }[];
   /** Failed runs among those shown. */
   failed: number;
   total: number;
@@ -156,6 +156,7 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
   const bars = shown.map((run, index) => {
     const size = round(tall(durations[index] ?? 0));
     return {
+      runId: run.run_id,
       ...{ x: round(from + index * step), y: round(height - size), width: step - gap, height: size },
       tone: statusMark(run).tone,
       title: [
@@ -170,9 +171,9 @@ export function runBars(runs: readonly RunRecord[], now: Date): RunBars {
 }
 
 function aboutOf(shown: readonly RunRecord[], failed: number, durations: readonly number[]): string {
-  if (shown.length === 0) return 'no runs yet';
+  if (shown.length === 0) return 'No runs yet.';
   const typical = [...durations].sort((a, b) => a - b)[Math.floor(durations.length / 2)] ?? 0;
-  return `${plural(shown.length, 'run')}, ${failed} failed, typically ${durationText(typical)}`;
+  return `${failedText(failed, shown.length)}. Median duration: ${durationText(typical)}.`;
 }
 
 function round(value: number): number {

@@ -19,6 +19,7 @@ import {
   type Standing,
   standingOf,
 } from './overview-view.ts';
+import { bundleOf, type Starter, starterOf } from './run-words.ts';
 
 interface PipelineView extends PipelineCard {
   standing: Standing;
@@ -129,8 +130,14 @@ function took(run: RunRecord, now: Date): string {
 interface RunLine {
   id: string;
   pipelineId: string;
+  /** The bundle, or else the pipeline. */
+  name: string;
+  /** The message and the commit that the producer states; null if it states neither. */
+  note: string | null;
   status: Mark;
-  trigger: string;
+  starter: Starter;
+  /** Failed, and its bundle is still available. */
+  isFailedAndRerunnable: boolean;
   channel: string | null;
   accepted: Moment & { age: string };
   duration: string | null;
@@ -144,12 +151,23 @@ export function runLines(runs: readonly RunRecord[], now: Date): RunLine[] {
     return {
       id: run.run_id,
       pipelineId: run.pipeline_id,
+      name: bundleOf(run) ?? run.pipeline_id,
+      note: noteOf(run),
       status: statusMark(run),
-      trigger: run.triggered_by.kind,
+      starter: starterOf(run),
+      isFailedAndRerunnable: run.rerunnable && run.status === 'failed',
       channel: run.channel,
       accepted: { ...momentOf(run.accepted_at), age: ageText(run.accepted_at, now) },
       duration: duration === null ? null : durationText(duration),
       error: failureOf(run),
     };
   });
+}
+
+const shortCommitChars = 10;
+
+function noteOf({ revision }: RunRecord): string | null {
+  const commit = revision?.commit?.slice(0, shortCommitChars) ?? null;
+  const parts = [revision?.message ?? null, commit].filter((part) => part !== null);
+  return parts.length === 0 ? null : parts.join(' · ');
 }

@@ -17,9 +17,10 @@ import {
   plural,
   sizeText,
   statusMark,
-  type Tone,
   triesText,
 } from '../record-text.ts';
+import { type RunEvent, runEvents, type RunTimeline, runTimeline } from './run-timeline.ts';
+import { bundleOf, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
 interface RunView {
   id: string;
@@ -27,7 +28,8 @@ interface RunView {
   title: string;
   status: Mark;
   isOver: boolean;
-  trigger: string;
+  bundle: string | null;
+  starter: Starter;
   channel: string | null;
   revision: Revision | null;
   rerunOf: string | null;
@@ -37,14 +39,27 @@ interface RunView {
   duration: string | null;
   waited: string | null;
   timeline: RunTimeline;
-  progress: { stage: string; done: number; total: number; text: string } | null;
+  progress: RunProgressView | null;
+  history: RunEvent[];
+  /** Whether a repeated run can succeed as it is. */
+  rerunHelps: boolean;
   /** null unless the run waits for its next try. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
-  error: ErrorView | null;
+  /** The error of the run and those of its destinations. */
+  errors: (ErrorView & { destinationId: string | null })[];
   destinations: DestinationRow[];
   warnings: RunWarning[];
   deliveries: (Omit<FailedDelivery, 'tries'> & { updated: Moment; tries: string })[];
   deliveriesOmitted: number;
+}
+
+interface RunProgressView {
+  stage: string;
+  done: number;
+  total: number;
+  text: string;
+  /** Rate and remaining time, `1.2 MiB/s, about 4 s left`; null until bytes are written. */
+  pace: string | null;
 }
 
 export interface ErrorView extends Pick<ErrorRecord, 'code' | 'message' | 'hint' | 'retryable'> {
@@ -58,22 +73,17 @@ interface DestinationRow {
   path: string | null;
   release: string | null;
   counts: string;
+  /** Outputs or bytes while the destination is written; null before and after. */
+  progress: { done: number; total: number } | null;
+  finished: Moment | null;
+  /** How long after the start of the run the destination was done. */
+  after: string | null;
   changes: { path: string; fate: string; why: string }[];
   changesOmitted: number;
   error: ErrorView | null;
 }
 
-const stages = {
-  preparing: 'looking at bundle and destinations',
-  writing: 'writing',
-  committing: 'putting in place',
-};
-const triggers = {
-  upload: 'an upload',
-  request: 'a request',
-  schedule: 'the schedule',
-  watch: 'a change of the source',
-};
+const stages = { preparing: 'Preparing', writing: 'Writing', committing: 'Committing' };
 
 /**
  * The view of a run. It has a row for each configured destination from the start, so that the layout is
@@ -87,7 +97,8 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     title: titleOf(run, destinationIds),
     status: statusMark(run),
     isOver: run.finished_at !== null,
-    trigger: triggers[run.triggered_by.kind],
+    bundle: bundleOf(run),
+    starter: starterOf(run),
     channel: run.channel,
     revision: run.revision ?? null,
     rerunOf: run.rerun_of,
@@ -97,9 +108,11 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     duration: duration === null ? null : durationText(duration),
     waited: begun === null ? null : durationText(Date.parse(begun) - Date.parse(run.accepted_at)),
     timeline: runTimeline(run, now),
-    progress: progressOf(run),
+    progress: progressOf(run, now),
+    history: runEvents(run, now),
+    rerunHelps: rerunHelps(run),
     retry: retryOf(run),
-    error: run.error === null ? null : errorView(run.error),
+    errors: errorsIn(run),
     destinations: rowsOf(run, destinationIds),
     warnings: run.warnings,
     deliveries: run.failed_deliveries.map((one) => ({
@@ -130,34 +143,82 @@ export function errorView({ code, message, hint, retryable, findings }: ErrorRec
   return { code, message, hint, retryable, findings: findings.map(describeFinding) };
 }
 
-function progressOf({ progress }: RunRecord): RunView['progress'] {
+function errorsIn({ error, destinations }: RunRecord): RunView['errors'] {
+  const own = error === null ? [] : [{ ...errorView(error), destinationId: null }];
+  const others = destinations.flatMap(({ destination_id: destinationId, error: one }) =>
+    one === null ? [] : [{ ...errorView(one), destinationId }],
+  );
+  return [...own, ...others];
+}
+
+function progressOf({ progress, started_at: start }: RunRecord, now: Date): RunProgressView | null {
   if (progress === null) return null;
   const { stage, outputs_done, outputs_total, bytes_done, bytes_total } = progress;
   return {
     stage: stages[stage],
-    // If every output is empty, progress counts outputs instead of bytes.
-    done: bytes_total === 0 ? outputs_done : Math.min(bytes_done, bytes_total),
-    total: Math.max(1, bytes_total === 0 ? outputs_total : bytes_total),
+    ...partOf(progress),
     text: `${outputs_done} of ${plural(outputs_total, 'output')}, ${sizeText(bytes_done)} of ${sizeText(bytes_total)}`,
+    pace: start === null ? null : paceText(bytes_done, bytes_total, now.getTime() - Date.parse(start)),
   };
 }
 
+type Counts = Pick<
+  NonNullable<RunRecord['progress']>,
+  'outputs_done' | 'outputs_total' | 'bytes_done' | 'bytes_total'
+>;
+
+/** If every output is empty, progress counts outputs instead of bytes. */
+function partOf({ outputs_done, outputs_total, bytes_done, bytes_total }: Counts): {
+  done: number;
+  total: number;
+} {
+  if (bytes_total === 0) return { done: outputs_done, total: Math.max(1, outputs_total) };
+  return { done: Math.min(bytes_done, bytes_total), total: bytes_total };
+}
+
+/** The mean rate since the start, and the time that the remaining bytes take at this rate. */
+function paceText(done: number, total: number, ms: number): string | null {
+  if (done === 0 || ms <= 0) return null;
+  const rate = (done / ms) * 1000;
+  const left = Math.max(0, total - done);
+  const time =
+    left === 0
+      ? ''
+      : `, about ${durationText(1000 * Math.max(1, Math.ceil(left / rate))).replace('.0 s', ' s')} left`;
+  return `${sizeText(Math.round(rate))}/s${time}`;
+}
+
 function rowsOf(run: RunRecord, destinationIds: readonly string[]): DestinationRow[] {
-  const rows = run.destinations.map(rowOf);
+  const rows = run.destinations.map((one) => rowOf(one, run));
   const seen = new Set(rows.map(({ id }) => id));
-  const isOver = run.finished_at !== null;
-  const mark: Mark = isOver
-    ? { label: 'not reached', tone: 'neutral', symbol: '·' }
-    : { label: run.status === 'running' ? 'working' : 'waiting', tone: 'waiting', symbol: '…' };
-  const others = destinationIds.filter((id) => !seen.has(id)).map((id) => ({ ...emptyRow, id, mark }));
+  const others = destinationIds.filter((id) => !seen.has(id)).map((id) => unfinishedRow(run, id));
   return [...rows, ...others];
+}
+
+/** The row of a destination without a result. */
+function unfinishedRow(run: RunRecord, id: string): DestinationRow {
+  if (run.finished_at !== null)
+    return { ...emptyRow, id, mark: { label: 'not reached', tone: 'neutral', symbol: '·' } };
+  const counts = run.progress?.destinations?.find((one) => one.destination_id === id);
+  if (counts === undefined) {
+    const label = run.status === 'running' ? 'preparing' : 'waiting';
+    return { ...emptyRow, id, mark: { label, tone: 'waiting', symbol: '…' } };
+  }
+  const isWritten = counts.outputs_done >= counts.outputs_total;
+  return {
+    ...{ ...emptyRow, id, progress: partOf(counts) },
+    mark: { label: isWritten ? 'committing' : 'writing', tone: 'running', symbol: '▸' },
+    counts: `${counts.outputs_done} of ${plural(counts.outputs_total, 'output')}, ${sizeText(counts.bytes_done)} of ${sizeText(counts.bytes_total)}`,
+  };
 }
 
 const emptyRow: Omit<DestinationRow, 'id' | 'mark'> = {
   ...{ reason: null, path: null, release: null, counts: '', changes: [], changesOmitted: 0, error: null },
+  ...{ progress: null, finished: null, after: null },
 };
 
-function rowOf(one: RunDestination): DestinationRow {
+function rowOf(one: RunDestination, { started_at: start }: RunRecord): DestinationRow {
+  const end = one.finished_at ?? null;
   return {
     id: one.destination_id,
     mark: actionMark(one),
@@ -165,6 +226,9 @@ function rowOf(one: RunDestination): DestinationRow {
     path: one.destination_path,
     release: one.release,
     counts: countsOf(one),
+    progress: null,
+    finished: momentOrNull(end),
+    after: end === null || start === null ? null : durationText(Date.parse(end) - Date.parse(start)),
     changes: one.changes,
     changesOmitted: one.changes_omitted,
     error: one.error === null ? null : errorView(one.error),
@@ -182,49 +246,4 @@ function countsOf(one: RunDestination): string {
     .filter(([count]) => count > 0)
     .map(([count, word]) => `${count} ${word}`)
     .join(', ');
-}
-
-/** The stages of a run, with the duration of each. */
-interface RunTimeline {
-  steps: {
-    label: string;
-    tone: Tone;
-    /** null for a later stage. */
-    at: { iso: string; text: string } | null;
-    /** The duration of the stage; null for the current and later stages. */
-    lasted: string | null;
-    state: 'done' | 'current' | 'ahead';
-  }[];
-}
-
-/** Pure. */
-function runTimeline(run: RunRecord, now: Date): RunTimeline {
-  const isOver = run.finished_at !== null;
-  const end = run.finished_at;
-  const last = { label: isOver ? run.status : 'done', tone: toneOf(run), at: end };
-  const marks: { label: string; tone: Tone; at: string | null }[] = [
-    { label: 'accepted', tone: 'waiting', at: run.accepted_at },
-    { label: 'queued', tone: 'waiting', at: run.queued_at },
-    { label: 'running', tone: 'running', at: run.started_at },
-    last,
-  ];
-  return {
-    steps: marks.map(({ label, tone, at }, index) => {
-      const next = marks.slice(index + 1).find((one) => one.at !== null)?.at ?? null;
-      const isCurrent = at !== null && next === null;
-      const until = next === null ? now.getTime() : Date.parse(next);
-      return {
-        label,
-        tone,
-        at: at === null ? null : { iso: at, text: momentOf(at).text.slice(-12) },
-        lasted: at === null || index === 3 ? null : durationText(until - Date.parse(at)),
-        state: at === null ? 'ahead' : isCurrent ? 'current' : 'done',
-      };
-    }),
-  };
-}
-
-function toneOf({ status, error }: RunRecord): Tone {
-  if (error?.code === 'cancelled') return 'warning';
-  return status === 'succeeded' ? 'success' : status === 'failed' ? 'failure' : 'neutral';
 }

@@ -54,6 +54,13 @@ export function requestContext(req: WithContext): RequestContext {
   return context;
 }
 
+/** The span and the token of a request, for the runs that it starts. */
+export function originOf(req: IncomingMessage): TraceContext & { tokenId?: string } {
+  const { trace, fields } = requestContext(req);
+  const id = fields['token_id'];
+  return typeof id === 'string' ? { ...trace, tokenId: id } : trace;
+}
+
 /*
  * A reload, an expiry or a logout also ends requests in progress: bodies, streams and waits. Each request
  * keeps the check that admitted it. Long requests repeat the check.

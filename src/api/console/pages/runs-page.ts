@@ -1,0 +1,143 @@
+import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
+import { runStatuses } from '../../../workers/queue/run-record.ts';
+import { newRunId } from '../../../workers/queue/start-run.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
+import { originOf } from '../../http/request/request-context.ts';
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
+import { findRun } from '../../runs/run-route.ts';
+import { paths, withFlash } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { plural } from '../record-text.ts';
+import { goTo, show } from '../show.ts';
+import { runLines } from '../views/pipeline-view.ts';
+import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
+
+const search = queryParameters(searchParameters);
+
+/** Searches the retained runs of the visitor's pipelines. The filters are in the URL. */
+export const runsPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.runs()}`,
+  handle: (parts) => page(parts, (visit) => showRuns(visit, { url: visit.req.url })),
+};
+
+interface Shown {
+  /** The path and query with the filters. */
+  url: string;
+  flash?: string;
+  /** The runs of a form that were not repeated. */
+  refused?: readonly Refused[];
+}
+
+interface Refused {
+  id: string;
+  message: string;
+  hint: string | null;
+}
+
+async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Shown): Promise<void> {
+  const { res, visitor, access, parts } = visit;
+  const filters = withoutEmpty(url);
+  const query = search.read(`?${filters.toString()}`);
+  for (const id of query.pipeline) permit(res, visitor, 'read', id, access);
+  const seen = seenBy(visitor, access).map(({ pipeline_id: id }) => id);
+  const { limit, before, status, since, q } = query;
+  const asked = query.pipeline.length > 0 ? query.pipeline : seen;
+  const found = await parts.queue.list(asked, { limit, before, status, since, text: q });
+  const next = nextOfAll('', query, found.next);
+  const runs = runLines(found.runs, parts.clock.now()).map((line) => ({
+    ...line,
+    mayRerun: line.isFailedAndRerunnable && may(visitor, 'rerun', line.pipelineId),
+  }));
+  show(visit, {
+    title: 'Runs',
+    template: 'runs',
+    nav: 'runs',
+    crumbs: [{ label: 'Runs' }],
+    ...(flash === undefined ? {} : { flash }),
+    view: {
+      runs,
+      refused,
+      runPath: paths.run,
+      path: paths.runs(),
+      filters: filters.toString(),
+      mayRerunAny: asked.some((id) => may(visitor, 'rerun', id)),
+      next: next === null ? null : `${paths.runs()}?${next.split('?', 2)[1] ?? ''}`,
+      first: before === null ? null : `${paths.runs()}?${firstOf(query)}`,
+      statuses: runStatuses,
+      pipelines: seen,
+      asked: {
+        ...{ q: q ?? '', status: status ?? '', pipeline: query.pipeline[0] ?? '' },
+        since: since?.toISOString() ?? '',
+      },
+    },
+    // The URL of a form cannot be loaded again.
+    ...(before === null && visit.req.method === 'GET' ? { follows: {} } : {}),
+  });
+}
+
+/** Drops empty values: a form sends every field, even an empty one. */
+function withoutEmpty(url: string): URLSearchParams {
+  const { searchParams } = new URL(url, 'http://localhost');
+  return new URLSearchParams([...searchParams].filter(([name, value]) => value !== '' && name !== 'done'));
+}
+
+function firstOf(query: ReturnType<typeof search.read>): string {
+  return (nextOfAll('', query, 'x') ?? '').replace(/^.*\?/, '').replace(/&before=x$/, '');
+}
+
+/**
+ * Repeats the chosen runs, or all failed runs of the page. Each run is checked as for a single rerun. Returns
+ * to the same filters. If a run cannot be repeated, the others still are, and the page lists the reasons.
+ */
+export const rerunManyAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: `/${paths.runs()}`,
+  handle: (parts) =>
+    action(
+      parts,
+      async (visit, form) => {
+        const ids = chosenOf(form);
+        const refused: Refused[] = [];
+        for (const id of ids) {
+          const refusal = await rerunOne(visit, id);
+          if (refusal !== null) refused.push(refusal);
+        }
+        const filters = withoutEmpty(`?${form.get('filters') ?? ''}`).toString();
+        const url = filters === '' ? paths.runs() : `${paths.runs()}?${filters}`;
+        if (refused.length === 0) goTo(visit, withFlash(url, 'reruns'));
+        else
+          await showRuns(visit, {
+            ...{ url, refused },
+            flash: `${ids.length - refused.length} of ${plural(ids.length, 'run')} repeated.`,
+          });
+      },
+      (visit) => showRuns(visit, { url: paths.runs() }),
+    ),
+};
+
+/** Returns the ids of the runs to repeat. Throws `invalid_request` if the form names none. */
+function chosenOf(form: Form): string[] {
+  const ids = form.getAll(form.get('which') === 'all' ? 'listed' : 'run');
+  // The list is newest first. Repeated runs keep the order of their acceptance.
+  if (ids.length > 0) return [...new Set(ids)].reverse();
+  throw new WaybillError('invalid_request', 'no run is selected', { hint: 'select the runs to repeat' });
+}
+
+/** Repeats a run; returns null, or why it was refused. Throws server faults. */
+async function rerunOne(
+  { req, res, visitor, access, parts }: Visit<unknown>,
+  id: string,
+): Promise<Refused | null> {
+  try {
+    const record = await findRun(visitor.isAdmin ? null : visitor.token, id, parts);
+    permit(res, visitor, 'rerun', record.pipeline_id, access);
+    await parts.queue.rerun(id, newRunId(record.pipeline_id, parts.clock.now()), originOf(req));
+    return null;
+  } catch (thrown) {
+    const { code, message, hint = null } = asWaybillError(thrown);
+    if (code === 'internal_error' || code === 'queue_unavailable') throw thrown;
+    return { id, message, hint };
+  }
+}

@@ -1,0 +1,80 @@
+import t from 'tap';
+import { attentionOf } from '../../../../src/api/console/views/attention-view.ts';
+import { bundleOf, rerunHelps } from '../../../../src/api/console/views/run-words.ts';
+import type { PipelineState } from '../../../../src/api/pipelines/pipelines-route.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
+
+const now = new Date('2026-11-20T01:10:03Z');
+const state = (id: string, more: Partial<PipelineState> = {}): PipelineState => ({
+  ...{ pipeline_id: id, source: { backend: 'http_upload' }, destinations: [], schedule: null },
+  ...{ watch: false, next_run: null, waiting: 0, paused: null, running: null },
+  ...{ last_run: null, last_success: null },
+  ...more,
+});
+const run = (more: object): RunRecord =>
+  ({
+    ...{ run_id: 'maps.1', pipeline_id: 'maps', status: 'succeeded', error: null, destinations: [] },
+    ...{ accepted_at: '2026-11-20T01:02:03Z', started_at: null, finished_at: '2026-11-20T01:03:03Z' },
+    ...{ next_try_at: null, rerun_of: null, rerunnable: true, bundle_path: 'session-1' },
+    ...{ triggered_by: { kind: 'upload', tick: null, token_id: 'ci' } },
+    ...more,
+  }) as never;
+const error = { code: 'unmanaged_content', message: 'in the way', hint: 'move it', retryable: false };
+const failed = run({ status: 'failed', error });
+const running = run({ run_id: 'maps.2', status: 'running', finished_at: null });
+
+t.test('failures come first, each with its cause, its starter and its next step', (t) => {
+  const paused = { since: '2026-11-20T01:02:03Z', reason: 'the disk' };
+  const seen = attentionOf(
+    [
+      { state: state('well'), runs: [run({}), failed] },
+      { state: state('paused', { paused }), runs: [run({})] },
+      { state: state('away', { away: true }), runs: [] },
+      { state: state('maps'), runs: [running, failed] },
+      { state: state('new'), runs: [] },
+    ],
+    now,
+  );
+  t.match(seen, { heading: '1 pipeline failing, 1 pipeline unreachable', isWell: false });
+  t.equal(seen.text, '2 of the last 4 runs failed');
+  t.match(seen.items, [
+    {
+      ...{ pipelineId: 'maps', message: 'in the way', hint: 'move it' },
+      run: {
+        id: 'maps.1',
+        bundle: 'session-1',
+        starter: { token: 'ci', how: 'upload' },
+        at: { age: '7 min ago' },
+      },
+    },
+    { pipelineId: 'away', message: /does not respond/, run: null },
+  ]);
+  t.end();
+});
+
+t.test('a pipeline that succeeded last, or whose run was cancelled, is well', (t) => {
+  const cancelled = run({ status: 'failed', error: { ...error, code: 'cancelled' } });
+  for (const runs of [[run({}), failed], [cancelled, failed], []])
+    t.match(attentionOf([{ state: state('maps'), runs }], now), { isWell: true, items: [] });
+  t.end();
+});
+
+t.test('a rerun can help if a cause is temporary, not if the same bytes fail again', (t) => {
+  t.notOk(rerunHelps(failed));
+  t.notOk(rerunHelps(run({})));
+  t.ok(rerunHelps(run({ status: 'failed', error: { ...error, retryable: true } })));
+  t.ok(rerunHelps(run({ status: 'failed', destinations: [{ error: { ...error, retryable: true } }] })));
+  t.end();
+});
+
+t.test('a run has the name of its bundle, or the number of its bundles', (t) => {
+  const at = (...paths: (string | null)[]): unknown =>
+    bundleOf(
+      run({ bundle_path: null, destinations: paths.map((destination_path) => ({ destination_path })) }),
+    );
+  t.equal(bundleOf(run({})), 'session-1');
+  t.equal(at('a', 'a', '.'), 'a');
+  t.equal(at('a', 'b'), '2 bundles');
+  t.equal(at('.', null), null);
+  t.end();
+});

@@ -1,0 +1,74 @@
+import t from 'tap';
+import { runView } from '../../../../src/api/console/views/run-view.ts';
+import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
+
+const at = (seconds: number): string => new Date(Date.UTC(2026, 10, 20, 1, 2, seconds)).toISOString();
+const now = new Date(at(20));
+const error = { code: 'storage_transient', message: 'gone', hint: 'wait', retryable: true, findings: [] };
+const run = (more: object): RunRecord =>
+  ({
+    ...{ run_id: 'maps.1', pipeline_id: 'maps', status: 'running', error: null, destinations: [] },
+    ...{ accepted_at: at(0), queued_at: at(1), started_at: at(10), finished_at: null, attempt: 1 },
+    ...{ next_try_at: null, retry_until: null, last_error: null, rerun_of: null, rerunnable: false },
+    ...{ bundle_path: 'session-1', channel: null, progress: null, warnings: [], trace_id: null },
+    ...{ failed_deliveries: [], failed_deliveries_omitted: 0 },
+    ...{ triggered_by: { kind: 'upload', tick: null, token_id: 'ci' } },
+    ...more,
+  }) as never;
+const done = {
+  ...{ destination_id: 'web', action: 'publish_new', reason: null, destination_path: '.', release: null },
+  ...{ outputs_written: 2, outputs_linked: 0, outputs_kept: 0, outputs_removed: 0, bytes_written: 9 },
+  ...{ changes: [], changes_omitted: 0, error: null, finished_at: at(15) },
+};
+
+t.test('a live run shows its rate, the time that is left, and each destination', (t) => {
+  const counts = { outputs_done: 1, outputs_total: 4, bytes_done: 10_240, bytes_total: 40_960 };
+  const one = { destination_id: 'site', ...counts, outputs_total: 2 };
+  const progress = { stage: 'writing', ...counts, destinations: [one] };
+  const view = runView(run({ progress, destinations: [done] }), ['web', 'site', 'late'], now);
+  t.match(view.progress, { text: '1 of 4 outputs, 10 KiB of 40 KiB', pace: '1 KiB/s, about 30 s left' });
+  t.match(view.destinations, [
+    { id: 'web', mark: { label: 'published new' }, after: '5.0 s', progress: null },
+    { id: 'site', mark: { label: 'writing' }, counts: '1 of 2 outputs, 10 KiB of 40 KiB' },
+    { id: 'late', mark: { label: 'preparing' }, progress: null },
+  ]);
+  t.match(view.destinations[1]?.progress, { done: 10_240, total: 40_960 });
+  t.equal(runView(run({ progress: { ...progress, bytes_done: 0 } }), [], now).progress?.pace, null);
+  t.end();
+});
+
+t.test('the errors of a run are those of the run and of its destinations, with their names', (t) => {
+  const failed = { ...done, error, finished_at: null };
+  const view = runView(run({ status: 'failed', finished_at: at(20), destinations: [done, failed] }), [], now);
+  t.match(view.errors, [{ destinationId: 'web', message: 'gone', hint: 'wait' }]);
+  t.equal(view.errors.length, 1);
+  t.equal(view.rerunHelps, true);
+  t.end();
+});
+
+t.test('the events of a run are in the order in which they happened, and name the token', (t) => {
+  const delivery = {
+    ...{ notifier_id: 'hook', event_id: '1', event_type: 'bundle.published', status: 'given_up' },
+    ...{ tries: 3, last_error: null, next_try_at: null, updated_at: at(18) },
+  };
+  const view = runView(
+    run({
+      ...{ status: 'succeeded', finished_at: at(16), destinations: [done] },
+      ...{ attempt: 2, last_error: error, failed_deliveries: [delivery] },
+    }),
+    [],
+    now,
+  );
+  t.same(
+    view.history.map(({ text }) => text),
+    [
+      'Accepted: upload by ci',
+      'Queued',
+      'Started, try 2 after: gone',
+      'web: published new, 2 outputs written',
+      'Run succeeded after 6.0 s',
+      'Event bundle.published to hook: given up, 3 tries',
+    ],
+  );
+  t.end();
+});
