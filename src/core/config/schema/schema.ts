@@ -251,7 +251,9 @@ export const configSchema = map({
     .description('What is published: each pipeline connects one source to one or more destinations.'),
   notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
     .default([])
-    .description('Who is told of publications, after they are committed. See docs/events.md.'),
+    .description(
+      'Receivers of events about publications. See docs/events.md and, for Slack, Discord and e-mail, docs/notifications.md.',
+    ),
   databases,
   templates: templates.default(),
   weather: weather.default(),
