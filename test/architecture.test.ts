@@ -19,6 +19,9 @@ const pureFiles = [
   'maintain/select-prunable.ts',
   'notify/address-policy.ts',
   'notify/event.ts',
+  'notify/message/message.ts',
+  'notify/message/template.ts',
+  'notify/message/chat-formats.ts',
   'publish/results/occurrences.ts',
   'notify/signature.ts',
   'publish/decision/decide.ts',
@@ -46,6 +49,7 @@ const homes: Record<string, string> = {
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
+  nodemailer: 'src/core/notify/sinks/email-sender\\.ts',
   lmdb: 'src/workers/embedded/lmdb-file\\.ts',
   postgres: 'src/weather/(database|feed/tables)/.+',
   '@electric-sql/pglite': 'src/weather/(database|feed/tables)/.+',
@@ -272,6 +276,22 @@ function outsideOf(files: readonly string[], result: ICruiseResult): string[] {
         .map(({ module }) => `${source} → ${module}`),
     );
 }
+
+t.test('code that sends e-mail is loaded only for a notifier that needs it', async (t) => {
+  const sender = 'src/core/notify/sinks/email-sender.ts';
+  const importers = (await wholeSource()).modules.flatMap(({ source, dependencies }) =>
+    dependencies
+      .filter(
+        ({ resolved, dependencyTypes }) => resolved === sender && !dependencyTypes.includes('type-only'),
+      )
+      .map(({ dynamic }) => ({ source, dynamic })),
+  );
+  t.ok(importers.length > 0);
+  t.same(
+    importers.filter(({ dynamic }) => !dynamic),
+    [],
+  );
+});
 
 t.test('imports follow the arrows, without a cycle, and each package stays at home', async (t) => {
   const result = await wholeSource();

@@ -19,6 +19,8 @@ const secrets = {
   REDIS: `redis://user:${canary}-redis@127.0.0.1:PORT/0`,
   S3_KEY: `AKIA${canary}`,
   S3_SECRET: `s3-${canary}-secret`,
+  SLACK: `http://127.0.0.1:PORT/services/${canary}-slack`,
+  SMTP_PASSWORD: `smtp-${canary}-password`,
   PASSPHRASE: `ssh-${canary}-passphrase`,
 };
 const forms = [
@@ -58,6 +60,8 @@ notifiers:
   - ${hook('hook', 'HOOK')}
   - ${hook('plain', 'PLAIN_HOOK')}
   - {id: redis, kind: redis, redis_url_env: REDIS, timeout: 1s}
+  - {id: chat, kind: slack, url_env: SLACK}
+  - {id: mail, kind: email, host: 127.0.0.1, port: ${dead}, user: u, password_env: SMTP_PASSWORD, from: a@example.org, to: [b@example.org]}
   - {id: file, kind: file, path: ./events.jsonl, events: [bundle.published, bundle.publish_failed]}
   - {id: said, kind: log}
 pipelines:
@@ -72,7 +76,8 @@ pipelines:
     destinations: [{id: up, backend: local, path: ./up}]
 `,
   );
-  const env = { ...secrets, REDIS: secrets.REDIS.replace('PORT', String(dead)) };
+  const at = (url: string): string => url.replace('PORT', String(dead));
+  const env = { ...secrets, REDIS: at(secrets.REDIS), SLACK: at(secrets.SLACK) };
   return { directory, env, events };
 }
 

@@ -53,6 +53,7 @@ export const needs = {
     packages: ['systemd'],
   },
   script: { programs: ['script'], packages: ['bsdutils'] },
+  smtp: { programs: ['aiosmtpd'], packages: ['python3-aiosmtpd'] },
   strace: { programs: ['strace'], packages: ['strace'] },
   ssh: {
     programs: ['sshd', 'ssh-keygen', 'ssh-agent', 'ssh-add', 'sftp'],

@@ -1,5 +1,7 @@
 import type { SubscribableType } from './event.ts';
 import type { SinkKind } from './sink.ts';
+import { discordKind, slackKind } from './sinks/chat.ts';
+import { emailKind } from './sinks/email.ts';
 import { fileKind } from './sinks/file.ts';
 import { logKind } from './sinks/log.ts';
 import { redisKind } from './sinks/redis.ts';
@@ -11,6 +13,9 @@ export const sinkKinds = byKind({
   file: fileKind,
   webhook: webhookKind,
   redis: redisKind,
+  slack: slackKind,
+  discord: discordKind,
+  email: emailKind,
 });
 
 export type SinkKindName = keyof typeof sinkKinds;

@@ -5,6 +5,7 @@ import { complaintsOf, parse, withDestination } from './parse.ts';
 const withNotifiers = (...notifiers: string[]): string =>
   `${withDestination('backend: local, path: ./out')}\nnotifiers: [${notifiers.join(', ')}]`;
 const hook = (more: string): string => `{id: hook, kind: webhook, secret_env: HOOK, ${more}}`;
+const mail = (more: string): string => `{id: m, kind: email, host: smtp.example.org, from: a@x, ${more}}`;
 
 t.test('each kind gets its defaults', async (t) => {
   const { config } = parse(
@@ -13,6 +14,8 @@ t.test('each kind gets its defaults', async (t) => {
       '{id: b, kind: file, path: events.jsonl, pipelines: [p]}',
       hook('url: "https://ops.example.org/x?channel=1"'),
       '{id: d, kind: redis, redis_url_env: REDIS, events: [outputs.pruned]}',
+      '{id: e, kind: slack, url_env: SLACK}',
+      '{id: f, kind: email, host: smtp.example.org, from: a@example.org, to: [b@example.org], console_url: "https://p.example.org"}',
     ),
   );
   const events = ['bundle.published'];
@@ -38,6 +41,15 @@ t.test('each kind gets its defaults', async (t) => {
       channel: 'waybill.events',
       timeoutMs: 5_000,
     },
+    {
+      ...{ id: 'e', events, pipelines: null, kind: 'slack', urlEnv: 'SLACK' },
+      ...{ title: null, consoleUrl: null, timeoutMs: 5_000 },
+    },
+    {
+      ...{ id: 'f', events, pipelines: null, kind: 'email', host: 'smtp.example.org', port: 587 },
+      ...{ tls: 'starttls', from: 'a@example.org', to: ['b@example.org'], login: null, subject: null },
+      ...{ consoleUrl: 'https://p.example.org/', timeoutMs: 30_000 },
+    },
   ]);
 });
 
@@ -59,6 +71,22 @@ t.test('what is wrong is named, with its place', async (t) => {
     [hook('url: "https://x/", allow_addresses: [everything]'), /allow_addresses\[0\]/],
     ['{id: a, kind: redis, redis_url_env: "redis://u:secret@h"}', /never the secret value itself/],
     ['{id: a, kind: redis, redis_url_env: R, channel: "a b"}', /channel/],
+    ['{id: a, kind: slack}', /url_env.*missing/],
+    ['{id: a, kind: slack, url_env: "https://hooks.example.org/s3cret"}', /never the secret value itself/],
+    [
+      '{id: a, kind: discord, url_env: U, title: "{{bundel}}"}',
+      /title.*unknown field "bundel"; did you mean "bundle"/,
+    ],
+    [mail('to: []'), /to.*at least one/],
+    [mail('to: ["ops@example.org\\nBcc: x@example.org"]'), /to\[0\].*an e-mail address/],
+    [mail('to: [b@x], user: u'), /only one of user and password_env/],
+    [mail('to: [b@x], tls: none, user: u, password_env: P'), /would send the password unencrypted/],
+    [mail('to: [b@x], password: p'), /password/],
+    [mail('to: [b@x], subject: "{{cause"'), /subject.*outside of a field/],
+    [
+      '{id: a, kind: email, from: a@x, to: [b@x], host: 169.254.169.254}',
+      /the mail server is a link-local address/,
+    ],
   ] as const) {
     const told = complaintsOf(withNotifiers(notifier)).join('\n');
     t.match(told, complaint, notifier);

@@ -248,7 +248,7 @@ export const configSchema = map({
   notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
     .default([])
     .description(
-      'Receivers of events about publications. Events are sent after the publication is committed. See docs/events.md.',
+      'Receivers of events about publications. See docs/events.md and, for Slack, Discord and e-mail, docs/notifications.md.',
     ),
   databases,
   templates: templates.default(),

@@ -1,53 +1,69 @@
-import { lookup as systemLookup } from 'node:dns';
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { isIP, type LookupFunction } from 'node:net';
+import type { LookupFunction } from 'node:net';
 import type { Clock } from '../../lib/clock.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
-import { refusedAddress } from '../address-policy.ts';
+import type { Event } from '../event.ts';
 import { signedHeaders, type SigningKey } from '../signature.ts';
 import type { Attempted, Refused, Sink } from '../sink.ts';
+import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
 
-export interface WebhookOptions {
+export interface PostOptions {
   url: string;
-  keys: readonly SigningKey[];
   timeoutMs: number;
   /** Addresses and CIDR ranges that are allowed although the policy refuses them. */
   allowAddresses: readonly string[];
+  /** The number of concurrent requests. */
+  concurrency: number;
   clock: Clock;
+  /** The body of a try and the headers that it needs besides the usual ones. */
+  compose: (event: Event) => { body: string; headers?: Record<string, string> };
   /** Set only by tests. */
   lookup?: LookupFunction;
 }
 
+export interface WebhookOptions extends Omit<PostOptions, 'compose' | 'concurrency'> {
+  keys: readonly SigningKey[];
+}
+
+/** Sends events as JSON, signed according to Standard Webhooks. */
+export function webhookSink({ keys, ...options }: WebhookOptions): Sink {
+  return postSink({
+    ...options,
+    concurrency: 4,
+    compose: (event) => {
+      const body = JSON.stringify(event);
+      return { body, headers: signedHeaders(keys, { id: event.id, at: options.clock.now(), body }) };
+    },
+  });
+}
+
 /**
- * Sends events as POST requests, signed according to Standard Webhooks. Does not follow redirects and does
- * not use a proxy from the environment. The address is checked when connecting, after the name was resolved,
- * which prevents DNS rebinding.
+ * Sends events as POST requests of JSON. Does not follow redirects and does not use a proxy from the
+ * environment.
  */
-export function webhookSink(options: WebhookOptions): Sink {
-  const { url, keys, clock, timeoutMs, allowAddresses } = options;
+export function postSink(options: PostOptions): Sink {
+  const { url, clock, timeoutMs, allowAddresses, concurrency, compose } = options;
   const target = new URL(url);
   const isTls = target.protocol === 'https:';
   const agent = new (isTls ? HttpsAgent : HttpAgent)({ keepAlive: true });
-  const lookup = guarded(options.lookup ?? systemLookup, allowAddresses);
-  // An IP address in the URL is not resolved, so `guarded` would never check it.
-  const literal = target.hostname.replace(/^\[|\]$/g, '');
-  const refused = isIP(literal) === 0 ? null : refusedAddress(literal, allowAddresses);
+  const lookup = guarded(allowAddresses, options.lookup);
+  const refused = refusedLiteral(target.hostname, allowAddresses);
   return {
-    concurrency: 4,
+    concurrency,
     timeoutMs,
     async send(event, signal, trace) {
       if (refused !== null) return notThere(new RefusedAddress(refused));
-      const body = JSON.stringify(event);
+      const { body, headers: more } = compose(event);
       const headers = {
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'waybill',
         // The keys of a trace context are the header names.
         ...trace,
-        ...signedHeaders(keys, { id: event.id, at: clock.now(), body }),
+        ...more,
       };
       const send = isTls ? httpsRequest : httpRequest;
       return new Promise<Attempted>((resolve) => {
@@ -72,7 +88,7 @@ export async function reachWebhook(
 ): Promise<string> {
   const target = new URL(url);
   try {
-    await reachServer(target, { signal, lookup: guarded(systemLookup, allowAddresses) });
+    await reachServer(target, { signal, lookup: guarded(allowAddresses) });
     return `connected to ${target.origin}; nothing was sent (waybill notify test sends an event)`;
   } catch (error) {
     signal.throwIfAborted();
@@ -82,31 +98,6 @@ export async function reachWebhook(
       cause: error,
     });
   }
-}
-
-class RefusedAddress extends Error {
-  override readonly name = 'RefusedAddress';
-}
-
-/** Resolves a name and refuses it if any of its addresses is refused. */
-function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunction {
-  return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, answer) => {
-      if (error !== null) {
-        callback(error, []);
-        return;
-      }
-      const addresses = typeof answer === 'string' ? [{ address: answer, family: isIP(answer) }] : answer;
-      const [first] = addresses;
-      const reason = addresses
-        .map(({ address }) => refusedAddress(address, allowed))
-        .find((one) => one !== null);
-      if (first === undefined) callback(new RefusedAddress('no address'), []);
-      else if (reason !== undefined) callback(new RefusedAddress(reason), []);
-      else if (options.all === true) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    });
-  };
 }
 
 const maxDiscardedBytes = 64 * 1024;
@@ -148,10 +139,6 @@ function redirectedTo(location: string | undefined, origin: string): string {
   return ` to ${new URL(location, origin).origin}`;
 }
 
-// Retrying does not fix a certificate.
-const certificateFault =
-  /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
-
 function notThere(error: Error): Refused {
   if (error instanceof RefusedAddress)
     return {
@@ -163,11 +150,4 @@ function notThere(error: Error): Refused {
   if (certificateFault.test(code))
     return { ok: false, reason: `the receiver's certificate was rejected (${code})`, retry: false };
   return { ok: false, reason: `the receiver cannot be reached (${code})`, retry: true };
-}
-
-/** If several addresses were tried, an `AggregateError` has the error of each. */
-function codeOf(error: Error): string {
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
-  return first instanceof Error ? codeOf(first) : error.name;
 }

@@ -1,10 +1,10 @@
-import { isIP } from 'node:net';
 import { finding } from '../../lib/errors.ts';
 import type { Kinds, Settings } from '../../lib/settings/declare.ts';
 import { accepted, parseWebhookUrl, resolveDuration } from '../../lib/settings/values.ts';
-import { isAddressRange, refusedAddress } from '../address-policy.ts';
+import { isAddressRange } from '../address-policy.ts';
 import { parseSigningSecret } from '../signature.ts';
 import { type Sink, type SinkContext, type SinkKind, timeoutSetting } from '../sink.ts';
+import { refusedLiteral } from './guarded-lookup.ts';
 
 interface WebhookDocument {
   kind: 'webhook';
@@ -85,9 +85,7 @@ function settings(kinds: Kinds): Settings {
 /** Checks a literal IP address in the URL. A host name can only be checked when connecting. */
 function refusedHost(url: string, allowed: readonly string[]): string | null {
   const verdict = parseWebhookUrl(url);
-  if (!verdict.ok) return null;
-  const host = new URL(verdict.value).hostname.replace(/^\[|\]$/g, '');
-  return isIP(host) === 0 ? null : refusedAddress(host, allowed);
+  return verdict.ok ? refusedLiteral(new URL(verdict.value).hostname, allowed) : null;
 }
 
 async function open(

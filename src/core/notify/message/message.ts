@@ -1,0 +1,149 @@
+import type { Event, EventError } from '../event.ts';
+import type { Fields } from './template.ts';
+
+/*
+ * An event as a message for people. Names of bundles and error messages come from producers and servers:
+ * receivers escape the texts for their format. Pure.
+ */
+
+export interface Message {
+  /** One sentence, such as `Failed to publish "talk" to maps/web`. */
+  title: string;
+  /** Labels and values, each on one line. */
+  rows: readonly (readonly [label: string, value: string])[];
+  /** The page of the run or pipeline in the console; null if the notifier has no `console_url`. */
+  link: string | null;
+  fields: Fields;
+}
+
+export interface MessageOptions {
+  /** The base URL of the daemon, with a slash at the end; null for messages without links. */
+  consoleUrl: string | null;
+  /** The maximum length of names and ids, and twice that of causes. In characters. */
+  maxValueChars: number;
+}
+
+/** What an event reports, in the words of a message. */
+interface Report {
+  outcome: string;
+  title: string;
+  rows?: [label: string, value: string][];
+  error?: EventError;
+  next?: string;
+}
+
+export function messageOf(event: Event, { consoleUrl, maxValueChars }: MessageOptions): Message {
+  const short = (text: string): string => shortened(oneLine(text), maxValueChars);
+  const long = (text: string): string => shortened(oneLine(text), 2 * maxValueChars);
+  const subject = subjectOf(event, short);
+  const { outcome, title, rows = [], error, next = error?.hint ?? '' } = reportOf(event, subject, short);
+  const { pipeline, destination, bundle, release, channel, run } = subject;
+  const cause = error === undefined ? '' : long(error.message);
+  const all: [string, string][] = [
+    ['Pipeline', pipeline],
+    ['Destination', destination],
+    ['Bundle', bundle],
+    ['Release', release],
+    ['Channel', channel],
+    ...rows,
+    ['Cause', error === undefined ? '' : `${cause} (${error.code})`],
+    ['Next step', long(next)],
+    ['Run', run],
+    ['Time', spelledTime(event.timestamp)],
+  ];
+  return {
+    title,
+    rows: all.filter(([, value]) => value !== ''),
+    link: consoleUrl === null ? null : linkOf(event, consoleUrl),
+    fields: { ...subject, outcome, cause, code: error?.code ?? '', next: long(next), event: event.type },
+  };
+}
+
+type Subject = Pick<Fields, 'pipeline' | 'destination' | 'bundle' | 'release' | 'channel' | 'run'>;
+
+function subjectOf({ data }: Event, short: (text: string) => string): Subject {
+  const of = (value: string | null | undefined): string => short(value ?? '');
+  return {
+    pipeline: 'pipeline_id' in data ? of(data.pipeline_id) : '',
+    destination: 'destination_id' in data ? of(data.destination_id) : '',
+    bundle: of(bundleOf(data)),
+    release: 'release' in data ? of(data.release) : '',
+    channel: 'channel' in data ? of(data.channel) : '',
+    run: 'run_id' in data ? of(data.run_id) : '',
+  };
+}
+
+/** The name of the bundle, or else its path. */
+function bundleOf(data: Event['data']): string | null {
+  const bundle = 'bundle' in data ? data.bundle : null;
+  const path = 'destination_path' in data ? data.destination_path : null;
+  return bundle?.name ?? bundle?.path ?? path;
+}
+
+function reportOf(event: Event, subject: Subject, short: (text: string) => string): Report {
+  const { pipeline, destination, bundle } = subject;
+  const place = destination === '' ? pipeline : `${pipeline}/${destination}`;
+  const what = bundle === '' ? '' : `"${bundle}" `;
+  switch (event.type) {
+    case 'bundle.published': {
+      const { outputs, outputs_written, outputs_removed } = event.data.counts;
+      const counts = `${outputs} (${outputs_written} written, ${outputs_removed} removed)`;
+      return { outcome: 'published', title: `Published ${what}to ${place}`, rows: [['Outputs', counts]] };
+    }
+    case 'bundle.publish_failed':
+      return { outcome: 'failed', title: `Failed to publish ${what}to ${place}`, error: event.data.error };
+    case 'run.retry_scheduled': {
+      const { attempt, next_try_at, error } = event.data;
+      const next = `waybill tries again at ${spelledTime(next_try_at)} (try ${attempt})`;
+      return { outcome: 'retrying', title: `Failed to publish to ${place}, will retry`, error, next };
+    }
+    case 'bundle.unpublished':
+      return {
+        outcome: 'unpublished',
+        title: `Unpublished ${what}from ${place}`,
+        rows: [['Outputs removed', String(event.data.counts.outputs_removed)]],
+      };
+    case 'release.activated':
+    case 'release.rolled_back': {
+      const isBack = event.type === 'release.rolled_back';
+      return {
+        outcome: isBack ? 'rolled back' : 'activated',
+        title: isBack ? `Rolled back ${what}at ${place}` : `Activated a release of ${what}at ${place}`,
+        rows: [['Previous release', short(event.data.previous ?? '')]],
+      };
+    }
+    case 'outputs.pruned':
+      return {
+        outcome: 'pruned',
+        title: `Pruned outputs at ${place}`,
+        rows: [['Outputs removed', String(event.data.counts.outputs_removed)]],
+      };
+    case 'notifier.test':
+      return { outcome: 'test', title: `Test of notifier ${event.data.notifier_id}` };
+  }
+}
+
+function linkOf({ data }: Event, consoleUrl: string): string {
+  if ('run_id' in data && data.run_id !== null)
+    return `${consoleUrl}console/runs/${encodeURIComponent(data.run_id)}`;
+  if ('pipeline_id' in data) return `${consoleUrl}console/pipelines/${encodeURIComponent(data.pipeline_id)}`;
+  return `${consoleUrl}console`;
+}
+
+/** `2026-11-20 02:04:34 UTC` of an RFC 3339 time in UTC. */
+function spelledTime(timestamp: string): string {
+  return `${timestamp.slice(0, 10)} ${timestamp.slice(11, 19)} UTC`;
+}
+
+/**
+ * Replaces line breaks, control characters, characters that reorder text and halves of surrogate pairs. None
+ * of these may reach a header, a log line or a chat.
+ */
+export function oneLine(text: string): string {
+  return text.toWellFormed().replaceAll(/(?![\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '\uFFFD');
+}
+
+/** At most this many UTF-16 code units, with an ellipsis if the text was cut. */
+export function shortened(text: string, maxChars: number): string {
+  return text.length <= maxChars ? text : `${text.slice(0, maxChars - 1).replace(/[\ud800-\udbff]$/, '')}…`;
+}

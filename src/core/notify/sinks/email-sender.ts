@@ -1,0 +1,209 @@
+import { connect, isIP, type Socket } from 'node:net';
+import MailComposer from 'nodemailer/lib/mail-composer';
+import SMTPConnection from 'nodemailer/lib/smtp-connection';
+import { WaybillError } from '../../lib/errors.ts';
+import { onAbort } from '../../lib/on-abort.ts';
+import type { Event } from '../event.ts';
+import { type Message, messageOf, oneLine, shortened } from '../message/message.ts';
+import { fillTemplate } from '../message/template.ts';
+import type { Refused, Sink } from '../sink.ts';
+import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
+
+export interface EmailOptions {
+  host: string;
+  port: number;
+  tls: 'starttls' | 'implicit' | 'none';
+  login: { user: string; password: string } | null;
+  from: string;
+  to: string[];
+  /** The template of the subject; null for the default. */
+  subject: string | null;
+  consoleUrl: string | null;
+  timeoutMs: number;
+}
+
+/**
+ * Sends each event as one e-mail, over a connection of its own. The address policy of webhooks applies to the
+ * mail server.
+ */
+export function emailSink(options: EmailOptions): Sink {
+  const { from, to, timeoutMs } = options;
+  return {
+    // Mail servers limit connections, and messages should arrive in order.
+    concurrency: 1,
+    timeoutMs,
+    async send(event, signal) {
+      const session = new Session(options, signal);
+      try {
+        await session.open();
+        const { rejectedErrors = [] } = await session.send({ from, to }, await mailOf(event, options));
+        session.quit();
+        const [first] = rejectedErrors;
+        if (first === undefined) return { ok: true };
+        const rejected = `rejected ${rejectedErrors.length} of ${to.length} recipients`;
+        return { ok: false, reason: `the mail server ${rejected}: ${wordsOf(first)}`, retry: false };
+      } catch (error) {
+        session.close();
+        return judged(error, options);
+      }
+    },
+    close: async () => undefined,
+  };
+}
+
+/** Connects to the mail server, logs in and disconnects. Throws `unreachable`. */
+export async function reachMailServer(options: EmailOptions, signal: AbortSignal): Promise<string> {
+  const session = new Session(options, signal);
+  try {
+    await session.open();
+    session.quit();
+    const done = options.login === null ? 'connected' : 'connected and logged in';
+    return `${done}; nothing was sent (waybill notify test sends an event)`;
+  } catch (cause) {
+    session.close();
+    signal.throwIfAborted();
+    throw new WaybillError(
+      'unreachable',
+      `${options.host}:${options.port}: ${judged(cause, options).reason}`,
+      {
+        hint: 'correct host, port, tls, user or password; set NODE_EXTRA_CA_CERTS for a private certificate authority',
+        cause,
+      },
+    );
+  }
+}
+
+interface Sent {
+  rejectedErrors?: Error[] | undefined;
+}
+
+/** One connection to the mail server. The signal ends it, whichever answer it waits for. */
+class Session {
+  readonly #options: EmailOptions;
+  readonly #signal: AbortSignal;
+  #socket: Socket | undefined;
+  #connection: SMTPConnection | undefined;
+
+  constructor(options: EmailOptions, signal: AbortSignal) {
+    this.#options = options;
+    this.#signal = signal;
+  }
+
+  /** Connects, starts TLS and logs in. */
+  async open(): Promise<void> {
+    const { host, port, tls, timeoutMs, login } = this.#options;
+    const refused = refusedLiteral(host, []);
+    if (refused !== null) throw new RefusedAddress(refused);
+    // nodemailer resolves names without the address policy.
+    const socket = connect({ host, port, lookup: guarded([]) });
+    this.#socket = socket;
+    await this.#step((done) => socket.once('error', done).once('connect', () => done(null)));
+    const connection = new SMTPConnection({
+      ...{ host, port, connection: socket, secure: tls === 'implicit' },
+      ...{ requireTLS: tls === 'starttls', ignoreTLS: tls === 'none' },
+      ...(isIP(host) === 0 ? { tls: { servername: host } } : {}),
+      ...{ connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs },
+      socketCloseTimeout: 0,
+      maxResponseSize: 64 * 1024,
+    });
+    this.#connection = connection;
+    await this.#step((done) => {
+      // After the connection, errors reach the callbacks. Without a listener, they would end the process.
+      connection.on('error', done).connect((error) => done(error ?? null));
+    });
+    if (login === null) return;
+    const { user, password } = login;
+    await this.#step((done) => connection.login({ user, pass: password }, (error) => done(error)));
+  }
+
+  async send(envelope: { from: string; to: string[] }, mail: Buffer): Promise<Sent> {
+    let sent: Sent = {};
+    await this.#step((done) =>
+      this.#connection?.send(envelope, mail, (error, info) => {
+        if (error === null) sent = info;
+        done(error);
+      }),
+    );
+    return sent;
+  }
+
+  /** Ends the session without waiting for the answer: the mail server has accepted the message. */
+  quit(): void {
+    this.#connection?.quit();
+    this.#socket?.unref();
+  }
+
+  close(): void {
+    this.#connection?.close();
+    this.#socket?.destroy();
+  }
+
+  async #step(start: (done: (error: Error | null) => void) => void): Promise<void> {
+    let release = (): void => undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        release = onAbort(this.#signal, () => reject(this.#signal.reason as Error));
+        start((error) => (error === null ? resolve() : reject(error)));
+      });
+    } finally {
+      release();
+    }
+  }
+}
+
+const maxSubjectValueChars = 100;
+const maxBodyValueChars = 1_000;
+
+/** The bytes of the message. nodemailer encodes the headers, so that no value adds a line to them. */
+async function mailOf(event: Event, { from, to, subject, consoleUrl }: EmailOptions): Promise<Buffer> {
+  const brief = messageOf(event, { consoleUrl, maxValueChars: maxSubjectValueChars });
+  const composer = new MailComposer({
+    from: { name: 'waybill', address: from },
+    to,
+    subject:
+      subject === null ? `[waybill] ${brief.title}` : fillTemplate(subject, brief.fields, (value) => value),
+    text: textOf(messageOf(event, { consoleUrl, maxValueChars: maxBodyValueChars }), event),
+    date: new Date(event.timestamp),
+    // The same in all tries, so that mail servers can discard duplicates.
+    messageId: `<${event.id}@${from.slice(from.lastIndexOf('@') + 1)}>`,
+    headers: { 'Auto-Submitted': 'auto-generated' },
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  return composer.compile().build();
+}
+
+function textOf({ title, rows, link }: Message, { id }: Event): string {
+  const all = [...rows, ['Event', id] as const, ...(link === null ? [] : [['Console', link] as const])];
+  const width = Math.max(...all.map(([label]) => label.length)) + 2;
+  return [`${title}.`, '', ...all.map(([label, value]) => `${`${label}:`.padEnd(width)}${value}`), ''].join(
+    '\n',
+  );
+}
+
+/** Interprets an error of nodemailer or of the connection. */
+function judged(error: unknown, { login }: EmailOptions): Refused {
+  const fail = (reason: string, retry: boolean): Refused => ({ ok: false, reason, retry });
+  if (!(error instanceof Error)) return fail('the mail server cannot be reached', true);
+  if (error instanceof RefusedAddress)
+    return fail(`the mail server is ${error.message}, which is refused`, false);
+  // nodemailer replaces the code of the connection by its own.
+  const code = 'originalCode' in error ? String(error.originalCode) : codeOf(error);
+  const status = 'responseCode' in error && typeof error.responseCode === 'number' ? error.responseCode : 0;
+  const isTransient = status >= 400 && status < 500;
+  // The server may quote the credentials that it received.
+  if (code === 'EAUTH' && status > 0)
+    return fail(`the mail server rejected the login of "${login?.user ?? ''}" (${status})`, isTransient);
+  if (status > 0) return fail(`the mail server answered ${wordsOf(error)}`, isTransient);
+  if (certificateFault.test(code))
+    return fail(`the certificate of the mail server was rejected (${code})`, false);
+  if (code === 'ETLS') return fail('the mail server does not offer TLS as configured', false);
+  if (code === 'EAUTH') return fail('the mail server offers no login that waybill supports', false);
+  return fail(`the mail server cannot be reached (${code})`, true);
+}
+
+/** The status and words of the server, on one line: `550 5.1.1 no such user`. */
+function wordsOf(error: Error): string {
+  const response = 'response' in error && typeof error.response === 'string' ? error.response : '';
+  return shortened(oneLine(response.replaceAll(/\s+/g, ' ').trim()), 200);
+}

@@ -1,0 +1,53 @@
+import { lookup as systemLookup } from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
+import { refusedAddress } from '../address-policy.ts';
+
+/*
+ * Applies the address policy when connecting, after the name was resolved, which prevents DNS rebinding.
+ */
+
+/** The message completes "the host is …". */
+export class RefusedAddress extends Error {
+  override readonly name = 'RefusedAddress';
+}
+
+/** Resolves a name and refuses it if any of its addresses is refused. */
+export function guarded(allowed: readonly string[], lookup: LookupFunction = systemLookup): LookupFunction {
+  return (hostname, options, callback) => {
+    lookup(hostname, { ...options, all: true }, (error, answer) => {
+      if (error !== null) {
+        callback(error, []);
+        return;
+      }
+      const addresses = typeof answer === 'string' ? [{ address: answer, family: isIP(answer) }] : answer;
+      const [first] = addresses;
+      const reason = addresses
+        .map(({ address }) => refusedAddress(address, allowed))
+        .find((one) => one !== null);
+      if (first === undefined) callback(new RefusedAddress('no address'), []);
+      else if (reason !== undefined) callback(new RefusedAddress(reason), []);
+      else if (options.all === true) callback(null, addresses);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+/**
+ * Why connecting to this host is refused if it is an IP address, which is not resolved; null if it is allowed
+ * or a name.
+ */
+export function refusedLiteral(host: string, allowed: readonly string[]): string | null {
+  const literal = host.replace(/^\[|\]$/g, '');
+  return isIP(literal) === 0 ? null : refusedAddress(literal, allowed);
+}
+
+/** If several addresses were tried, an `AggregateError` has the error of each. */
+export function codeOf(error: Error): string {
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
+  return first instanceof Error ? codeOf(first) : error.name;
+}
+
+/** Certificate errors. Retrying does not fix a certificate. */
+export const certificateFault =
+  /^(CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_SELF_SIGNED|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/;
