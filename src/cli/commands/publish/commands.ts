@@ -6,15 +6,13 @@ import {
   formatOption,
   linksOption,
   pipelineOption,
-  type ReleasesOptions,
-  type RollbackOptions,
   type RunOptions,
-  type SwitchOptions,
   verboseCommand,
   withBundleOptions,
 } from '../../setup/command-options.ts';
 import type { InitOptions } from './init.ts';
 import type { PackFlags } from './pack.ts';
+import type { PromoteOptions } from './promote.ts';
 import type { PublishOptions } from './publish.ts';
 import { type SituationName, situations } from './situations.ts';
 import type { UnpublishOptions } from './unpublish.ts';
@@ -135,6 +133,49 @@ because the one that the source holds was rolled back.`,
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }
 
+export function promoteCommand(): Command {
+  return verboseCommand('promote', 'publish what one destination has to another, without the source')
+    .argument('<from>', 'destination to read: its id with --config, else its path or URL')
+    .argument('<to>', 'destination to publish to')
+    .option('-c, --config <file>', 'configuration file (YAML) that has both destinations')
+    .option('-p, --pipeline <id>', 'pipeline that published there, if there are several')
+    .option('--path <path>', 'only this bundle path of <from>')
+    .option('--release <release>', 'id of a release of <from>, or a channel (default: the current one)')
+    .option('--dry-run', 'decide and print, write nothing at all')
+    .option('--force', 'replace unmanaged content: deletes everything else at the bundle path')
+    .option('--yes', 'do not ask before --force deletes anything')
+    .option('--allow-removals', 'remove more published outputs than limits.max_removed allows')
+    .option('--releases', 'without --config: publish into a release of its own')
+    .addOption(
+      new Option('--index <when>', 'without --config: generate index.html (default: auto)').choices([
+        'auto',
+        'always',
+        'never',
+      ]),
+    )
+    .option('--url <url>', 'without --config: address of the readers of <to>')
+    .option('--ssh-key <file>', 'without --config: private key for SFTP')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+Every file is verified against the catalog of <from> while it is copied. If one
+differs, nothing of its bundle is published. Generated files, such as an index,
+are made again for <to>. docs/promote.md
+
+Examples:
+  waybill promote staging production --config waybill.yml --dry-run
+  waybill promote /srv/staging sftp://deploy@web1/srv/www
+
+Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
+configuration or secrets, 3 readers still have another release, because this
+one was rolled back.`,
+    )
+    .action(async (from: string, to: string, options: PromoteOptions) =>
+      exitWith((await import('./promote.ts')).promoteContent(from, to, options)),
+    );
+}
+
 export function unpublishCommand(): Command {
   return verboseCommand('unpublish', 'remove all that a pipeline has published at one bundle path')
     .argument('<path>', 'bundle path at the destination; . for the root')
@@ -193,94 +234,3 @@ export function validateCommand(): Command {
       exitWith((await import('./validate.ts')).validate(bundlePath, options)),
     );
 }
-
-export function releasesCommand(): Command {
-  const group = new Command('releases').description(
-    'list the releases of a destination, go back to one, and forward again',
-  );
-  releasesSubcommand(
-    group,
-    'list',
-    'the releases of a bundle path, the newest first, and which of them readers have',
-  ).action(async (options: ReleasesOptions) =>
-    exitWith((await import('./releases-show.ts')).showReleases(options)),
-  );
-  releasesSubcommand(group, 'show', 'what is in one release, and whether all of it is there')
-    .argument('<release>', 'id of the release, or a channel')
-    .action(async (id: string, options: ReleasesOptions) =>
-      exitWith((await import('./releases-show.ts')).showRelease(id, options)),
-    );
-  releasesSubcommand(group, 'diff', 'what changes for readers from one release to another')
-    .argument('<from>', 'id of a release, or a channel')
-    .argument('[to]', 'id of another; without it, the current one')
-    .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
-      exitWith((await import('./releases-show.ts')).diffReleases(from, to, options)),
-    );
-  releasesSubcommand(
-    group,
-    'rollback',
-    'give readers an earlier release, and keep the later ones from coming back',
-  )
-    .option('--to <release>', 'id of the release; without it, the last good one')
-    .addOption(dryRunOption())
-    .addHelpText(
-      'after',
-      `
-No byte is moved. Runs report what was rolled back as skip_same (rolled_back)
-until a bundle with other content is published, or until "releases resume" or
-"releases promote".
-
-Exit codes: 0 readers have that release, 1 refused (damaged, unfinished, being
-removed, nothing to go back to), 2 usage, configuration or secrets.`,
-    )
-    .action(async (options: RollbackOptions) =>
-      exitWith((await import('./releases-switch.ts')).rollBackRelease(options)),
-    );
-  releasesSubcommand(group, 'promote', 'give readers any release, and let what was rolled back come back')
-    .argument('<release>', 'id of the release, or a channel')
-    .addOption(dryRunOption())
-    .action(async (id: string, options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).promoteRelease(id, options)),
-    );
-  releasesSubcommand(group, 'resume', 'let what was rolled back come back with the next run')
-    .addOption(dryRunOption())
-    .action(async (options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).resumeReleases(options)),
-    );
-  releasesSubcommand(group, 'drop', 'remove a channel before its time is over')
-    .argument('<channel>', 'name of the channel')
-    .addOption(dryRunOption())
-    .action(async (channel: string, options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).dropChannel(channel, options)),
-    );
-  releasesSubcommand(
-    group,
-    'tidy',
-    'remove channels whose time is over, and releases beyond those that are kept',
-  )
-    .addOption(dryRunOption())
-    .addHelpText(
-      'after',
-      `
-Every publication does that at its own bundle path, and "waybill serve" at those of all channels.`,
-    )
-    .action(async (options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).tidyReleases(options)),
-    );
-  return group;
-}
-
-function releasesSubcommand(group: Command, name: string, description: string): Command {
-  const command = verboseCommand(name, description)
-    .addOption(configOption())
-    .addOption(pipelineOption())
-    .addOption(new Option('-d, --destination <id>', 'destination of the pipeline, if it has more than one'))
-    .addOption(
-      new Option('--path <path>', 'bundle path at the destination, if releases are kept of more than one'),
-    )
-    .addOption(formatOption());
-  group.addCommand(command);
-  return command;
-}
-
-const dryRunOption = (): Option => new Option('--dry-run', 'show what would change, change nothing');
