@@ -18,12 +18,13 @@ import {
 import {
   initCommand,
   packCommand,
+  promoteCommand,
   publishCommand,
-  releasesCommand,
   runCommand,
   unpublishCommand,
   validateCommand,
 } from './commands/publish/commands.ts';
+import { releasesCommand } from './commands/publish/releases/commands.ts';
 import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
 import { weatherCommand } from './commands/weather/command.ts';
@@ -35,6 +36,7 @@ const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> 
     publish: publishCommand,
     init: initCommand,
     run: runCommand,
+    promote: promoteCommand,
     releases: releasesCommand,
     unpublish: unpublishCommand,
     pack: packCommand,

@@ -5,6 +5,7 @@ import type { ErrorCode } from '../lib/error-codes.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { withReleasers } from '../lib/lifecycle.ts';
 import { nearest } from '../lib/text.ts';
+import type { StorageLocation } from '../storage/backends.ts';
 import { parseBundlePath } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
@@ -60,7 +61,7 @@ export function destinationsWithChannel<T extends Pick<DestinationConfig, 'relea
 /** Opens the destination, runs `work` and closes it. */
 export async function atDestination<T>(
   context: CoreContext,
-  { location }: Pick<DestinationConfig, 'location'>,
+  { location }: { location: StorageLocation },
   { readOnly }: { readOnly: boolean },
   work: (root: Storage) => Promise<T>,
 ): Promise<T> {

@@ -6,15 +6,13 @@ import {
   formatOption,
   linksOption,
   pipelineOption,
-  type ReleasesOptions,
-  type RollbackOptions,
   type RunOptions,
-  type SwitchOptions,
   verboseCommand,
   withBundleOptions,
 } from '../../setup/command-options.ts';
 import type { InitOptions } from './init.ts';
 import type { PackFlags } from './pack.ts';
+import type { PromoteOptions } from './promote.ts';
 import type { PublishOptions } from './publish.ts';
 import { type SituationName, situations } from './situations.ts';
 import type { UnpublishOptions } from './unpublish.ts';
@@ -59,7 +57,7 @@ come from the environment (AWS_ACCESS_KEY_ID, …) or the role of the machine,
 SFTP credentials from the SSH agent or a key. URLs must not contain passwords.
 
 Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
-3 another release stays current, because this one was rolled back.`,
+3 another release stays current, because this rolled back.`,
     )
     .action(async (directory: string, destinations: string[], options: PublishOptions) =>
       exitWith((await import('./publish.ts')).publish(directory, destinations, options)),
@@ -131,6 +129,49 @@ because the release of the source was rolled back.`,
     .action(async (options: RunOptions) => exitWith((await import('./run.ts')).run(options)));
 }
 
+export function promoteCommand(): Command {
+  return verboseCommand('promote', 'publish what one destination has to another, without the source')
+    .argument('<from>', 'destination to read: its id with --config, else its path or URL')
+    .argument('<to>', 'destination to publish to')
+    .option('-c, --config <file>', 'configuration file (YAML) that has both destinations')
+    .option('-p, --pipeline <id>', 'pipeline that published there, if there are several')
+    .option('--path <path>', 'only this bundle path of <from>')
+    .option('--release <release>', 'id of a release of <from>, or a channel (default: the current one)')
+    .option('--dry-run', 'print the plan without writing anything')
+    .option('--force', 'replace unmanaged content: deletes everything else at the bundle path')
+    .option('--yes', 'do not ask for confirmation before --force deletes anything')
+    .option('--allow-removals', 'allow more removals than limits.max_removed')
+    .option('--releases', 'without --config: publish as a new release')
+    .addOption(
+      new Option('--index <when>', 'without --config: generate index.html (default: auto)').choices([
+        'auto',
+        'always',
+        'never',
+      ]),
+    )
+    .option('--url <url>', 'without --config: public URL of <to>')
+    .option('--ssh-key <file>', 'without --config: private key for SFTP')
+    .addOption(formatOption())
+    .addHelpText(
+      'after',
+      `
+Every file is verified against the catalog of <from> while it is copied. If one
+differs, nothing of its bundle is published. Generated files, such as an index,
+are regenerated for <to>. See docs/promote.md.
+
+Examples:
+  waybill promote staging production --config waybill.yml --dry-run
+  waybill promote /srv/staging sftp://deploy@web1/srv/www
+
+Exit codes: 0 published or nothing to do, 1 a destination failed, 2 usage,
+configuration or secrets, 3 another release stays current, because this one was
+rolled back.`,
+    )
+    .action(async (from: string, to: string, options: PromoteOptions) =>
+      exitWith((await import('./promote.ts')).promoteContent(from, to, options)),
+    );
+}
+
 export function unpublishCommand(): Command {
   return verboseCommand('unpublish', 'remove everything that a pipeline published at a bundle path')
     .argument('<path>', 'bundle path at the destination; . is the root')
@@ -189,78 +230,3 @@ export function validateCommand(): Command {
       exitWith((await import('./validate.ts')).validate(bundlePath, options)),
     );
 }
-
-export function releasesCommand(): Command {
-  const group = new Command('releases').description('list releases, roll back, promote and compare them');
-  releasesSubcommand(group, 'list', 'list the releases of a bundle path, newest first').action(
-    async (options: ReleasesOptions) => exitWith((await import('./releases-show.ts')).showReleases(options)),
-  );
-  releasesSubcommand(group, 'show', 'show the files of a release, and whether all of them exist')
-    .argument('<release>', 'id of the release, or a channel')
-    .action(async (id: string, options: ReleasesOptions) =>
-      exitWith((await import('./releases-show.ts')).showRelease(id, options)),
-    );
-  releasesSubcommand(group, 'diff', 'show the differences between two releases')
-    .argument('<from>', 'id of a release, or a channel')
-    .argument('[to]', 'id of a release, or a channel (default: the current release)')
-    .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
-      exitWith((await import('./releases-show.ts')).diffReleases(from, to, options)),
-    );
-  releasesSubcommand(group, 'rollback', 'make an earlier release current, and hold back later ones')
-    .option('--to <release>', 'id of the release (default: the last good one)')
-    .addOption(dryRunOption())
-    .addHelpText(
-      'after',
-      `
-Nothing is copied. Runs report a rolled-back release as skip_same
-(rolled_back) until a bundle with different content is published, or until
-"releases resume" or "releases promote".
-
-Exit codes: 0 the release is current, 1 refused (damaged, incomplete, being
-removed, no earlier release), 2 usage, configuration or secrets.`,
-    )
-    .action(async (options: RollbackOptions) =>
-      exitWith((await import('./releases-switch.ts')).rollBackRelease(options)),
-    );
-  releasesSubcommand(group, 'promote', 'make a release current, and end a rollback')
-    .argument('<release>', 'id of the release, or a channel')
-    .addOption(dryRunOption())
-    .action(async (id: string, options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).promoteRelease(id, options)),
-    );
-  releasesSubcommand(group, 'resume', 'end a rollback: the next run publishes the latest bundle again')
-    .addOption(dryRunOption())
-    .action(async (options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).resumeReleases(options)),
-    );
-  releasesSubcommand(group, 'drop', 'remove a channel before it expires')
-    .argument('<channel>', 'name of the channel')
-    .addOption(dryRunOption())
-    .action(async (channel: string, options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).dropChannel(channel, options)),
-    );
-  releasesSubcommand(group, 'tidy', 'remove expired channels and releases beyond the retention limits')
-    .addOption(dryRunOption())
-    .addHelpText(
-      'after',
-      `
-Every publication tidies its own bundle path. waybill serve tidies channels.`,
-    )
-    .action(async (options: SwitchOptions) =>
-      exitWith((await import('./releases-switch.ts')).tidyReleases(options)),
-    );
-  return group;
-}
-
-function releasesSubcommand(group: Command, name: string, description: string): Command {
-  const command = verboseCommand(name, description)
-    .addOption(configOption())
-    .addOption(pipelineOption())
-    .addOption(new Option('-d, --destination <id>', 'destination of the pipeline, if it has more than one'))
-    .addOption(new Option('--path <path>', 'bundle path at the destination, if it has releases of several'))
-    .addOption(formatOption());
-  group.addCommand(command);
-  return command;
-}
-
-const dryRunOption = (): Option => new Option('--dry-run', 'show the changes without making them');

@@ -163,7 +163,35 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-function common({ releases, channel, index, url, channelUrl }: PublishSettings): Record<string, unknown> {
+/** The configuration of a promotion from one place to another, as YAML. Pure. */
+export function promotionText(
+  from: DestinationSettings,
+  to: DestinationSettings,
+  { pipelineId, releases, index, url }: Pick<PublishSettings, 'pipelineId' | 'releases' | 'index' | 'url'>,
+): string {
+  const lines = [
+    'pipelines:',
+    `  - id: ${JSON.stringify(pipelineId)}`,
+    '    source:',
+    ...entries('      ', { ...from.settings, manifest: 'auto' }),
+    '    destinations:',
+    `      - id: ${JSON.stringify(to.id)}`,
+    ...entries('        ', {
+      ...to.settings,
+      ...common({ releases, channel: undefined, index, url, channelUrl: undefined }),
+      mapping: 'preserve_relative',
+    }),
+  ];
+  return `${lines.join('\n')}\n`;
+}
+
+function common({
+  releases,
+  channel,
+  index,
+  url,
+  channelUrl,
+}: Pick<PublishSettings, 'releases' | 'channel' | 'index' | 'url' | 'channelUrl'>): Record<string, unknown> {
   return {
     ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
     ...(releases ? { layout: 'releases' } : {}),

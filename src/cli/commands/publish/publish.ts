@@ -85,8 +85,11 @@ export async function publish(
   });
 }
 
-/** Reports an invalid value of the in-memory configuration by the option that set it. */
-async function load(text: string): Promise<Loaded> {
+/**
+ * Loads an in-memory configuration. Throws `usage` with the option that set an invalid value; `command` is
+ * the one whose help has examples.
+ */
+export async function load(text: string, command = 'publish'): Promise<Loaded> {
   try {
     return await parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
   } catch (error) {
@@ -96,7 +99,7 @@ async function load(text: string): Promise<Loaded> {
     const option = settingOptions.find(([pattern]) => pattern.test(setting))?.[1];
     const name = option ?? `the destination's ${setting.split('.').at(-1) ?? 'settings'}`;
     throw new WaybillError('usage', `${name}: ${first.message}`, {
-      hint: 'waybill publish --help has examples',
+      hint: `waybill ${command} --help has examples`,
       cause: error,
     });
   }
@@ -127,16 +130,20 @@ function settingsOf(
   if (channelUrl !== undefined && channel === undefined)
     throw new WaybillError('usage', '--channel-url needs a channel', { hint: 'add --channel NAME' });
   const source = requireDirectory(directory);
-  const defaults = {
-    ...{ workingDirectory: process.cwd(), userName: currentUserName() },
-    sshKeyFile: options.sshKey === undefined ? usualKeyFile() : path.resolve(options.sshKey),
-  };
-  const parsed = destinations.map((text) => parseDestination(text, defaults));
+  const parsed = destinations.map((text) => givenDestination(text, options));
   refuseOverlaps(source, parsed, destinations);
   return {
     ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
     ...{ releases: options.releases, channel, index, include, exclude, links, url, channelUrl },
   };
+}
+
+/** A destination of the command line. Throws `usage`. */
+export function givenDestination(text: string, { sshKey }: { sshKey?: string }): DestinationSettings {
+  return parseDestination(text, {
+    ...{ workingDirectory: process.cwd(), userName: currentUserName() },
+    sshKeyFile: sshKey === undefined ? usualKeyFile() : path.resolve(sshKey),
+  });
 }
 
 /** The absolute path, through no link. */
@@ -183,7 +190,7 @@ function refuseOverlaps(
 }
 
 /** Resolves the links in the part of the path that exists. */
-function realPath(target: string): string {
+export function realPath(target: string): string {
   if (existsSync(target)) return realpathSync(target);
   const parent = path.dirname(target);
   return parent === target ? target : path.join(realPath(parent), path.basename(target));
@@ -218,7 +225,8 @@ function usualKeyFile(): string | undefined {
     .find((file) => existsSync(file));
 }
 
-async function confirmForce(destinations: number): Promise<void> {
+/** Asks before `--force` deletes anything. Throws `usage` without a terminal, and if the answer is no. */
+export async function confirmForce(destinations: number): Promise<void> {
   const where = destinations === 1 ? 'the destination' : plural(destinations, 'destination');
   if (process.stdin.isTTY && process.stderr.isTTY) {
     const terminal = createInterface({ input: process.stdin, output: process.stderr });
@@ -261,7 +269,7 @@ const hints: readonly [RegExp, string][] = [
 ];
 
 /** The same result, with hints that name options in place of settings. */
-function withOptionHints(result: RunResult): RunResult {
+export function withOptionHints(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,
     error: hinted(pipeline.error),
@@ -281,7 +289,7 @@ function hinted(error: ErrorRecord | null): ErrorRecord | null {
 }
 
 /** Drops the warning about the bundle that was selected: a directory holds only one. */
-function withoutSelection(result: RunResult): RunResult {
+export function withoutSelection(result: RunResult): RunResult {
   const pipelines = result.pipelines.map((pipeline) => ({
     ...pipeline,
     destinations: pipeline.destinations.map((destination) => ({

@@ -1,14 +1,14 @@
-import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { type TidiedPath, tidyDestination } from '../../../core/publish/layouts/tidy-releases.ts';
-import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
-import { atDestination, placeOf } from '../../../core/releases/place.ts';
-import { switchAt, type Switched, type SwitchRequest } from '../../../core/releases/switch-at.ts';
-import { exitCodes } from '../../exit-codes.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import type { RollbackOptions, SwitchOptions } from '../../setup/command-options.ts';
-import { type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
-import { pathOf, releasesDestination, setUpFor } from './releases-show.ts';
+import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../../core/lib/errors.ts';
+import { type TidiedPath, tidyDestination } from '../../../../core/publish/layouts/tidy-releases.ts';
+import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
+import { atDestination, placeOf } from '../../../../core/releases/place.ts';
+import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch-at.ts';
+import { exitCodes } from '../../../exit-codes.ts';
+import { makeOutput, type Output, plural } from '../../../output/output.ts';
+import { untilStopped } from '../../../process/stop-signal.ts';
+import type { RollbackOptions, SwitchOptions } from '../../../setup/command-options.ts';
+import { type SetUp, setUp, withNotifier } from '../../../setup/set-up.ts';
+import { pathOf, releasesDestination, setUpFor } from './show.ts';
 
 /** `waybill releases rollback`. */
 export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {

@@ -1,12 +1,12 @@
-import type { DestinationConfig } from '../../../core/config/config.ts';
-import { errorRecord, WaybillError } from '../../../core/lib/errors.ts';
-import { formatSize } from '../../../core/lib/settings/units.ts';
+import type { DestinationConfig } from '../../../../core/config/config.ts';
+import { errorRecord, WaybillError } from '../../../../core/lib/errors.ts';
+import { formatSize } from '../../../../core/lib/settings/units.ts';
 import {
   compareReleases,
   describeReleases,
   releaseDetails,
   type ReleaseView,
-} from '../../../core/releases/describe.ts';
+} from '../../../../core/releases/describe.ts';
 import {
   atDestination,
   type ListedPath,
@@ -15,14 +15,14 @@ import {
   placeOf,
   releaseNamed,
   requireReleasesLayout,
-} from '../../../core/releases/place.ts';
-import type { ReleaseId } from '../../../core/releases/release.ts';
-import { readReleases } from '../../../core/releases/store.ts';
-import { switchRefused } from '../../../core/releases/switch.ts';
-import { columns, localTime, makeOutput, type Output, plural } from '../../output/output.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { ReleasesOptions } from '../../setup/command-options.ts';
-import { givenBundlePath, onlyDestination, pipelineOf, type SetUp, setUp } from '../../setup/set-up.ts';
+} from '../../../../core/releases/place.ts';
+import type { ReleaseId } from '../../../../core/releases/release.ts';
+import { readReleases } from '../../../../core/releases/store.ts';
+import { switchRefused } from '../../../../core/releases/switch.ts';
+import { columns, localTime, makeOutput, type Output, plural } from '../../../output/output.ts';
+import { endedBySignal } from '../../../process/stop-signal.ts';
+import type { ReleasesOptions } from '../../../setup/command-options.ts';
+import { givenBundlePath, onlyDestination, pipelineOf, type SetUp, setUp } from '../../../setup/set-up.ts';
 
 /** `waybill releases list`: of one bundle path, or of all. */
 export async function showReleases(options: ReleasesOptions): Promise<number> {

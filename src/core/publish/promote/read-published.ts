@@ -1,0 +1,139 @@
+import { type Catalog, type OutputRecord, publishedBy } from '../../catalog/catalog.ts';
+import { managedPaths } from '../../catalog/managed-paths.ts';
+import { readState, requireCatalog } from '../../catalog/store.ts';
+import type { DestinationConfig } from '../../config/config.ts';
+import { WaybillError } from '../../lib/errors.ts';
+import type { Instant } from '../../lib/instant.ts';
+import { describeBundlePath, parseRelativePath } from '../../lib/paths.ts';
+import { bundlePathsAmong, publishedState } from '../../releases/describe.ts';
+import { placeAt, placeOf, releaseNamed } from '../../releases/place.ts';
+import type { Layout } from '../../releases/release.ts';
+import { releaseIn } from '../../releases/stored-releases.ts';
+import { type Owner, sameOwner } from '../../storage/identity.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { BundleIdentity } from '../plan.ts';
+
+/*
+ * Reads what a destination has published, by its catalogs. Takes no lease and writes nothing.
+ */
+
+/** What a promotion reads. */
+export interface PromotedContent {
+  /** The name of the destination in messages. */
+  name: string;
+  /** null if it is not known; every bundle path is then looked for. */
+  mapping: DestinationConfig['mapping'] | null;
+  /** The layout to read where a change of layout left both. */
+  layout: Layout;
+  /** The only bundle path to read, relative to the destination root; default: all. */
+  path?: string | undefined;
+  /** The id of a release, or a channel; default: the current release. */
+  release?: string | undefined;
+}
+
+/** The content of one bundle path. */
+export interface PublishedContent {
+  /** Relative to the destination root; `.` for the root. */
+  destinationPath: string;
+  /** Rooted at the files that the catalog records: the bundle path, or a release. */
+  storage: Storage;
+  catalog: Catalog;
+}
+
+/**
+ * The content of the bundle paths of a destination, sorted by path. Paths without a catalog are left out.
+ * Throws `destination_busy` if a publication there is under way or was interrupted, `state_conflict` if a
+ * catalog is invalid, `release_not_found`, `bundle_path_needed`, or the storage's error.
+ */
+export async function readPublished(root: Storage, from: PromotedContent): Promise<PublishedContent[]> {
+  if (from.release !== undefined) return [await readRelease(root, from, from.release)];
+  const found: PublishedContent[] = [];
+  for (const destinationPath of await pathsToRead(root, from)) {
+    const { storage } = placeAt(root, destinationPath);
+    const { state, release } = await publishedState(storage, from.layout);
+    if (state.kind === 'absent') continue;
+    const catalog = finishedCatalog(from, destinationPath, () => requireCatalog(state));
+    const files = release === null ? storage : releaseIn(storage, release);
+    found.push({ destinationPath, storage: files, catalog });
+  }
+  return found;
+}
+
+async function readRelease(root: Storage, from: PromotedContent, name: string): Promise<PublishedContent> {
+  const mapping = from.mapping ?? 'preserve_relative';
+  const { destinationPath, storage } = await placeOf(root, { id: from.name, mapping }, from.path);
+  const files = releaseIn(storage, await releaseNamed({ destinationPath, storage }, name));
+  const { state } = await readState(files);
+  return {
+    destinationPath,
+    storage: files,
+    catalog: finishedCatalog(from, destinationPath, () => requireCatalog(state)),
+  };
+}
+
+async function pathsToRead(root: Storage, { mapping, path }: PromotedContent): Promise<string[]> {
+  if (path !== undefined) return [path];
+  return mapping === 'fixed' ? ['.'] : bundlePathsAmong(await managedPaths(root));
+}
+
+/** The catalog, if no attempt is changing the files that it records. */
+function finishedCatalog({ name }: PromotedContent, path: string, read: () => Catalog): Catalog {
+  const where = `${describeBundlePath(path)} of ${name}`;
+  let catalog: Catalog;
+  try {
+    catalog = read();
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    throw new WaybillError(error.code, `${where}: ${error.message}`, {
+      ...(error.hint === undefined ? {} : { hint: error.hint }),
+      cause: error,
+    });
+  }
+  if (catalog.pending === null) return catalog;
+  throw new WaybillError(
+    'destination_busy',
+    `${where} is being published to, or a publication was interrupted there; nothing was promoted`,
+    { hint: `wait until it ends, or publish to ${name} again to finish it; then promote again` },
+  );
+}
+
+/*
+ * The owners and bundles in catalogs. Pure.
+ */
+
+/** The outputs of an owner that were files of its bundle. Generated outputs are not among them. */
+export function bundleRecords({ outputs }: Catalog, owner: Owner): OutputRecord[] {
+  return outputs.filter((record) => sameOwner(record.owner, owner) && record.generated.generator === null);
+}
+
+/** The owners of the content, each once. */
+export function ownersOf(published: readonly PublishedContent[]): Owner[] {
+  const owners: Owner[] = [];
+  for (const { catalog } of published)
+    for (const { owner, generated } of catalog.outputs)
+      if (generated.generator === null && !owners.some((known) => sameOwner(known, owner)))
+        owners.push(owner);
+  return owners;
+}
+
+/**
+ * The bundle that the owner published last. For catalogs of older versions, which do not record it, the
+ * bundle of the first record and the time of the last commit. Throws `state_conflict` if its path is unsafe.
+ */
+export function recordedBundle(
+  { destinationPath, catalog }: PublishedContent,
+  owner: Owner,
+  first: OutputRecord,
+): BundleIdentity {
+  const recorded = publishedBy({ kind: 'valid', catalog }, owner);
+  const source = recorded?.source ?? first.source;
+  const verdict = parseRelativePath(source.path);
+  if (source.path !== '.' && !verdict.ok)
+    throw new WaybillError(
+      'state_conflict',
+      `the catalog of ${describeBundlePath(destinationPath)} is invalid: the bundle ${JSON.stringify(source.path)} ${verdict.reason}`,
+      { hint: 'restore it from a backup, or publish there once with --force' },
+    );
+  const created = recorded?.created ?? (new Date(catalog.updatedAt).toISOString() as Instant);
+  return { source, created };
+}
