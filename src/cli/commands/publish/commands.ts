@@ -5,6 +5,7 @@ import {
   exitWith,
   formatOption,
   linksOption,
+  maxRateOption,
   pipelineOption,
   type ReleasesOptions,
   type RollbackOptions,
@@ -44,6 +45,7 @@ export function publishCommand(): Command {
     .option('--include <pattern>', 'only these files, as in .gitignore (may be given again)', collect)
     .option('--exclude <pattern>', 'not these, as in .gitignore (may be given again)', collect)
     .addOption(linksOption())
+    .addOption(maxRateOption())
     .option('--url <url>', 'address at which readers reach the destination, printed in the end')
     .option('--channel-url <url>', 'the same for the readers of --channel')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
@@ -117,6 +119,10 @@ export function runCommand(): Command {
     .option(
       '--retry-for <duration>',
       'try destinations again that failed for a passing cause, like 30m (default: one try)',
+    )
+    .option(
+      '--max-rate <rate>',
+      'send at most this much per second to each destination, like 2MiB/s (default: its max_rate)',
     )
     .option('-o, --out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan, exactly; refused if anything changed since (plan_stale)')

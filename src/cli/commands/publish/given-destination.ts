@@ -131,6 +131,7 @@ export interface PublishSettings {
   include: readonly string[];
   exclude: readonly string[];
   links: 'refuse' | 'skip';
+  maxRate: string | undefined;
   url: string | undefined;
   channelUrl: string | undefined;
 }
@@ -163,7 +164,14 @@ export function configurationText(settings: PublishSettings): string {
   return `${lines.join('\n')}\n`;
 }
 
-function common({ releases, channel, index, url, channelUrl }: PublishSettings): Record<string, unknown> {
+function common({
+  releases,
+  channel,
+  index,
+  maxRate,
+  url,
+  channelUrl,
+}: PublishSettings): Record<string, unknown> {
   return {
     ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
     ...(releases ? { layout: 'releases' } : {}),
@@ -174,6 +182,7 @@ function common({ releases, channel, index, url, channelUrl }: PublishSettings):
             channels: { [channel]: channelUrl === undefined ? {} : { public_base_url: channelUrl } },
           },
         }),
+    ...(maxRate === undefined ? {} : { max_rate: maxRate }),
     ...(url === undefined ? {} : { public_base_url: url }),
   };
 }

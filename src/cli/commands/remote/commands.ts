@@ -3,6 +3,7 @@ import {
   collect,
   exitWith,
   formatOption,
+  maxRateOption,
   pipelineOption,
   withBundleOptions,
   withRemoteOptions,
@@ -32,6 +33,7 @@ export function pushCommand(): Command {
           .default('auto', 'auto: over 16 MiB, where the daemon can'),
       )
       .option('--chunk-size <size>', 'what one of these requests may have (default: 8MiB)')
+      .addOption(maxRateOption())
       .option('--whole', 'send every file, also those that the daemon has')
       .option('--dry-run', 'show what publishing it would do, publish nothing'),
   )
