@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../core/lib/clock.ts';
 import { hasCode, WaybillError } from '../core/lib/errors.ts';
+import { RateLimiter } from '../core/lib/rate-limiter.ts';
 import { type Answer, exchange, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
 
@@ -15,6 +16,8 @@ export interface ConnectionOptions {
   token?: string;
   /** Aborts all requests. They throw its reason. */
   signal?: AbortSignal;
+  /** The maximum rate of request bodies together, in bytes per second. Default: no limit. */
+  maxRate?: number;
   patience?: Partial<Patience>;
   /** The timeout without progress of a body, in either direction. Default: 60 s. */
   idleMs?: number;
@@ -63,6 +66,9 @@ export interface Connection extends Requests {
 export function openConnection(options: ConnectionOptions): Connection {
   const base = baseOf(options.url);
   const { token, signal, clock = systemClock, idleMs = 60_000, answerMs = 300_000 } = options;
+  const limiter = options.maxRate === undefined ? null : new RateLimiter(clock, options.maxRate);
+  const paced = (body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> =>
+    limiter === null ? body : limiter.pace(body, signal);
   let isReached = false;
   const patient = <T>(work: () => Promise<T>): Promise<T> =>
     persist(
@@ -81,7 +87,7 @@ export function openConnection(options: ConnectionOptions): Connection {
     const url = urlOf(base, ask);
     const authorization: Record<string, string> =
       token === undefined ? {} : { authorization: `Bearer ${token}` };
-    const body = ask.body === undefined ? null : ownBody(ask.body());
+    const body = ask.body === undefined ? null : ownBody(paced(ask.body()));
     const answer = await failing(url, body, () =>
       exchange({
         method: ask.method ?? 'GET',

@@ -244,6 +244,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
           workflow: 'additive',
           layout: 'in_place',
           public_base_url: null,
+          max_rate: null,
         },
       ],
       schedule: id === 'files' ? { cron: '@daily', timezone: 'Europe/Berlin', catch_up: 'once' } : null,

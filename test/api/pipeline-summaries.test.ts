@@ -1,4 +1,5 @@
 import t from 'tap';
+import { howText } from '../../src/api/console/views/pipeline-view.ts';
 import { summariesOf } from '../../src/api/pipelines/pipelines-route.ts';
 import { destinationOf } from '../faults/world.ts';
 
@@ -22,6 +23,7 @@ t.test('of each destination it is told how it is published, and not where', (t) 
             ...destinationOf('replacement', 'site'),
             releases: rule,
             publicBaseUrl: 'https://x.example.org/',
+            maxRate: 2 << 20,
           },
         ],
       },
@@ -33,15 +35,20 @@ t.test('of each destination it is told how it is published, and not where', (t) 
     destinations: [
       {
         ...{ destination_id: 'web', backend: 'local', mapping: 'preserve_relative', workflow: 'additive' },
-        ...{ layout: 'in_place', public_base_url: null },
+        ...{ layout: 'in_place', public_base_url: null, max_rate: null },
       },
       {
         ...{ destination_id: 'site', backend: 'local', mapping: 'preserve_relative' },
         ...{ workflow: 'replacement', layout: 'releases', public_base_url: 'https://x.example.org/' },
+        max_rate: 2 << 20,
       },
     ],
     schedule: null,
     watch: false,
   });
+  t.same(summary?.destinations.map(howText), [
+    'preserve_relative, additive',
+    'preserve_relative, replacement, at most 2 MiB/s',
+  ]);
   t.end();
 });

@@ -215,6 +215,21 @@ t.test('a directory is published over SFTP with a key of the home directory', as
   t.match(await waybill(['publish', 'site', url]), { status: 0, stdout: /skip_same=1/ });
 });
 
+t.test('--max-rate limits a publication, is saved, and is refused if it is not a rate', async (t) => {
+  const { cwd, waybill } = layOut(t);
+  writeFileSync(path.join(cwd, 'site/data.bin'), Buffer.alloc(768 << 10, 'data'));
+  const began = performance.now();
+  const args = ['publish', 'site', 'www', '--max-rate', '512KiB/s', '--save', 'saved.yml'];
+  t.match(await waybill(args), { status: 0, stdout: /publish_new=1/ });
+  t.ok(performance.now() - began >= 1_490, '768 KiB at 512 KiB/s take 1.5 s');
+  t.match(read(cwd, 'saved.yml'), /^ {8}max_rate: "512KiB\/s"$/m);
+  const inspected = await waybill(['inspect', '--config', 'saved.yml', '--pipeline', 'site']);
+  t.match(inspected, { status: 0, stdout: /fixed, replacement, at most 512 KiB\/s/ });
+  const wrong = { status: 2, stderr: /--max-rate.*2Mbit.*\b(use|expected) a rate .* such as 2MiB\/s/s };
+  t.match(await waybill(['publish', 'site', 'www', '--max-rate', '2Mbit']), wrong);
+  t.match(await waybill(['run', '--config', 'saved.yml', '--max-rate', '2Mbit']), wrong);
+});
+
 t.test('a directory is published to a bucket with the credentials of the environment', async (t) => {
   const server = await startRadosgw(t);
   const bucket = await server.newBucket();

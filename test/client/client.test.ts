@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import http from 'node:http';
 import type net from 'node:net';
@@ -213,6 +214,23 @@ function withRetryAfter(code: string): [string, Record<string, string>] {
   const [body, headers] = problem(code, true);
   return [body, { ...headers, 'retry-after': '7' }];
 }
+
+t.test('an upload keeps its maximum rate, and an abort ends it', async (t) => {
+  const api = await startApi(t, { maxUploadSize: 10 << 20 });
+  const site = t.testdir({ 'data.bin': randomBytes(1536 << 10) });
+  const options = { url: api.origin, token: tokens.maps, ...quick, maxRate: 1 << 20 };
+  const began = systemClock.monotonic();
+  await connect(options).push('maps', site, { name: 'n', wait: false });
+  t.ok(systemClock.monotonic() - began >= 1_490, '1.5 MiB at 1 MiB/s take 1.5 s');
+  const controller = new AbortController();
+  const reason = new Error('enough');
+  const stopped = { ...options, maxRate: 1024, signal: controller.signal };
+  const sent = connect(stopped).push('maps', site, {
+    ...{ name: 'other', wait: false },
+    onSent: () => setImmediate(() => controller.abort(reason)),
+  });
+  t.equal(await sent.catch((error: unknown) => error), reason);
+});
 
 t.test('the hint of the daemon is told apart from what is wrong', async (t) => {
   const api = await startApi(t);

@@ -216,6 +216,7 @@ export function destinationOf(workflow: 'additive' | 'replacement', id = 'web'):
     prune: { enabled: true, keepLatest: 1, olderThanMs: null },
     limits: { maxRemoved: null },
     fileConcurrency: 1,
+    maxRate: null,
   };
 }
 

@@ -31,6 +31,8 @@ export interface DestinationSummary extends Pick<DestinationConfig, 'mapping' | 
   backend: string;
   layout: Layout;
   public_base_url: string | null;
+  /** Bytes per second; null: no limit. */
+  max_rate: number | null;
 }
 
 export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineSummary[] {
@@ -38,13 +40,14 @@ export function summariesOf({ pipelines }: Pick<Config, 'pipelines'>): PipelineS
     pipeline_id: id,
     source: { backend: source.backend },
     destinations: destinations.map(
-      ({ id: destinationId, location, mapping, workflow, releases, publicBaseUrl }) => ({
+      ({ id: destinationId, location, mapping, workflow, releases, publicBaseUrl, maxRate }) => ({
         destination_id: destinationId,
         backend: location.backend,
         mapping,
         workflow,
         layout: releases === null ? 'in_place' : 'releases',
         public_base_url: publicBaseUrl,
+        max_rate: maxRate,
       }),
     ),
     schedule: schedule === null ? null : scheduleSummary(schedule),
@@ -107,7 +110,15 @@ const pipelineList: JsonSchema = {
             items: {
               type: 'object',
               additionalProperties: false,
-              required: ['destination_id', 'backend', 'mapping', 'workflow', 'layout', 'public_base_url'],
+              required: [
+                'destination_id',
+                'backend',
+                'mapping',
+                'workflow',
+                'layout',
+                'public_base_url',
+                'max_rate',
+              ],
               properties: {
                 destination_id: { type: 'string' },
                 backend: { type: 'string' },
@@ -115,6 +126,10 @@ const pipelineList: JsonSchema = {
                 workflow: { enum: ['additive', 'replacement'] },
                 layout: { enum: ['in_place', 'releases'] },
                 public_base_url: { type: ['string', 'null'] },
+                max_rate: {
+                  description: 'Maximum rate of published files, in bytes per second. Null: no limit.',
+                  type: ['integer', 'null'],
+                },
               },
             },
           },

@@ -14,6 +14,9 @@ export const linksOption = (): Option =>
     'handling of symbolic links: an error, or skipped (default: refuse)',
   ).choices(['refuse', 'skip']);
 
+export const maxRateOption = (): Option =>
+  new Option('--max-rate <rate>', 'maximum transfer rate, such as 2MiB/s (default: no limit)');
+
 export const pipelineOption = (): Option =>
   new Option('-p, --pipeline <id>', 'pipeline').makeOptionMandatory();
 
@@ -142,6 +145,8 @@ export interface RunOptions extends ConfiguredOptions {
   channel?: string;
   /** How long destinations that failed for a passing cause are tried again. */
   retryFor?: string;
+  /** Replaces the limit of each destination. */
+  maxRate?: string;
   /** The file for the plan of a dry run. */
   out?: string;
   /** The plan that is carried out. */

@@ -16,8 +16,15 @@ export async function openClient(
     output,
     signal,
     tokenIsOptional = false,
+    maxRate,
     beforeNote = () => undefined,
-  }: { output: Output; signal: AbortSignal; tokenIsOptional?: boolean; beforeNote?: () => void },
+  }: {
+    output: Output;
+    signal: AbortSignal;
+    tokenIsOptional?: boolean;
+    maxRate?: number | undefined;
+    beforeNote?: () => void;
+  },
 ): Promise<Client> {
   const token = await tokenOf(flags);
   if (token === undefined && !tokenIsOptional)
@@ -29,6 +36,7 @@ export async function openClient(
     url: flags.to,
     signal,
     ...(token === undefined ? {} : { token }),
+    ...(maxRate === undefined ? {} : { maxRate }),
     onRetry(failure, pauseMs) {
       // A server that stays down is reported once.
       if (failure.message === noted) return;

@@ -717,6 +717,10 @@ export interface PipelineList {
       workflow: 'additive' | 'replacement';
       layout: 'in_place' | 'releases';
       public_base_url: string | null;
+      /**
+       * Maximum rate of published files, in bytes per second. Null: no limit.
+       */
+      max_rate: number | null;
     }[];
     /**
      * null without a schedule.

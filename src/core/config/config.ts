@@ -150,6 +150,8 @@ export interface DestinationConfig {
   };
   /** Maximum number of files written concurrently. */
   fileConcurrency: number;
+  /** Maximum rate of the bytes of published files, in bytes per second; null: no limit. */
+  maxRate: number | null;
 }
 
 /** How many releases are kept, and for how long a replaced one stays. */

@@ -230,7 +230,7 @@ const shown = new Set(
     'max_concurrency upload_timeout idle_timeout shutdown_timeout protect_runs directory host port path',
     'host_key_policy known_hosts_file max_requests max_connections bucket prefix endpoint region',
     'path_style max_upload_size max_files mapping workflow public_base_url checksums archive index',
-    'scene_map_page max_waiting enabled keep_latest older_than max_removed file_concurrency content_rules',
+    'scene_map_page max_waiting enabled keep_latest older_than max_removed file_concurrency max_rate content_rules',
     'allow_bucket_root level requests schedule timezone catch_up jitter watch settle',
   ].flatMap((names) => names.split(' ')),
 );

@@ -86,7 +86,8 @@ async function publishAll(
   const { dryRun } = request;
   const decided: PublishedPath[] = [];
   await withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(shared.destination.location, { readOnly: dryRun, dryRun });
+    const { location, maxRate } = shared.destination;
+    const storage = await context.openStorage(location, { readOnly: dryRun, dryRun, maxRate });
     onRelease(() => storage.close());
     for (const [index, { bundle, destinationPath }] of bundles.entries()) {
       const published = await publishSelected(

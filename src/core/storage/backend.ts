@@ -110,4 +110,6 @@ export interface OpenOptions {
   mustExist?: boolean;
   /** Forbids writes on this machine, too, such as the key of a new host. */
   dryRun?: boolean;
+  /** The maximum rate of written content, in bytes per second; null or absent: no limit. */
+  maxRate?: number | null;
 }

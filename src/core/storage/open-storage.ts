@@ -3,6 +3,7 @@ import type { OpenOptions, StorageContext } from './backend.ts';
 import { backendOf, type StorageLocation } from './backends.ts';
 import type { Storage } from './storage.ts';
 import { withLog } from './wrappers/log.ts';
+import { withRate } from './wrappers/rate.ts';
 import { withRetry } from './wrappers/retry.ts';
 
 /** Opens a source or destination. The caller closes it. Throws as the backend does. */
@@ -18,9 +19,9 @@ export interface RetryPolicies {
 }
 
 /**
- * Opens the storage of a configured location, with retry and log around it. After `signal` aborts, calls
- * are retried only briefly. Drivers are loaded on first use: an SDK takes a hundred times as long to load
- * as the command line.
+ * Opens the storage of a configured location, with retries, a log and the limit of its rate. After `signal`
+ * aborts, calls are retried only briefly. Drivers are loaded on first use: an SDK takes a hundred times as
+ * long to load as the command line.
  */
 export function storageOpener(
   context: StorageContext & { signal?: AbortSignal | undefined },
@@ -37,6 +38,8 @@ export function storageOpener(
         { storage: storage.label, attempt, pauseMs, err: failure },
         'storage call failed, trying again',
       );
-    return withRetry(withLog(storage, context.log, clock), { policy: calls, ...shared, onRetry });
+    const { maxRate = null } = options;
+    const limited = maxRate === null ? storage : withRate(storage, clock, maxRate);
+    return withRetry(withLog(limited, context.log, clock), { policy: calls, ...shared, onRetry });
   };
 }

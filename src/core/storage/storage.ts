@@ -309,6 +309,8 @@ export interface WriteOptions {
   ifVersion?: string;
   /** Headers that an object store keeps with the bytes. File systems ignore them. */
   headers?: ObjectHeaders;
+  /** Whether `max_rate` limits the write: true for outputs, and not for locks and catalogs. */
+  isContent?: boolean;
   signal?: AbortSignal;
   /** Called with the size in bytes of each chunk taken from the body. */
   onBytes?: (count: number) => void;

@@ -156,6 +156,8 @@ t.test('what waybill refuses for its structure the schema refuses', async (t) =>
     withDestination('backend: local, path: x, outputs: {checksums: "true"}'),
     withDestination('backend: local, path: x, retention: {prune: {keep_latest: 1.5}}'),
     withDestination('backend: local, path: x, file_concurrency: 65'),
+    withDestination('backend: local, path: x, max_rate: 2 MiB/s'),
+    withDestination('backend: local, path: x, max_rate: 100'),
     withHttp('retention: 30'),
     withHttp('retention: "30"'),
     withHttp('queue_size: "32"'),

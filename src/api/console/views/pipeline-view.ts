@@ -1,5 +1,6 @@
+import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import type { PipelineState } from '../../pipelines/pipelines-route.ts';
+import type { DestinationSummary, PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
   actionMark,
   ageText,
@@ -60,7 +61,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
     places: state.destinations.map((one) => ({
       id: one.destination_id,
       backend: one.backend,
-      how: `${one.mapping}, ${one.workflow}`,
+      how: howText(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
       last: lastOf(runs, one.destination_id),
@@ -69,6 +70,11 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
     bars: runBars(runs, now),
     runs: runLines(runs.slice(0, listedRuns), now),
   };
+}
+
+/** `preserve_relative, additive, at most 2 MiB/s`. Pure. */
+export function howText({ mapping, workflow, max_rate }: DestinationSummary): string {
+  return [mapping, workflow, ...(max_rate === null ? [] : [`at most ${formatRate(max_rate)}`])].join(', ');
 }
 
 function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last'] {

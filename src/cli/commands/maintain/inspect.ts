@@ -6,6 +6,7 @@ import type { CoreContext } from '../../../core/context.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding } from '../../../core/lib/errors.ts';
 import type { Instant } from '../../../core/lib/instant.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { formatRate } from '../../../core/lib/settings/rate.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
 import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
@@ -35,6 +36,8 @@ interface DestinationView {
   location: string;
   mapping: DestinationConfig['mapping'];
   workflow: DestinationConfig['workflow'];
+  /** Bytes per second; null: no limit. */
+  maxRate: number | null;
   targets: {
     bundle: string;
     destinationPath: string;
@@ -145,12 +148,13 @@ async function view(
   found: Discovery,
   from: PublishedFrom,
 ): Promise<DestinationView> {
-  const { id, mapping, workflow, location, releases } = destination;
+  const { id, mapping, workflow, location, releases, maxRate } = destination;
   const seen: DestinationView = {
     destinationId: id,
     location: describeLocation(location),
     mapping,
     workflow,
+    maxRate,
     targets: [],
     orphans: [],
     error: null,
@@ -219,8 +223,10 @@ function print(
   for (const line of columns(rows, '  ')) output.data(line);
   if (bundles.length === 0) output.data('  no bundles');
   for (const name of excluded) output.data(`  ${style.dim(`excluded  ${name}`)}`);
-  for (const { destinationId, location, mapping, workflow, targets, orphans, error } of destinations) {
-    output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}  ${style.dim(location)}`);
+  for (const { destinationId, location, mapping, workflow, maxRate, ...found } of destinations) {
+    const { targets, orphans, error } = found;
+    const limit = maxRate === null ? '' : `, at most ${formatRate(maxRate)}`;
+    output.data(`${style.cyan(destinationId)}  ${mapping}, ${workflow}${limit}  ${style.dim(location)}`);
     if (error !== null) output.data(`  ${style.red(error.message)}`);
     const states = targets.map((target) => [
       `target=${target.destinationPath}`,

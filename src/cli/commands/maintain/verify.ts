@@ -63,12 +63,12 @@ async function verifyAll(
   const bar = progressBar(!output.isJson, 'verify');
   for (const { pipeline, destinations } of chosen) {
     for (const destination of destinations) {
-      const { id, location, fileConcurrency } = destination;
+      const { id, location, fileConcurrency, maxRate } = destination;
       const base = { pipelineId: pipeline.id, destinationId: id, location: describeLocation(location) };
       const { repair: repairs = false, dryRun = false } = options;
       try {
         const paths = await withReleasers(async (onRelease) => {
-          const root = await context.openStorage(location, { readOnly: !repairs || dryRun });
+          const root = await context.openStorage(location, { readOnly: !repairs || dryRun, maxRate });
           onRelease(() => root.close());
           const lingerMs = destination.releases?.lingerMs ?? null;
           const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes, lingerMs };

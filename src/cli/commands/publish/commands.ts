@@ -5,6 +5,7 @@ import {
   exitWith,
   formatOption,
   linksOption,
+  maxRateOption,
   pipelineOption,
   type RunOptions,
   verboseCommand,
@@ -39,6 +40,7 @@ export function publishCommand(): Command {
     .option('--include <pattern>', 'only files that match this .gitignore pattern (repeatable)', collect)
     .option('--exclude <pattern>', 'skip files that match this .gitignore pattern (repeatable)', collect)
     .addOption(linksOption())
+    .addOption(maxRateOption())
     .option('--url <url>', 'public URL of the destination, printed after publishing')
     .option('--channel-url <url>', 'public URL of the channel')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
@@ -112,6 +114,7 @@ export function runCommand(): Command {
       '--retry-for <duration>',
       'retry destinations that failed for a temporary cause for this long, such as 30m (default: no retry)',
     )
+    .option('--max-rate <rate>', 'maximum rate per destination, such as 2MiB/s (default: its max_rate)')
     .option('-o, --out <file>', 'with --dry-run: write the plan to this file')
     .option('--plan <file>', 'carry out this plan exactly; fails with plan_stale if anything has changed')
     .addOption(formatOption())

@@ -131,6 +131,7 @@ export interface PublishSettings {
   include: readonly string[];
   exclude: readonly string[];
   links: 'refuse' | 'skip';
+  maxRate: string | undefined;
   url: string | undefined;
   channelUrl: string | undefined;
 }
@@ -178,7 +179,7 @@ export function promotionText(
     `      - id: ${JSON.stringify(to.id)}`,
     ...entries('        ', {
       ...to.settings,
-      ...common({ releases, channel: undefined, index, url, channelUrl: undefined }),
+      ...common({ releases, channel: undefined, index, maxRate: undefined, url, channelUrl: undefined }),
       mapping: 'preserve_relative',
     }),
   ];
@@ -189,9 +190,13 @@ function common({
   releases,
   channel,
   index,
+  maxRate,
   url,
   channelUrl,
-}: Pick<PublishSettings, 'releases' | 'channel' | 'index' | 'url' | 'channelUrl'>): Record<string, unknown> {
+}: Pick<PublishSettings, 'releases' | 'channel' | 'index' | 'maxRate' | 'url' | 'channelUrl'>): Record<
+  string,
+  unknown
+> {
   return {
     ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
     ...(releases ? { layout: 'releases' } : {}),
@@ -202,6 +207,7 @@ function common({
             channels: { [channel]: channelUrl === undefined ? {} : { public_base_url: channelUrl } },
           },
         }),
+    ...(maxRate === undefined ? {} : { max_rate: maxRate }),
     ...(url === undefined ? {} : { public_base_url: url }),
   };
 }

@@ -33,6 +33,7 @@ export interface PublishOptions extends CommonOptions {
   include?: string[];
   exclude?: string[];
   links?: PublishSettings['links'];
+  maxRate?: string;
   url?: string;
   channelUrl?: string;
   sshKey?: string;
@@ -113,6 +114,7 @@ const settingOptions: readonly [RegExp, string][] = [
   [/\.include/, '--include'],
   [/\.exclude/, '--exclude'],
   [/\.ssh_key_file$/, '--ssh-key'],
+  [/\.max_rate$/, '--max-rate'],
 ];
 
 function everything({ pipelines }: Config): Parameters<typeof runAll>[0]['chosen'] {
@@ -124,7 +126,8 @@ function settingsOf(
   destinations: readonly string[],
   options: PublishOptions,
 ): PublishSettings {
-  const { channel, index, include = [], exclude = [], links = 'refuse', url, channelUrl } = options;
+  const { channel, index, include = [], exclude = [], links = 'refuse', maxRate } = options;
+  const { url, channelUrl } = options;
   if (channel !== undefined && !options.releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
   if (channelUrl !== undefined && channel === undefined)
@@ -134,7 +137,8 @@ function settingsOf(
   refuseOverlaps(source, parsed, destinations);
   return {
     ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
-    ...{ releases: options.releases, channel, index, include, exclude, links, url, channelUrl },
+    ...{ releases: options.releases, channel, index, include, exclude, links },
+    ...{ maxRate, url, channelUrl },
   };
 }
 

@@ -20,6 +20,7 @@ import { makeOutput, type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
 import type { RunOptions } from '../../setup/command-options.ts';
+import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import { chooseDestinations, type Chosen, type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
 import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
@@ -31,6 +32,7 @@ export async function run(options: RunOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   refuseContradictions(options);
   const retryForMs = retryForOf(options.retryFor);
+  const maxRate = maxRateOf(options);
   const plan = options.plan === undefined ? null : await readPlan(options.plan);
   const begunMs = systemClock.monotonic();
   return untilStopped(async (signal) => {
@@ -45,10 +47,11 @@ export async function run(options: RunOptions): Promise<number> {
       ...(ids === undefined ? {} : { pipelineIds: ids }),
     });
     const prepared = plan === null ? await preparing : await unlessGone(preparing);
-    const chosen =
+    const named =
       plan === null
         ? chooseDestinations(prepared.config, options)
         : await chosenByPlan(prepared.config, plan);
+    const chosen = withMaxRate(named, maxRate);
     const notifying = { dryRun: options.dryRun, pipelineIds: ids };
     const notified = await withTracing(prepared, async (traced) =>
       withNotifier({ ...prepared, context: traced }, notifying, async (context) => {

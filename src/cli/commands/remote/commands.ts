@@ -3,6 +3,7 @@ import {
   collect,
   exitWith,
   formatOption,
+  maxRateOption,
   pipelineOption,
   withBundleOptions,
   withRemoteOptions,
@@ -35,6 +36,7 @@ export function pushCommand(): Command {
           .default('auto', 'auto: over 16 MiB, if the daemon supports it'),
       )
       .option('--chunk-size <size>', 'size of one of these requests (default: 8MiB)')
+      .addOption(maxRateOption())
       .option('--whole', 'send every file, including files that the daemon already has')
       .option('--dry-run', 'show the plan without publishing'),
   )

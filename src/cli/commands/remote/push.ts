@@ -12,6 +12,7 @@ import { type Bars, newBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
 import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
+import { maxRateOf } from '../../setup/max-rate.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
 import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
 import { type RevisionFlags, revisionMetadata } from './git-revision.ts';
@@ -25,6 +26,7 @@ export interface PushFlags
   chunkSize?: string;
   whole?: boolean;
   channel?: string;
+  maxRate?: string;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -32,11 +34,12 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
   const output = makeOutput({ json: flags.format === 'json', color: flags.color });
   const timeoutMs = timeoutOf(flags);
   const chunkBytes = chunkBytesOf(flags);
+  const maxRate = maxRateOf(flags);
   const bars = newBars(output);
   return untilStopped((signal) =>
     withRemedies(flags, async () => {
       try {
-        const client = await openClient(flags, { output, signal, beforeNote: bars.pause });
+        const client = await openClient(flags, { output, signal, maxRate, beforeNote: bars.pause });
         const upload = await prepared(bundle, flags, bars);
         for (const warning of upload.warnings) output.warn(warning);
         const locate = locator(upload.directory);

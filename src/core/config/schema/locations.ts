@@ -18,6 +18,7 @@ import {
   text,
   variants,
 } from '../../lib/settings/kinds.ts';
+import { rate } from '../../lib/settings/rate.ts';
 import type { AcceptedBy, DocumentOf, Setting, Settings } from '../../lib/settings/setting.ts';
 import {
   allBackends,
@@ -195,6 +196,11 @@ const destination = {
   file_concurrency: integer(1, 64).description(
     `Number of files that are written concurrently. Default: ${defaultConcurrencies()}.`,
   ),
+  max_rate: rate()
+    .description(
+      'Limits the bytes per second that a run sends to the destination, by all its files together. Reads, copies on the server, catalogs and locks are not limited. S3 receives each object, or each part of 16 MiB of a large one, in one request after its share of the time.',
+    )
+    .example('2MiB/s'),
 };
 
 /** The settings that all destinations share. */

@@ -317,3 +317,4 @@ export function variantsOr<M extends Settings, S extends Setting>(
 ): Setting<AcceptedBy<M[keyof M] | S>, false, ResolvedBy<M[keyof M] | S>> {
   return expects({ kind: 'variants', discriminator, maps, otherwise }, expected);
 }
+export { expectsNumber, textOrWhole };

@@ -187,6 +187,7 @@ export class Attempt {
         mode,
         digest: output.digest,
         headers: headersOf(output),
+        isContent: true,
         signal: this.#abort,
         onBytes,
       });

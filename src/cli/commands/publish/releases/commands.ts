@@ -15,7 +15,7 @@ export function releasesCommand(): Command {
   releasesSubcommand(group, 'list', 'list the releases of a bundle path, newest first').action(
     async (options: ReleasesOptions) => exitWith((await import('./show.ts')).showReleases(options)),
   );
-  releasesSubcommand(group, 'show', 'what is in one release, and whether all of it is there')
+  releasesSubcommand(group, 'show', 'show the files of a release, and whether all of them exist')
     .argument('<release>', 'id of the release, or a channel')
     .action(async (id: string, options: ReleasesOptions) =>
       exitWith((await import('./show.ts')).showRelease(id, options)),

@@ -1,0 +1,32 @@
+import { expectsNumber, textOrWhole } from './kinds.ts';
+import type { Setting } from './setting.ts';
+import { formatSize, parseSize, sizePattern } from './units.ts';
+
+/*
+ * Rates: bytes per second, as people write and read them.
+ */
+
+/** A lower rate is a mistake: `2` was meant as 2 MiB. */
+const minRate = 1024;
+
+export const rateForm = 'a rate of at least 1KiB/s, such as 2MiB/s, 500KiB or 65536 (bytes per second)';
+
+/** Bytes per second of `2MiB/s`, `500KiB` or 65536; undefined for other texts and less than 1 KiB/s. */
+export function parseRate(value: string | number): number | undefined {
+  const bytes = parseSize(typeof value === 'number' ? value : value.replace(/\/s$/, ''));
+  return bytes !== undefined && bytes >= minRate ? bytes : undefined;
+}
+
+/** `2 MiB/s`. */
+export function formatRate(bytesPerSecond: number): string {
+  return `${formatSize(bytesPerSecond)}/s`;
+}
+
+export function rate(): Setting<string | number, false, number> {
+  const pattern = sizePattern.replace(/\$$/, '(?:/s)?$');
+  const isOne = (value: string): boolean => parseRate(value) !== undefined;
+  return expectsNumber(textOrWhole(pattern, isOne, { min: minRate, max: null }), rateForm, {
+    title: 'rate',
+    resolve: (value: string | number) => parseRate(value) ?? 0,
+  });
+}
