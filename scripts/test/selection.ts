@@ -9,23 +9,35 @@ export class SelectionError extends Error {}
 
 const matrix = 'test/matrix/';
 const sampling = 'test/support/sampling.ts';
-/** Beginnings of the files that only a whole run has: together they take a third of its time. */
+/** Prefixes of the files that only CI and `npm test -- --all` run. They take half of the time of a whole run. */
 export const slow = [
-  'test/hosts/',
-  'test/workers/bullmq/shards/',
-  'test/pages/every-',
+  'test/canary',
   'test/cli/ci-examples',
   'test/cli/pairs',
   'test/cli/producer',
   'test/cli/terminal',
-  'test/weather/api/weather-corpus-postgres',
-  'test/weather/reader-postgres',
+  'test/cli/weather-feed',
   'test/core/storage/added-backend',
+  'test/core/storage/sftp-adversity',
+  'test/core/storage/sftp/further-sessions',
   'test/demo',
   'test/docs/',
+  'test/faults/exchanged-directories',
+  'test/faults/frozen-publisher',
+  'test/faults/killed-at-each-change',
+  'test/faults/obstacles',
   'test/harness',
+  'test/hosts/',
   'test/install',
+  'test/pages/every-',
   'test/release',
+  'test/systemd',
+  'test/weather/api/weather-corpus-',
+  'test/weather/api/weather-oracle/',
+  'test/weather/reader-',
+  'test/workers/bullmq/event-outbox',
+  'test/workers/bullmq/redis-away',
+  'test/workers/bullmq/shards/',
 ] as const;
 
 /**
