@@ -67,7 +67,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
           type: 'http',
           scheme: 'bearer',
           description:
-            'The value of an entry of `upload_tokens`, or, where a route says so, of `server.admin_token_env`.',
+            'The value of an entry of `upload_tokens`, a token of `POST /v1/token`, or, where a route says so, the value of `server.admin_token_env`.',
         },
       },
     },

@@ -83,11 +83,7 @@ function handleStartRun(ports: RunPorts): RequestHandler<{ pipelineId: string }>
     const idempotency = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkRunRequest(body);
-    const accepted = await startRun(
-      ports,
-      { pipelineId, channel, ...idempotency },
-      requestContext(req).trace,
-    );
+    const accepted = await startRun(ports, { pipelineId, channel, ...idempotency }, requestContext(req));
     sendAccepted(req, res, ports.http.basePath, accepted);
   };
 }

@@ -5,7 +5,7 @@ import { choice } from '../../core/lib/parameters.ts';
 import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { sendWithEtag, taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { authenticate, challenge, noteCaller, type TokenAccess } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
@@ -19,7 +19,7 @@ const validateQuery = queryParameters({
 
 export interface SceneMapPorts extends MemoryBodyPorts {
   http: MemoryBodyPorts['http'] & Pick<HttpPorts['http'], 'protectSceneMaps'>;
-  configured: Current<{ tokens: readonly Token[] }>;
+  configured: Current<TokenAccess>;
   sceneMaps: Pick<SceneMapPool, 'check'>;
 }
 
@@ -100,9 +100,8 @@ function checkDocument(ports: SceneMapPorts): RequestHandler {
 }
 
 function requireToken(req: Request, res: Response, { configured, clock }: SceneMapPorts): void {
-  const { tokens } = configured.get();
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
-  requestContext(req).fields['token_id'] = token.id;
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, configured.get(), clock));
+  noteCaller(req, token);
 }
 
 function tooMany(): WaybillError {

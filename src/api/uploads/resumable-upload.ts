@@ -250,7 +250,7 @@ async function hand(
       });
       // Staging a large archive takes long, so the token may have expired or been revoked.
       requireAuthorized(req);
-      return accept(ports, pipeline, admission, staged, upload.channel, requestContext(req).trace);
+      return accept(ports, pipeline, admission, staged, upload.channel, requestContext(req));
     });
     return { runId: accepted.record.run_id, position: accepted.position, replayed: accepted.replayed };
   } finally {

@@ -5,11 +5,10 @@ import { jsonDocument } from '../../core/lib/json-document.ts';
 import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
 import { publicResult } from '../../core/publish/results/public-result.ts';
 import type { RunResult } from '../../core/publish/results/result.ts';
-import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { AcceptedRun, Admission } from '../../workers/queue/job-queue.ts';
 import { newRunId } from '../../workers/queue/start-run.ts';
 import { untilLeft } from '../http/request/client-connection.ts';
-import { requestContext } from '../http/request/request-context.ts';
+import { type RequestContext, requestContext } from '../http/request/request-context.ts';
 import { jsonContent, type ResponseObject } from '../http/route.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
@@ -70,8 +69,8 @@ export interface Accepted {
 }
 
 /**
- * Turns a staged bundle into a run, with `trace` as its parent span. If the upload's key was used before,
- * finds its run instead.
+ * Turns a staged bundle into a run, with the trace of the request as its parent span. If the upload's key was
+ * used before, finds its run instead.
  */
 export async function accept(
   ports: Pick<UploadPorts, 'clock'>,
@@ -79,7 +78,7 @@ export async function accept(
   admission: Admission,
   staged: StagedUpload,
   channel: string | null,
-  trace: TraceContext,
+  { trace, publishedBy }: Pick<RequestContext, 'trace' | 'publishedBy'>,
 ): Promise<Accepted> {
   const runId = newRunId(pipeline.id, ports.clock.now());
   const { directory, bundlePath, bytes, manifest } = staged;
@@ -87,6 +86,7 @@ export async function accept(
   const to = {
     ...(channel === null ? {} : { channel }),
     ...(revision === null ? {} : { revision }),
+    ...(publishedBy === undefined ? {} : { publishedBy }),
   };
   const job = { runId, pipelineId: pipeline.id, staged: directory, bundlePath, bytes, ...to, ...trace };
   const accepted = await admission.accept(job, digestFor(staged, channel));

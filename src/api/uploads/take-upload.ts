@@ -100,7 +100,7 @@ export function takeUpload(ports: UploadPorts, form: UploadForm): RequestHandler
           ...{ req, ...body, channel },
           keeps: !isDryRun,
         });
-        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req).trace);
+        if (!isDryRun) return accept(ports, pipeline, admission, staged, channel, requestContext(req));
         return { isKept: false, plan: await planUpload(req, res, ports, { pipeline, staged, channel }) };
       });
       if ('plan' in outcome) await (form.sendPlan ?? sendPlan)(res, outcome.plan, req);
@@ -226,9 +226,10 @@ export function authorizeUpload(
   { configured, clock }: Pick<UploadPorts, 'configured' | 'clock'>,
 ): { token: Token; pipeline: UploadPipeline } {
   return keepAuthorized(req, () => {
-    const { tokens, uploadPipelines } = configured.get();
+    const { tokens, publishers, uploadPipelines } = configured.get();
     return authorizePipeline(req, res, {
       tokens,
+      publishers,
       clock,
       scope: 'upload',
       id: req.params.pipelineId,

@@ -39,6 +39,10 @@ export interface RunRecord {
    */
   revision?: null | RunRecordRevision;
   /**
+   * The trusted publisher that uploaded the bundle or started the run, with claims of its ID token; null if there is none. Records of older versions have none.
+   */
+  published_by?: null | RunRecordPublishedBy;
+  /**
    * Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it.
    */
   rerunnable: boolean;
@@ -99,6 +103,27 @@ export interface RunRecordRevision {
   commit: string | null;
   branch: string | null;
   author: string | null;
+}
+export interface RunRecordPublishedBy {
+  /**
+   * Id of the entry of `trusted_publishers`.
+   */
+  publisher_id: string;
+  /**
+   * The claim `sub`.
+   */
+  subject: string | null;
+  repository: string | null;
+  ref: string | null;
+  sha: string | null;
+  /**
+   * The run, pipeline or build of the CI system.
+   */
+  ci_run_id: string | null;
+  /**
+   * SHA-256 of all claims.
+   */
+  claims_digest: string;
 }
 /**
  * What made the run.
@@ -310,6 +335,8 @@ export interface Problem {
     | 'method_not_allowed'
     | 'unauthorized'
     | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
     | 'pipeline_not_found'
     | 'pipeline_takes_uploads'
     | 'alert_not_found'
@@ -352,6 +379,14 @@ export interface Problem {
    * Of readiness: what the daemon depends on, and how each stands.
    */
   checks?: HealthCheck[];
+  /**
+   * Of a token exchange: the error code of OAuth.
+   */
+  error?: string;
+  /**
+   * Of a token exchange: the error.
+   */
+  error_description?: string;
 }
 /**
  * One result of a validation: what is wrong or worth knowing, and where.
@@ -422,6 +457,8 @@ export interface HealthCheck {
     | 'method_not_allowed'
     | 'unauthorized'
     | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
     | 'pipeline_not_found'
     | 'pipeline_takes_uploads'
     | 'alert_not_found'

@@ -1,6 +1,7 @@
 import type { Revision } from '../../core/bundle/revision.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { Progress, RunResult } from '../../core/publish/results/result.ts';
+import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
@@ -20,6 +21,8 @@ interface Common extends TraceContext {
   channel?: string;
   /** The bundle's revision, if its producer states one. */
   revision?: Revision;
+  /** The trusted publisher that uploaded the bundle or started the run. */
+  publishedBy?: PublishedBy;
 }
 
 /** One bundle that was uploaded. */

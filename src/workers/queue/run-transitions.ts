@@ -42,6 +42,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     rerun_of: job.rerunOf ?? null,
     channel: job.channel ?? null,
     revision: job.revision ?? null,
+    published_by: job.publishedBy ?? null,
     rerunnable: false,
     status: 'accepted',
     triggered_by: triggeredBy(job),

@@ -1,6 +1,7 @@
 import { customAlphabet } from 'nanoid';
 import type { Clock } from '../../core/lib/clock.ts';
 import { digestOf } from '../../core/lib/digest.ts';
+import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts';
 
@@ -9,7 +10,7 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
  * concurrent calls start one run; the others get its record with `replayed: true`. A schedule on several
  * hosts uses its time as the key.
  *
- * `trace` is the span that the run belongs to.
+ * `trace` is the span that the run belongs to, and `publishedBy` the trusted publisher that requested it.
  *
  * Throws `queue_full`, `pipeline_full`, `shutting_down`, `idempotency_in_progress` and `queue_unavailable`.
  * Does not check that the pipeline exists and has a source.
@@ -17,7 +18,7 @@ import type { AcceptedRun, AdmissionRequest, RunAdmission } from './job-queue.ts
 export async function startRun(
   { queue, clock }: { queue: RunAdmission; clock: Clock },
   request: AdmissionRequest & { channel?: string | null },
-  trace: TraceContext = {},
+  { trace = {}, publishedBy }: { trace?: TraceContext; publishedBy?: PublishedBy | undefined } = {},
 ): Promise<AcceptedRun> {
   const { channel = null, ...wanted } = request;
   const { pipelineId } = wanted;
@@ -27,7 +28,8 @@ export async function startRun(
     const to = channel === null ? {} : { channel };
     // The whole request: a second use of the key must have the same content.
     const said = digestOf(JSON.stringify(to));
-    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...trace }, said);
+    const by = publishedBy === undefined ? {} : { publishedBy };
+    return await admission.accept({ runId, pipelineId, staged: null, ...to, ...by, ...trace }, said);
   } finally {
     await admission.release();
   }

@@ -196,7 +196,7 @@ export async function startFrom(visit: Visit<PipelineParams>, form: Form): Promi
     });
   const channel = channelOf(visit, form);
   const { fields, trace } = requestContext(req);
-  const { record } = await startRun(parts, { pipelineId, channel }, trace);
+  const { record } = await startRun(parts, { pipelineId, channel }, { trace });
   Object.assign(fields, { run_id: record.run_id, pipeline_id: pipelineId });
   return record.run_id;
 }

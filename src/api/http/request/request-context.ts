@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock, Timer } from '../../../core/lib/clock.ts';
+import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
 /** The forms of a problem document. RFC 9457 defines JSON and XML; text and HTML are for people. */
@@ -14,6 +15,8 @@ export interface RequestContext {
   client?: string | null;
   /** Throws if the request is no longer allowed. Undefined if the request needs no token. */
   authorize?: () => unknown;
+  /** The trusted publisher that the token of the request was issued to. */
+  publishedBy?: PublishedBy;
   /** Fields that handlers add to the request's log line: token id, pipeline id, run id. Never a secret. */
   fields: Record<string, string | number | boolean>;
   /**

@@ -223,4 +223,9 @@ export const serverSchema = map({
       'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, and to act on all of them in the console. Without it nobody can.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
+  token_keys_env: environmentName()
+    .description(
+      'Environment variable, or file in secrets.directory, that holds the key of the tokens for trusted_publishers: 32 characters or more. Two keys with a space or line break between them are a rotation: the first signs, and both are accepted. All API hosts need the same. Without it, the process makes a key, and a restart ends its tokens.',
+    )
+    .example('WAYBILL_TOKEN_KEYS'),
 }).description('The daemon (waybill serve).');

@@ -7,6 +7,7 @@ import { WaybillError } from '../../lib/errors.ts';
 import { reachServer } from '../../lib/reach-server.ts';
 import { parseRetryAfter } from '../../lib/retry.ts';
 import { refusedAddress } from '../address-policy.ts';
+import { guarded, RefusedAddress } from '../guarded-lookup.ts';
 import { signedHeaders, type SigningKey } from '../signature.ts';
 import type { Attempted, Refused, Sink } from '../sink.ts';
 
@@ -82,31 +83,6 @@ export async function reachWebhook(
       cause: error,
     });
   }
-}
-
-class RefusedAddress extends Error {
-  override readonly name = 'RefusedAddress';
-}
-
-/** Resolves a name and refuses it if any of its addresses is refused. */
-function guarded(lookup: LookupFunction, allowed: readonly string[]): LookupFunction {
-  return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, answer) => {
-      if (error !== null) {
-        callback(error, []);
-        return;
-      }
-      const addresses = typeof answer === 'string' ? [{ address: answer, family: isIP(answer) }] : answer;
-      const [first] = addresses;
-      const reason = addresses
-        .map(({ address }) => refusedAddress(address, allowed))
-        .find((one) => one !== null);
-      if (first === undefined) callback(new RefusedAddress('no address'), []);
-      else if (reason !== undefined) callback(new RefusedAddress(reason), []);
-      else if (options.all === true) callback(null, addresses);
-      else callback(null, first.address, first.family);
-    });
-  };
 }
 
 const maxDiscardedBytes = 64 * 1024;
