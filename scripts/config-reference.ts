@@ -197,7 +197,7 @@ function propertiesOf(schema: JsonSchema): Setting[] {
     const isMap =
       inner['properties'] !== undefined ||
       inner['patternProperties'] !== undefined ||
-      (inner['anyOf'] as JsonSchema[] | undefined)?.some((item) => item['properties'] !== undefined);
+      (inner['anyOf'] as JsonSchema[] | undefined)?.every((item) => item['properties'] !== undefined);
     return { name, schema: setting, inner: isMap ? inner : undefined, listed };
   });
 }

@@ -68,7 +68,7 @@ const homes: Record<string, string> = {
   fflate: 'src/core/bundle/archive/gzip\\.ts',
   ignore: 'src/core/bundle/pack/.+',
   'eventsource-parser': 'src/client/.+',
-  jose: 'src/api/console/sessions\\.ts',
+  jose: 'src/api/(console/sessions|publishers/.+)\\.ts',
   cookie: 'src/api/console/sessions\\.ts',
   'rate-limiter-flexible': 'src/api/console/sessions\\.ts',
   'd3-[^/]+': 'src/(api/console/views|browser|weather)/.+',

@@ -8,6 +8,8 @@ import type { Metrics } from './metrics/metrics.ts';
 import type { MetricsAccess, MetricsPorts } from './metrics/metrics-route.ts';
 import type { PipelineAccess, PipelinePorts } from './pipelines/pipelines-route.ts';
 import type { ReleasesPorts } from './pipelines/releases-routes.ts';
+import type { PublisherAccess, Publishers } from './publishers/publishers.ts';
+import type { TokenPorts } from './publishers/token-route.ts';
 import type { LivePorts } from './runs/follow-routes.ts';
 import type { SceneMapPorts } from './scene-maps/scene-map-routes.ts';
 import type { MissingPorts } from './uploads/missing-route.ts';
@@ -17,7 +19,10 @@ import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.
  * The configuration that requests are checked against. A reload replaces it. A handler reads it once, so that
  * one request sees one configuration.
  */
-export interface ApiAccess extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess {}
+export interface ApiAccess
+  extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess, PublisherAccess {
+  publishers: Publishers;
+}
 
 /** All dependencies of the routes. Each feature declares its own; the daemon or a test provides them. */
 export interface ApiPorts
@@ -32,10 +37,12 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'look' | 'endedSessions'>,
+    Pick<ConsolePorts, 'look'>,
+    Pick<TokenPorts, 'issuerKeys' | 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {
   queue: LivePorts['queue'];
+  endedSessions: ConsolePorts['endedSessions'] & TokenPorts['endedSessions'];
   configured: Current<ApiAccess>;
   metrics: Metrics | null;
   /** null: the navigation has no weather pages. */

@@ -8,6 +8,7 @@ import { pausePipelineRoute, resumePipelineRoute } from './pipelines/pause-route
 import { listPipelinesRoute } from './pipelines/pipelines-route.ts';
 import { activateReleaseRoute, listReleasesRoute } from './pipelines/releases-routes.ts';
 import type { ApiPorts } from './ports.ts';
+import { tokenRoute } from './publishers/token-route.ts';
 import { followRunRoute, followRunsRoute } from './runs/follow-routes.ts';
 import { listAllRunsRoute, listRunsRoute } from './runs/list-runs.ts';
 import { cancelRunRoute, rerunRoute, retryRunRoute } from './runs/run-action-routes.ts';
@@ -51,6 +52,7 @@ const daemon: readonly Route<ApiPorts>[] = [
   healthRoute,
   readyRoute,
   liveRoute,
+  tokenRoute,
   reloadRoute,
   listUndeliveredRoute,
   redeliverRoute,

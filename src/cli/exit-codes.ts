@@ -82,6 +82,8 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   method_not_allowed: 1,
   unauthorized: 2,
   token_expired: 2,
+  id_token_refused: 2,
+  issuer_unavailable: 1,
   pipeline_not_found: 2,
   pipeline_takes_uploads: 1,
   alert_not_found: 1,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { authenticate, resolveTokens } from '../../src/api/http/auth.ts';
+import { authenticate, resolveTokens, type Token } from '../../src/api/http/auth.ts';
 import { scopes } from '../../src/core/config/schema/schema.ts';
 import { loadSecrets } from '../../src/core/lib/secrets.ts';
 
@@ -8,22 +8,23 @@ const secretsOf = (env: Record<string, string>) => loadSecrets({ directory: null
 const unlimited = { scopes: [...scopes], expiresAt: null };
 const ci = { id: 'ci', valueEnv: 'CI', pipelines: ['maps'], ...unlimited };
 const cron = { id: 'cron', valueEnv: 'CRON', pipelines: ['docs'], ...unlimited };
+const of = (tokens: Token[]) => ({ tokens, publishers: { open: () => null } });
 const at = (time: string) => ({ now: () => new Date(time) });
 const clock = at('2026-11-20T00:00:00Z');
 
 t.test('a token is found by its value, whichever place it has', async (t) => {
   const tokens = resolveTokens([ci, cron], await secretsOf({ CI: 'aaa', CRON: 'b.b-b_b~b+b/b==' }));
-  t.equal(authenticate('Bearer aaa', tokens, clock).id, 'ci');
-  t.equal(authenticate('bearer   b.b-b_b~b+b/b==', tokens, clock).id, 'cron');
+  t.equal(authenticate('Bearer aaa', of(tokens), clock).id, 'ci');
+  t.equal(authenticate('bearer   b.b-b_b~b+b/b==', of(tokens), clock).id, 'cron');
 });
 
 t.test('a token may be configured by the SHA-256 of its value, in any case', async (t) => {
   const digest = createHash('sha256').update('aaa').digest('hex');
   for (const CI of [`sha256:${digest}`, `SHA256:${digest.toUpperCase()}`]) {
     const tokens = resolveTokens([ci], await secretsOf({ CI }));
-    t.equal(authenticate('Bearer aaa', tokens, clock).id, 'ci');
+    t.equal(authenticate('Bearer aaa', of(tokens), clock).id, 'ci');
     for (const guess of [digest, `sha256:${digest}`])
-      t.throws(() => authenticate(`Bearer ${guess}`, tokens, clock), { code: 'unauthorized' });
+      t.throws(() => authenticate(`Bearer ${guess}`, of(tokens), clock), { code: 'unauthorized' });
   }
   for (const CI of [
     'sha256:',
@@ -44,9 +45,9 @@ t.test('a token may be configured by the SHA-256 of its value, in any case', asy
 t.test('a token that has expired has a code of its own, for whoever knows its value', async (t) => {
   const limited = { ...ci, expiresAt: new Date('2026-11-20T00:00:00Z') };
   const tokens = resolveTokens([limited], await secretsOf({ CI: 'aaa' }));
-  t.equal(authenticate('Bearer aaa', tokens, at('2026-11-19T23:59:59.999Z')).id, 'ci');
-  t.throws(() => authenticate('Bearer aaa', tokens, clock), { code: 'token_expired', message: /"ci"/ });
-  t.throws(() => authenticate('Bearer aab', tokens, clock), { code: 'unauthorized' });
+  t.equal(authenticate('Bearer aaa', of(tokens), at('2026-11-19T23:59:59.999Z')).id, 'ci');
+  t.throws(() => authenticate('Bearer aaa', of(tokens), clock), { code: 'token_expired', message: /"ci"/ });
+  t.throws(() => authenticate('Bearer aab', of(tokens), clock), { code: 'unauthorized' });
 });
 
 t.test('anything else is unauthorized, and the answer never repeats it', async (t) => {
@@ -63,9 +64,12 @@ t.test('anything else is unauthorized, and the answer never repeats it', async (
     'Basic aaa',
     'Bearer AAA',
   ]) {
-    t.throws(() => authenticate(header, tokens, clock), { code: 'unauthorized' }, String(header));
+    t.throws(() => authenticate(header, of(tokens), clock), { code: 'unauthorized' }, String(header));
   }
-  t.throws(() => authenticate('Bearer guess', [], clock), { code: 'unauthorized', message: /^(?!.*guess)/ });
+  t.throws(() => authenticate('Bearer guess', of([]), clock), {
+    code: 'unauthorized',
+    message: /^(?!.*guess)/,
+  });
 });
 
 t.test(

@@ -4,6 +4,7 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
+import { createLoginLimit } from '../../src/api/console/sessions.ts';
 import { newReadiness } from '../../src/api/daemon/readiness.ts';
 import { listen } from '../../src/api/http/listen.ts';
 import { createBodyMemory } from '../../src/api/http/request/request-body.ts';
@@ -12,12 +13,15 @@ import { createMetrics } from '../../src/api/metrics/metrics.ts';
 import { problemPage } from '../../src/api/pages/send-page.ts';
 import { siteOf } from '../../src/api/pages/site.ts';
 import type { ApiAccess, ApiPorts } from '../../src/api/ports.ts';
+import { fetchJson } from '../../src/api/publishers/fetch-json.ts';
+import { IssuerKeys } from '../../src/api/publishers/issuer-keys.ts';
+import { type Publishers, resolvePublishers } from '../../src/api/publishers/publishers.ts';
 import { createStreams } from '../../src/api/runs/event-stream.ts';
 import type { StageUpload, UploadPipeline } from '../../src/api/uploads/ports.ts';
 import { measuredStage } from '../../src/api/uploads/staged-upload.ts';
 import { createDaemonApp, type DaemonPorts } from '../../src/cli/daemon/daemon-app.ts';
 import { newEntrance } from '../../src/cli/daemon/listener.ts';
-import type { Config } from '../../src/core/config/config.ts';
+import type { Config, PublisherConfig } from '../../src/core/config/config.ts';
 import { parseConfig } from '../../src/core/config/judge-config.ts';
 import { scopes } from '../../src/core/config/schema/schema.ts';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
@@ -113,8 +117,21 @@ export interface ApiSettings {
   checks?: readonly HealthCheck[];
   /** As found by the last probe; true by default. */
   weatherIsUp?: boolean;
+  /** The trusted publishers; none by default. */
+  publishers?: readonly PublisherConfig[];
   /** Of weather; without it there is no data. */
   reader?: WeatherReader;
+}
+
+/** Resolves trusted publishers with the same key for all API hosts of the tests. */
+export function publishersOf(trustedPublishers: readonly PublisherConfig[]): Publishers {
+  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
+  const secrets = { get: () => undefined, require: () => '', warnings: [] };
+  return resolvePublishers(
+    { ...config, trustedPublishers: [...trustedPublishers] },
+    secrets,
+    Buffer.alloc(32),
+  );
 }
 
 /**
@@ -199,7 +216,9 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     maxFiles: 10,
     sceneMaps: { contentRules: 'warning' as const },
   };
+  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
   const configured = replaceable<ApiAccess>({
+    publishers: publishersOf(settings.publishers ?? []),
     tokens: [
       { id: 'ci', hash: sha256(tokens.maps), pipelines: new Set(['maps']), ...unlimited },
       { id: 'writer', hash: sha256(tokens.docs), pipelines: new Set(['docs', 'files']), ...unlimited },
@@ -268,7 +287,6 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     ...contentBounds({ maxBytes: 1_000_000, ageMs: 60_000, ...settings.keep }, () => 1_000_000),
     shortage: async () => 0,
   });
-  const { config } = parseConfig(Buffer.from('pipelines: []'), '/etc/waybill.yml', { home: '/' });
   const sceneMaps = sceneMapPool({ config, env: {}, clock: systemClock, log });
   const ports: Api['ports'] = {
     http,
@@ -310,6 +328,8 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
     stopping: stopping.signal,
     sceneMaps,
     endedSessions: endedSessionsBook({ clock }),
+    issuerKeys: new IssuerKeys(clock, fetchJson),
+    exchangeLimit: createLoginLimit(clock),
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: createStreams(http.maxStreams, http.maxStreamsPerClient),
     draining: draining.signal,

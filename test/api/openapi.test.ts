@@ -14,6 +14,7 @@ import type { WeatherReader } from '../../src/weather/reader.ts';
 import { runResult } from '../contract/queue.ts';
 import { sha } from '../fixtures/hostile-archives.ts';
 import { manifestOf } from '../fixtures/tar.ts';
+import { startIssuer } from '../services/issuer.ts';
 import { readerThat } from '../weather/api/weather-reader-stub.ts';
 import {
   type Api,
@@ -25,6 +26,7 @@ import {
   uploadForm,
   uploadHead,
 } from './harness.ts';
+import { claims, exchangeForm, publisherOf } from './publishers/exchange.ts';
 import { begin, send as sendPart, tus, type TusOptions } from './resumable/tus.ts';
 import { schemaErrors } from './schema-errors.ts';
 
@@ -579,6 +581,50 @@ const reloads = (): Record<string, Provocation> => {
   };
 };
 
+const issuer = await startIssuer(t);
+const unusedSessions = { add: async () => undefined, among: async () => [] };
+const tooManyLogins = (): Promise<never> =>
+  Promise.reject(new WaybillError('too_many_logins', 'by the will of the test'));
+
+const exchanges = (): Record<string, Provocation> => {
+  const publishers = [publisherOf(issuer.url)];
+  const away = { iss: 'http://127.0.0.1:1' };
+  const send =
+    (form: Record<string, string> | null, signed?: Promise<string>): Call =>
+    async ({ origin }) => {
+      const idToken = await (signed ?? issuer.sign(claims));
+      const body = new URLSearchParams({ ...exchangeForm, subject_token: idToken, ...form });
+      return fetch(`${origin}/v1/token`, { method: 'POST', body: form === null ? '{}' : body });
+    };
+  const failing = (error: Error): Provocation => [
+    { publishers, ports: { endedSessions: { ...unusedSessions, addOnce: () => Promise.reject(error) } } },
+    send({}),
+  ];
+  const refused = (code: ErrorCode): Provocation =>
+    failing(new WaybillError(code, 'by the will of the test'));
+  const head = { 'Content-Type': 'application/x-www-form-urlencoded', 'Content-Length': 2 };
+  return {
+    200: [{ publishers }, send({})],
+    invalid_request: [{ publishers }, send({ grant_type: 'password' })],
+    unsupported_media_type: [{ publishers }, send(null)],
+    id_token_refused: [{ publishers }, send({}, Promise.resolve('x'))],
+    issuer_unavailable: [
+      { publishers: [publisherOf(away.iss)] },
+      send({}, issuer.sign({ ...claims, ...away })),
+    ],
+    too_many_logins: [
+      { publishers, ports: { exchangeLimit: { admit: tooManyLogins, failed: async () => undefined } } },
+      send({}),
+    ],
+    queue_unavailable: refused('queue_unavailable'),
+    insufficient_storage: refused('insufficient_storage'),
+    server_busy: refused('server_busy'),
+    upload_timeout: stalled(uploadHead(head, '/v1/token')),
+    shutting_down: stopping(send({})),
+    internal_error: failing(new Error('by the will of the test')),
+  };
+};
+
 const ofUndelivered = (): Record<string, Provocation> => {
   const path = (id = 'hook'): string => `/v1/notifiers/${id}/undelivered`;
   const failing =
@@ -927,6 +973,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getSceneMapSchema: { 200: get('/v1/schemas/scene-map.json'), 304: again('/v1/schemas/scene-map.json') },
   getHealth: ofReadiness('/healthz'),
   getReadiness: ofReadiness('/readyz'),
+  exchangeToken: exchanges(),
   reload: reloads(),
   listUndelivered: ofUndelivered(),
   redeliver: redeliveries(),

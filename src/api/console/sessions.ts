@@ -76,7 +76,7 @@ export interface Visitor {
 interface SessionPorts {
   http: { basePath: string };
   clock: Clock;
-  configured: Current<OperatorAccess>;
+  configured: Current<Pick<OperatorAccess, 'tokens' | 'adminToken'>>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
 }
 
@@ -257,7 +257,7 @@ export function createLoginLimit(
 function tooMany(ms: number): WaybillError {
   const seconds = Math.max(1, Math.ceil(ms / 1000));
   return new WaybillError('too_many_logins', 'too many attempts to log in have failed', {
-    hint: `try again in ${seconds} s, with the token as the daemon was given it`,
+    hint: `try again in ${seconds} s`,
     retryAfterSeconds: seconds,
   });
 }

@@ -10,7 +10,7 @@ import { authorizeOperator, type RunAccess } from '../pipelines/pipeline-access.
 
 export interface ReloadPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
-  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken'>>;
+  configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken'>>;
   /** Throws `reload_refused`, `queue_unavailable` or `shutting_down`. */
   reload: () => Promise<ReloadReport>;
 }

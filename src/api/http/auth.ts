@@ -5,6 +5,8 @@ import { type Scope, scopes } from '../../core/config/schema/schema.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import type { PublishedBy } from '../../core/publishers/published-by.ts';
+import { requestContext } from './request/request-context.ts';
 
 /** A token that requests are compared with. Only its hash is kept. */
 export interface KnownToken {
@@ -21,6 +23,20 @@ export interface Token extends KnownToken {
   scopes: ReadonlySet<Scope>;
   /** Refused from this time on; null: never expires. */
   expiresAt: Date | null;
+  /** Present if it was issued to a trusted publisher. */
+  publishedBy?: PublishedBy;
+}
+
+/** Opens the tokens that were issued to trusted publishers. */
+export interface AccessTokens {
+  /** Returns the token with its rights now. Returns null if it was not issued here, or was revoked. */
+  open(value: string): Token | null;
+}
+
+/** All tokens that a caller may have. A reload replaces it. */
+export interface TokenAccess {
+  tokens: readonly Token[];
+  publishers: AccessTokens;
 }
 
 /** The settings that every token is resolved from. */
@@ -93,13 +109,16 @@ export function resolveToken({ id, valueEnv }: TokenSource, neededBy: string, se
  */
 export function authenticate(
   header: string | undefined,
-  tokens: readonly Token[],
+  access: TokenAccess,
   clock: Pick<Clock, 'now'>,
 ): Token {
-  const token = findToken(header, tokens);
+  const token = findCaller(header, access);
   if (!isExpired(token, clock)) return token;
   throw new WaybillError('token_expired', `the token "${token.id}" has expired`, {
-    hint: 'use a newer token, or have `expires` of its entry in upload_tokens changed',
+    hint:
+      token.publishedBy === undefined
+        ? 'use a newer token, or have `expires` of its entry in upload_tokens changed'
+        : 'exchange another ID token, or have `max_lifetime` of its entry in trusted_publishers raised',
   });
 }
 
@@ -114,7 +133,7 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
   if (scopes.has(scope)) return;
   res.setHeader('WWW-Authenticate', `Bearer realm="waybill", error="insufficient_scope", scope="${scope}"`);
   throw new WaybillError('insufficient_scope', `the token "${id}" does not have the scope "${scope}"`, {
-    hint: 'use a token that has it, or have it added to `scopes` of its entry in upload_tokens',
+    hint: 'use a token that has it, or have it added to `scopes` of its entry in the configuration',
   });
 }
 
@@ -123,6 +142,16 @@ export function requireScope({ id, scopes }: Token, scope: Scope, res: ServerRes
  * Throws `unauthorized`.
  */
 export function findToken<T extends KnownToken>(header: string | undefined, tokens: readonly T[]): T {
+  return known(tokenOfValue(sentToken(header), tokens));
+}
+
+/** The same for a producer or an operator, whose token may have been issued to a trusted publisher. */
+export function findCaller(header: string | undefined, { tokens, publishers }: TokenAccess): Token {
+  const sent = sentToken(header);
+  return known(tokenOfValue(sent, tokens) ?? publishers.open(sent) ?? undefined);
+}
+
+function sentToken(header: string | undefined): string {
   if (header === undefined) {
     throw new WaybillError('unauthorized', 'the request has no Authorization header', {
       hint: 'send `Authorization: Bearer <token>`',
@@ -134,13 +163,14 @@ export function findToken<T extends KnownToken>(header: string | undefined, toke
       hint: 'send `Authorization: Bearer <token>`',
     });
   }
-  const found = tokenOfValue(sent, tokens);
-  if (found === undefined) {
-    throw new WaybillError('unauthorized', 'the bearer token is not known', {
-      hint: 'check the token that this daemon was configured with',
-    });
-  }
-  return found;
+  return sent;
+}
+
+function known<T>(found: T | undefined): T {
+  if (found !== undefined) return found;
+  throw new WaybillError('unauthorized', 'the bearer token is not known', {
+    hint: 'check the token that this daemon was configured with',
+  });
 }
 
 /** Returns the token with this value, or undefined. Compares every token, even after a match. */
@@ -160,6 +190,17 @@ export function challenge<T>(req: IncomingMessage, res: ServerResponse, authenti
     res.setHeader('WWW-Authenticate', `Bearer realm="waybill"${hint}`);
     throw error;
   }
+}
+
+/** Adds the caller to the log line of its request, and to the record of a run that the request starts. */
+export function noteCaller(req: IncomingMessage, { id, publishedBy }: Token): void {
+  const context = requestContext(req);
+  context.fields['token_id'] = id;
+  if (publishedBy === undefined) return;
+  context.publishedBy = publishedBy;
+  const { subject, ci_run_id: ciRunId } = publishedBy;
+  if (subject !== null) context.fields['publisher_subject'] = subject;
+  if (ciRunId !== null) context.fields['ci_run_id'] = ciRunId;
 }
 
 function sha256(text: string): Buffer {

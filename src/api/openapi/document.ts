@@ -67,7 +67,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
           type: 'http',
           scheme: 'bearer',
           description:
-            'A token of `upload_tokens`, or the token of `server.admin_token_env` for routes that accept it.',
+            'A token of `upload_tokens` or of `POST /v1/token`, or the token of `server.admin_token_env` for routes that accept it.',
         },
       },
     },

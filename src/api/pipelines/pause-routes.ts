@@ -25,7 +25,7 @@ import { authorizeAdmin, authorizeOperator, type RunAccess } from './pipeline-ac
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
-  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+  configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
   queue: PipelineSteering;
 }
 

@@ -3,12 +3,20 @@ import type { Scope } from '../../core/config/schema/schema.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { authenticate, challenge, findToken, requireScope, type Token } from '../http/auth.ts';
+import {
+  type AccessTokens,
+  authenticate,
+  challenge,
+  findCaller,
+  noteCaller,
+  requireScope,
+  type Token,
+  type TokenAccess,
+} from '../http/auth.ts';
 import { requestContext } from '../http/request/request-context.ts';
 
 /** The tokens, and the pipelines that they may act on. A reload replaces it. */
-export interface RunAccess {
-  tokens: readonly Token[];
+export interface RunAccess extends TokenAccess {
   /** Ids of all pipelines: those that receive uploads and those that have a source. */
   pipelineIds: ReadonlySet<string>;
   /** The pipelines that have a source, with their channels. Operators may start their runs. */
@@ -29,6 +37,7 @@ export function authorizePipeline<P>(
   res: ServerResponse,
   {
     tokens,
+    publishers,
     clock,
     adminToken = null,
     id,
@@ -37,6 +46,7 @@ export function authorizePipeline<P>(
     unknown = 'there is no such pipeline',
   }: {
     tokens: readonly Token[];
+    publishers: AccessTokens;
     clock: Pick<Clock, 'now'>;
     adminToken?: Token | null;
     id: string;
@@ -48,8 +58,9 @@ export function authorizePipeline<P>(
 ): { token: Token; pipeline: P } {
   const { fields } = requestContext(req);
   const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, known, clock));
-  fields['token_id'] = token.id;
+  const access = { tokens: known, publishers };
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, access, clock));
+  noteCaller(req, token);
   const pipeline = permitPipeline(res, token, { adminToken, id, scope, find, unknown });
   fields['pipeline_id'] = id;
   return { token, pipeline };
@@ -66,15 +77,15 @@ export function authorizeConfigured(
     configured,
     clock,
   }: {
-    configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+    configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
     clock: Pick<Clock, 'now'>;
   },
   { id, scope, admitsAdmin = true }: { id: string; scope: Scope; admitsAdmin?: boolean },
 ): Token {
-  const { tokens, adminToken, pipelineIds } = configured.get();
+  const { tokens, publishers, adminToken, pipelineIds } = configured.get();
   const find = (wanted: string): string | undefined => (pipelineIds.has(wanted) ? wanted : undefined);
   const admin = admitsAdmin ? adminToken : null;
-  return authorizePipeline(req, res, { tokens, clock, adminToken: admin, id, scope, find }).token;
+  return authorizePipeline(req, res, { tokens, publishers, clock, adminToken: admin, id, scope, find }).token;
 }
 
 /** The same check for an authenticated token. Throws as `authorizePipeline`, except `unauthorized`. */
@@ -108,8 +119,7 @@ export function permitPipeline<P>(
 }
 
 /** The tokens that a request about the daemon as a whole is compared with. */
-export interface OperatorAccess {
-  tokens: readonly Token[];
+export interface OperatorAccess extends TokenAccess {
   adminToken: Token | null;
 }
 
@@ -139,10 +149,14 @@ export function authorizeAdmin(
   requestContext(req).fields['pipeline_id'] = access.id;
 }
 
-function callerOf(req: IncomingMessage, res: ServerResponse, { tokens, adminToken }: OperatorAccess): Token {
-  const known = adminToken === null ? tokens : [...tokens, adminToken];
-  const token = challenge(req, res, () => findToken(req.headers.authorization, known));
-  requestContext(req).fields['token_id'] = token.id;
+function callerOf(
+  req: IncomingMessage,
+  res: ServerResponse,
+  { tokens, publishers, adminToken }: OperatorAccess,
+): Token {
+  const access = { tokens: adminToken === null ? tokens : [...tokens, adminToken], publishers };
+  const token = challenge(req, res, () => findCaller(req.headers.authorization, access));
+  noteCaller(req, token);
   return token;
 }
 
@@ -164,11 +178,10 @@ export function requireAdminToken(token: Token, { adminToken }: Pick<OperatorAcc
 export function tokenOfCaller(
   req: IncomingMessage,
   res: ServerResponse,
-  { configured, clock }: { configured: Current<Pick<RunAccess, 'tokens'>>; clock: Pick<Clock, 'now'> },
+  { configured, clock }: { configured: Current<TokenAccess>; clock: Pick<Clock, 'now'> },
 ): Token {
-  const { tokens } = configured.get();
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
-  requestContext(req).fields['token_id'] = token.id;
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, configured.get(), clock));
+  noteCaller(req, token);
   requireScope(token, 'read', res);
   return token;
 }

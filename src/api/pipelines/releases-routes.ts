@@ -212,7 +212,7 @@ function send(res: Response, kind: string, document: object): void {
 export interface ReleasesPorts extends HttpPorts, MemoryBodyPorts {
   http: HttpPorts['http'];
   log: Log;
-  configured: Current<Pick<RunAccess, 'tokens' | 'adminToken' | 'pipelineIds'>>;
+  configured: Current<Pick<RunAccess, 'tokens' | 'publishers' | 'adminToken' | 'pipelineIds'>>;
   /** Reads or switches releases off the event loop. Throws as `Coordinator.releases`. */
   releases: (request: ReleasesRequest, signal: AbortSignal) => Promise<ReleasesAnswer>;
   /** Aborts when the daemon stops. Its reason is the refusal of pending requests. */

@@ -1,6 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import type { RequestHandler } from 'express';
 import { wholeNumber } from '../../core/lib/parameters.ts';
-import { isExpired, type Token } from '../http/auth.ts';
+import { findCaller, isExpired, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { type Parameter, type ResponseObject, type Route, runIdParameter } from '../http/route.ts';
 import { pipelinesOf, tokenOfCaller } from '../pipelines/pipeline-access.ts';
@@ -67,7 +68,7 @@ function followRun(ports: LivePorts): RequestHandler<{ runId: string }> {
       snapshot: async () => ({ runs: [isOver ? record : await findRun(token, runId, ports)], next: null }),
       isLast: ({ finished_at }: { finished_at: string | null }) => finished_at !== null,
       isOver,
-      refusal: () => refusalOf(token, [record.pipeline_id], ports),
+      refusal: () => (token === null ? null : refusalOf(req, [record.pipeline_id], ports)),
     };
     await streamRuns(req, res, followed, ports);
   };
@@ -116,7 +117,7 @@ function followRuns(ports: LivePorts): RequestHandler {
       },
       isLast: () => false,
       isOver: false,
-      refusal: () => refusalOf(token, pipelineIds, ports),
+      refusal: () => refusalOf(req, pipelineIds, ports),
     };
     await streamRuns(req, res, followed, ports);
   };
@@ -124,13 +125,17 @@ function followRuns(ports: LivePorts): RequestHandler {
 
 /** Why the token of an open stream may no longer follow these pipelines; null if it still may. */
 function refusalOf(
-  began: Token | null,
+  { headers }: IncomingMessage,
   pipelineIds: readonly string[],
   { configured, clock }: Pick<RunPorts, 'configured' | 'clock'>,
 ): 'token_expired' | 'token_revoked' | null {
-  if (began === null) return null;
-  const token = configured.get().tokens.find(({ hash }) => hash.equals(began.hash));
-  const mayStill = token?.scopes.has('read') === true && pipelineIds.every((id) => token.pipelines.has(id));
+  let token: Token;
+  try {
+    token = findCaller(headers.authorization, configured.get());
+  } catch {
+    return 'token_revoked';
+  }
+  const mayStill = token.scopes.has('read') && pipelineIds.every((id) => token.pipelines.has(id));
   if (!mayStill) return 'token_revoked';
   return isExpired(token, clock) ? 'token_expired' : null;
 }

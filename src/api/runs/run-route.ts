@@ -7,14 +7,9 @@ import { wholeNumber } from '../../core/lib/parameters.ts';
 import type { JobQueue } from '../../workers/queue/job-queue.ts';
 import type { RunRecord } from '../../workers/queue/run-record.ts';
 import { sendJson } from '../http/answer/send-compressed.ts';
-import { authenticate, challenge, requireScope, type Token } from '../http/auth.ts';
+import { authenticate, challenge, noteCaller, requireScope, type Token } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
-import {
-  keepAuthorized,
-  requestContext,
-  requireAuthorized,
-  watchAuthority,
-} from '../http/request/request-context.ts';
+import { keepAuthorized, requireAuthorized, watchAuthority } from '../http/request/request-context.ts';
 import { jsonContent, type Route, runIdParameter } from '../http/route.ts';
 import type { RunPorts } from './ports.ts';
 
@@ -100,9 +95,8 @@ export function tokenOfReader(
   { http, configured, clock }: Pick<RunPorts, 'http' | 'configured' | 'clock'>,
 ): Token | null {
   if (!http.protectRuns) return null;
-  const { tokens } = configured.get();
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
-  requestContext(req).fields['token_id'] = token.id;
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, configured.get(), clock));
+  noteCaller(req, token);
   requireScope(token, 'read', res);
   return token;
 }

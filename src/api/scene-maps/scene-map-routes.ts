@@ -6,7 +6,7 @@ import type { SceneMapPool } from '../../workers/threads/scene-map-pool.ts';
 import { sendCompressed } from '../http/answer/send-compressed.ts';
 import { taggedAnswer } from '../http/answer/send-with-etag.ts';
 import type { HttpPorts } from '../http/app.ts';
-import { authenticate, challenge, type Token } from '../http/auth.ts';
+import { authenticate, challenge, noteCaller, type TokenAccess } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import type { MemoryBodyPorts } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
@@ -20,7 +20,7 @@ const validateQuery = queryParameters({
 
 export interface SceneMapPorts extends MemoryBodyPorts {
   http: MemoryBodyPorts['http'] & Pick<HttpPorts['http'], 'protectSceneMaps'>;
-  configured: Current<{ tokens: readonly Token[] }>;
+  configured: Current<TokenAccess>;
   sceneMaps: Pick<SceneMapPool, 'check'>;
 }
 
@@ -103,9 +103,8 @@ function checkDocument(ports: SceneMapPorts): RequestHandler {
 }
 
 function requireToken(req: Request, res: Response, { configured, clock }: SceneMapPorts): void {
-  const { tokens } = configured.get();
-  const token = challenge(req, res, () => authenticate(req.headers.authorization, tokens, clock));
-  requestContext(req).fields['token_id'] = token.id;
+  const token = challenge(req, res, () => authenticate(req.headers.authorization, configured.get(), clock));
+  noteCaller(req, token);
 }
 
 function tooMany(): WaybillError {

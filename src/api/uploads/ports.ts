@@ -9,13 +9,12 @@ import type { ContentStore } from '../../workers/staging/content-store.ts';
 import type { PartialUploads } from '../../workers/staging/partial-uploads.ts';
 import type { StagingArea } from '../../workers/staging/staged-directories.ts';
 import type { HttpPorts } from '../http/app.ts';
-import type { Token } from '../http/auth.ts';
+import type { TokenAccess } from '../http/auth.ts';
 import type { BodyPorts } from '../http/request/request-body.ts';
 import type { Shares } from '../http/request/shares.ts';
 
 /** The tokens, and the pipelines that receive uploads. A reload replaces it. */
-export interface UploadAccess {
-  tokens: readonly Token[];
+export interface UploadAccess extends TokenAccess {
   /** The pipelines that receive uploads, by id. */
   uploadPipelines: ReadonlyMap<string, UploadPipeline>;
 }

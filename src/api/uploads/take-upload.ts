@@ -226,9 +226,10 @@ export function authorizeUpload(
   { configured, clock }: Pick<UploadPorts, 'configured' | 'clock'>,
 ): { token: Token; pipeline: UploadPipeline } {
   return keepAuthorized(req, () => {
-    const { tokens, uploadPipelines } = configured.get();
+    const { tokens, publishers, uploadPipelines } = configured.get();
     return authorizePipeline(req, res, {
       tokens,
+      publishers,
       clock,
       scope: 'upload',
       id: req.params.pipelineId,

@@ -3,6 +3,7 @@ import type { ConsoleSettings } from '../../api/console/ports.ts';
 import { type KnownToken, resolveAdminToken, resolveToken, resolveTokens } from '../../api/http/auth.ts';
 import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
 import type { ApiAccess } from '../../api/ports.ts';
+import { resolvePublishers } from '../../api/publishers/publishers.ts';
 import type { UploadPipeline } from '../../api/uploads/ports.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';
@@ -12,14 +13,18 @@ import type { ReadConfig } from './bootstrap.ts';
 
 /* The rights of API callers, from the configuration and the secrets. */
 
+/** Signs access tokens without `server.token_keys_env`. */
+const processKey = randomBytes(32);
+
 /**
  * The tokens of callers, and the pipelines that they may use. Throws `secrets_invalid` if a token is missing,
- * too short, malformed, or equal to another.
+ * too short, malformed, or equal to another. Throws `config_invalid` for an unusable `jwks_file`.
  */
 export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
   requireStrongTokens(config.uploadTokens, secrets);
   return {
     tokens: resolveTokens(config.uploadTokens, secrets),
+    publishers: resolvePublishers(config, secrets, processKey),
     metricsToken: metricsToken(config, secrets),
     adminToken: resolveAdminToken(config, secrets),
     uploadPipelines: uploadPipelines(config),
@@ -86,8 +91,9 @@ interface Quotas {
 }
 
 /** By default, each token may use half of the total if there are several. Pure. */
-export function quotasOf({ server: { http, resumable }, uploadTokens }: Config): Quotas {
-  const shareOf = (total: number): number => (uploadTokens.length > 1 ? Math.ceil(total / 2) : total);
+export function quotasOf({ server: { http, resumable }, uploadTokens, trustedPublishers }: Config): Quotas {
+  const callers = uploadTokens.length + trustedPublishers.length;
+  const shareOf = (total: number): number => (callers > 1 ? Math.ceil(total / 2) : total);
   return {
     uploads: http.maxUploadsPerToken ?? shareOf(http.queueSize),
     partialUploads: {

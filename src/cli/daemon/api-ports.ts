@@ -1,7 +1,10 @@
+import { createLoginLimit } from '../../api/console/sessions.ts';
 import { createBodyMemory } from '../../api/http/request/request-body.ts';
 import { createShares } from '../../api/http/request/shares.ts';
 import { problemPage } from '../../api/pages/send-page.ts';
 import { siteOf } from '../../api/pages/site.ts';
+import { fetchJson } from '../../api/publishers/fetch-json.ts';
+import { IssuerKeys } from '../../api/publishers/issuer-keys.ts';
 import { measuredStage } from '../../api/uploads/staged-upload.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { errorRecord } from '../../core/lib/errors.ts';
@@ -55,6 +58,8 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     readiness: daemon.readiness,
     sceneMaps: daemon.sceneMaps,
     endedSessions: daemon.endedSessions,
+    issuerKeys: new IssuerKeys(clock, fetchJson),
+    exchangeLimit: createLoginLimit(clock),
     bodyMemory: createBodyMemory(http.maxBodyMemory),
     streams: daemon.streams,
     draining: shutdown.draining.signal,

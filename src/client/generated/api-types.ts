@@ -43,6 +43,10 @@ export interface RunRecord {
    */
   revision?: null | RunRecordRevision;
   /**
+   * The trusted publisher that uploaded the bundle or started the run, with claims of its ID token; null if there is none. Records of older versions have none.
+   */
+  published_by?: null | RunRecordPublishedBy;
+  /**
    * Whether it can be run again: it has ended, and nothing that this takes is gone or was used for it.
    */
   rerunnable: boolean;
@@ -103,6 +107,27 @@ export interface RunRecordRevision {
   commit: string | null;
   branch: string | null;
   author: string | null;
+}
+export interface RunRecordPublishedBy {
+  /**
+   * Id of the entry of `trusted_publishers`.
+   */
+  publisher_id: string;
+  /**
+   * The claim `sub`.
+   */
+  subject: string | null;
+  repository: string | null;
+  ref: string | null;
+  sha: string | null;
+  /**
+   * The run, pipeline or build of the CI system.
+   */
+  ci_run_id: string | null;
+  /**
+   * SHA-256 of all claims.
+   */
+  claims_digest: string;
 }
 /**
  * What made the run.
@@ -332,6 +357,8 @@ export interface Problem {
     | 'method_not_allowed'
     | 'unauthorized'
     | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
     | 'pipeline_not_found'
     | 'pipeline_takes_uploads'
     | 'alert_not_found'
@@ -374,6 +401,14 @@ export interface Problem {
    * For readiness: the state of each dependency of the daemon.
    */
   checks?: HealthCheck[];
+  /**
+   * Of a token exchange: the error code of OAuth.
+   */
+  error?: string;
+  /**
+   * Of a token exchange: the error.
+   */
+  error_description?: string;
 }
 /**
  * A validation finding and its location.
@@ -444,6 +479,8 @@ export interface HealthCheck {
     | 'method_not_allowed'
     | 'unauthorized'
     | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
     | 'pipeline_not_found'
     | 'pipeline_takes_uploads'
     | 'alert_not_found'

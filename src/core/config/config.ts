@@ -4,6 +4,7 @@ import type { ResolvedBy } from '../lib/settings/setting.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
+import type { trustedPublisher } from './schema/publishers.ts';
 import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
 import type { ScheduleConfig } from './timetable.ts';
@@ -21,6 +22,7 @@ export interface Config {
   /** Absolute; their owners and modes are not checked. */
   trustedDirectories: string[];
   uploadTokens: UploadTokenConfig[];
+  trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
   /** null: no tracing. */
@@ -42,6 +44,8 @@ export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> 
   expiresAt: Date | null;
 };
 
+export type PublisherConfig = ResolvedBy<typeof trustedPublisher>;
+
 export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;
   metrics: ResolvedBy<typeof metricsSchema>;
@@ -55,6 +59,8 @@ export interface ServerConfig {
   worker: ResolvedBy<typeof worker>;
   /** Variable that holds the admin token; null if there is none. */
   adminTokenEnv: string | null;
+  /** Variable that holds the keys of access tokens, the first one signs; null: the process makes a key. */
+  tokenKeysEnv: string | null;
   staging: {
     /**
      * A directory of this machine for receiving uploads. Workers also extract uploads of other hosts there.

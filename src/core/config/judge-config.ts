@@ -231,7 +231,7 @@ const shown = new Set(
     'host_key_policy known_hosts_file max_requests max_connections bucket prefix endpoint region',
     'path_style max_upload_size max_files mapping workflow public_base_url checksums archive index',
     'scene_map_page max_waiting enabled keep_latest older_than max_removed file_concurrency max_rate content_rules',
-    'allow_bucket_root level requests schedule timezone catch_up jitter watch settle',
+    'allow_bucket_root level requests schedule timezone catch_up jitter watch settle issuer',
   ].flatMap((names) => names.split(' ')),
 );
 

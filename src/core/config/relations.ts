@@ -12,20 +12,22 @@ import type { KeyPath } from './yaml-text.ts';
 export function relationFaults(document: unknown, base: PathBase): Fault[] {
   const pipelines = itemsOf(document, 'pipelines');
   const tokens = itemsOf(document, 'upload_tokens');
+  const publishers = itemsOf(document, 'trusted_publishers');
   const notifiers = itemsOf(document, 'notifiers');
   const databases = itemsOf(document, 'databases');
   return [
     ...duplicateIds(pipelines, 'pipeline'),
-    ...duplicateIds(tokens, 'upload token'),
+    ...duplicateIds([...tokens, ...publishers], 'upload token or trusted publisher'),
     ...duplicateIds(databases, 'database', 'name'),
     ...pipelines.flatMap(({ value, path }) =>
       duplicateIds(itemsOf(value, 'destinations', path), 'destination'),
     ),
-    ...tokenFaults(tokens, pipelines),
+    ...tokenFaults([...tokens, ...publishers], pipelines),
+    ...tokenKeyFaults(document, publishers),
     ...duplicateIds(notifiers, 'notifier'),
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => pipelineFaults(pipeline, base)),
-    ...uploadsWithoutToken(pipelines, tokens),
+    ...uploadsWithoutToken(pipelines, [...tokens, ...publishers]),
     ...stagingFaults(document, base),
     ...pathFaults(document),
     ...(isMap(document) && isEmptyList(document['pipelines'] ?? []) && databases.length === 0
@@ -79,6 +81,24 @@ function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   );
 }
 
+/** Several hosts accept the tokens of each other only with the same key. */
+function tokenKeyFaults(document: unknown, publishers: Item[]): Fault[] {
+  const { queue, token_keys_env: keys } = mapIn(mapIn(document)['server']);
+  if (publishers.length === 0 || keys !== undefined || textOf(queue, 'driver') !== 'bullmq') return [];
+  const message =
+    'token_keys_env is missing: with queue: {driver: bullmq}, all API hosts need the same key for the tokens of trusted_publishers';
+  return [
+    {
+      severity: 'error',
+      code: 'missing_key',
+      path: ['server', 'token_keys_env'],
+      at: ['server'],
+      part: 'key',
+      message,
+    },
+  ];
+}
+
 function notifierFaults(notifiers: Item[], pipelines: Item[]): Fault[] {
   const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
   return notifiers.flatMap((notifier) =>
@@ -96,7 +116,8 @@ function uploadsWithoutToken(pipelines: Item[], tokens: Item[]): Fault[] {
     const id = textOf(value, 'id');
     if (id === undefined || named.has(id) || textOf(mapIn(value)['source'], 'backend') !== 'http_upload')
       return [];
-    const message = 'no entry of upload_tokens names this pipeline, so no client can upload to it';
+    const message =
+      'no entry of upload_tokens or trusted_publishers names this pipeline, so no client can upload to it';
     return [{ ...fault('upload_token_missing', [...path, 'id'], message), severity: 'warning' }];
   });
 }
@@ -152,7 +173,7 @@ function isEmptyList(value: unknown): boolean {
 /** Settings that hold a path, by the name of their key, wherever they stand. */
 const pathSettings = new Set([
   ...['path', 'directory', 'scratch_directory', 'base_dir'],
-  ...['ssh_key_file', 'ssh_agent_socket', 'known_hosts_file'],
+  ...['ssh_key_file', 'ssh_agent_socket', 'known_hosts_file', 'jwks_file'],
 ]);
 /** A variable in the syntax of a shell. */
 const variable = /\$(?:\{\w+\}|[A-Za-z_]\w*)|^%\w+%/;

@@ -20,14 +20,16 @@ export interface ConfigChanges {
  * settings that need a restart. Pure.
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
-  const { secrets, trustedDirectories, uploadTokens, log, pipelines, notifiers } = newer;
-  const { adminTokenEnv, metrics } = newer.server;
+  const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
+  const { adminTokenEnv, tokenKeysEnv, metrics } = newer.server;
   const server = {
     ...started.server,
     adminTokenEnv,
+    tokenKeysEnv,
     metrics: { ...started.server.metrics, tokenEnv: metrics.tokenEnv },
   };
-  const config = { ...started, secrets, trustedDirectories, uploadTokens, log, pipelines, notifiers, server };
+  const tokens = { uploadTokens, trustedPublishers };
+  const config = { ...started, secrets, trustedDirectories, ...tokens, log, pipelines, notifiers, server };
   const before = fixedSettings(started);
   const after = fixedSettings(newer);
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -56,6 +58,7 @@ const reloaded: readonly string[] = [
   'secrets',
   'trustedDirectories',
   'uploadTokens',
+  'trustedPublishers',
   'log',
   'pipelines',
   'notifiers',
@@ -63,6 +66,7 @@ const reloaded: readonly string[] = [
   'http',
   'metrics',
   'adminTokenEnv',
+  'tokenKeysEnv',
 ];
 
 /** All settings that need a restart, by name. New members of the configuration are included by default. */
@@ -92,6 +96,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
     ['secrets.directory', secrets.directory],
     ['trusted_directories', config.trustedDirectories.length === 0 ? null : config.trustedDirectories],
     ['server.admin_token_env', server.adminTokenEnv],
+    ['server.token_keys_env', server.tokenKeysEnv],
     ['server.metrics.token_env', server.metrics.tokenEnv],
     ['log', log],
   ];
@@ -100,6 +105,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
   return new Map([
     ...single.filter(([, value]) => value !== null),
     ...listed('upload_tokens', config.uploadTokens),
+    ...listed('trusted_publishers', config.trustedPublishers),
     ...listed('pipelines', config.pipelines),
     ...listed('notifiers', config.notifiers),
   ]);

@@ -20,6 +20,7 @@ import {
   releasesSettings,
   type SourceDocument,
 } from './schema/locations.ts';
+import { trustedPublisher } from './schema/publishers.ts';
 import {
   type ConfigDocument,
   type NotifierDocument,
@@ -54,6 +55,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
       const { expires, ...plain } = resolved(uploadToken, token, base);
       return { ...plain, expiresAt: expires === null ? null : dateOf(expires) };
     }),
+    trustedPublishers: document.trusted_publishers.map((one) => resolved(trustedPublisher, one, base)),
     server: resolveServer(document.server, base),
     log: document.log,
     tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
@@ -66,7 +68,7 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
 }
 
 function resolveServer(server: ConfigDocument['server'], base: PathBase): ServerConfig {
-  const { rerun, staging, queue, admin_token_env } = server;
+  const { rerun, staging, queue, admin_token_env, token_keys_env } = server;
   const { listen, ...http } = resolved(httpSchema, server.http, base);
   const { maxBytes, ...resumable } = resolved(resumableSchema, server.resumable, base);
   return {
@@ -83,6 +85,7 @@ function resolveServer(server: ConfigDocument['server'], base: PathBase): Server
     resumable: { ...resumable, maxBytes: maxBytes ?? Number.MAX_SAFE_INTEGER },
     worker: resolved(workerSchema, server.worker, base),
     adminTokenEnv: admin_token_env ?? null,
+    tokenKeysEnv: token_keys_env ?? null,
     ...resolveQueue(queue, staging, base),
   };
 }

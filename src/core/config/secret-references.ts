@@ -57,6 +57,8 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
     references.push(...locationSecrets(config.server.staging.shared, 'server.staging'));
   if (queue && uploadTokens && config.server.adminTokenEnv !== null)
     references.push({ name: config.server.adminTokenEnv, neededBy: 'server.admin_token_env' });
+  if (uploadTokens && config.trustedPublishers.length > 0 && config.server.tokenKeysEnv !== null)
+    references.push({ name: config.server.tokenKeysEnv, neededBy: 'server.token_keys_env' });
   if (notifiers)
     for (const notifier of notifiersOf(config, pipelineIds)) references.push(...notifierSecrets(notifier));
   if (tracing && config.tracing !== null && config.tracing.headersEnv !== null)

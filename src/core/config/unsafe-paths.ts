@@ -81,7 +81,16 @@ function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope)
     for (const [other, { location }] of destinations.entries())
       used.push(...pathsOf(location, [...at, 'destinations', other]));
   }
-  return isDaemon ? [...used, ...daemonPaths(config)] : used;
+  return isDaemon ? [...used, ...keyFiles(config), ...daemonPaths(config)] : used;
+}
+
+/** A user who could change the keys of an issuer could sign any ID token. */
+function keyFiles({ trustedPublishers }: Config): UsedPath[] {
+  return trustedPublishers.flatMap(({ jwksFile }, index) =>
+    jwksFile === null
+      ? []
+      : [{ setting: ['trusted_publishers', index, 'jwks_file'], path: jwksFile, use: 'private' as const }],
+  );
 }
 
 function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPath[] {

@@ -39,7 +39,7 @@ export const errorTable = {
   },
   too_many_logins: {
     retryable: true,
-    about: 'Too many attempts to log in to the console have failed.',
+    about: 'Too many logins to the console, or exchanges of ID tokens, have failed.',
   },
 
   // events
@@ -297,6 +297,14 @@ export const errorTable = {
   method_not_allowed: { retryable: false, about: 'The route does not support this method.' },
   unauthorized: { retryable: false, about: 'The bearer token is missing, malformed or unknown.' },
   token_expired: { retryable: false, about: 'The bearer token has expired.' },
+  id_token_refused: {
+    retryable: false,
+    about: 'The ID token is invalid, expired, was used before, or matches no entry of `trusted_publishers`.',
+  },
+  issuer_unavailable: {
+    retryable: true,
+    about: 'The keys of the issuer of an ID token cannot be fetched.',
+  },
   pipeline_not_found: {
     retryable: false,
     about: 'The pipeline does not exist, or accepts no uploads.',

@@ -17,7 +17,7 @@ const retryAfterMs = 15_000;
 
 /**
  * The ended sessions of all hosts. Each Redis stores all of them, so any one of them is enough to detect a
- * logout. Connects on the first request, because the console of most daemons is rarely used.
+ * logout or a used ID token. Connects on the first request, because most daemons rarely need it.
  */
 export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessionsOptions): EndedSessions {
   const links = new Map<string, Promise<RedisLink>>();
@@ -49,6 +49,11 @@ export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessi
     add: async (id, expiresAt) => {
       const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
       await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs));
+    },
+    addOnce: async (id, expiresAt) => {
+      const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
+      const answers = await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs, 'NX'));
+      return answers.every((answer) => answer === 'OK');
     },
     among: async (ids) => {
       if (ids.length === 0) return [];

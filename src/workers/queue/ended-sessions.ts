@@ -1,18 +1,25 @@
 import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 
 /**
- * Console sessions that were logged out, each until its expiry. A session is a sealed cookie that every host
- * accepts, so its logout must be stored: with the queue.
+ * Console sessions that were logged out, and ID tokens that were exchanged, each until its expiry. Every host
+ * accepts a sealed cookie and an ID token, so their end must be stored: with the queue.
  */
 export interface EndedSessions {
   /** Resolves once the logout is stored. Throws `queue_unavailable` or `insufficient_storage`. */
   add(id: string, expiresAt: Date): Promise<void>;
+  /**
+   * Stores the use of an ID token. Returns false if it was stored before: of several calls with one id, at
+   * most one returns true, on all hosts that reach the same Redis. Throws `queue_unavailable`,
+   * `insufficient_storage` or `server_busy`.
+   */
+  addOnce(id: string, expiresAt: Date): Promise<boolean>;
   /** Returns the given ids whose sessions have ended, in one query. Throws `queue_unavailable`. */
   among(ids: readonly string[]): Promise<string[]>;
   close(): void;
 }
 
-/** The maximum kept in one process; beyond it the oldest entries are dropped. */
+/** The maximum kept in one process; beyond it a logout drops the oldest entry, and ID tokens are refused. */
 const maxKept = 100_000;
 
 export interface EndedSessionsOptions {
@@ -36,15 +43,29 @@ export function endedSessionsBook({
   };
   const tidy = (): void => {
     for (const [id, end] of ends) if (end <= clock.now()) forget(id);
-    for (const [id] of ends) if (ends.size >= maxKept) forget(id);
   };
   return {
     add: async (id, expiresAt) => {
       tidy();
+      for (const [oldest] of ends) if (ends.size >= maxKept) forget(oldest);
       ends.set(id, expiresAt);
       await write(id, expiresAt);
+    },
+    addOnce: async (id, expiresAt) => {
+      tidy();
+      if (ends.has(id)) return false;
+      if (ends.size >= maxKept) throw full();
+      ends.set(id, expiresAt);
+      await write(id, expiresAt);
+      return true;
     },
     among: async (ids) => ids.filter((id) => ends.has(id)),
     close: () => undefined,
   };
+}
+
+function full(): WaybillError {
+  return new WaybillError('server_busy', `${maxKept} ID tokens were exchanged and have not expired`, {
+    hint: 'try again later',
+  });
 }

@@ -1,6 +1,7 @@
 import type { Revision } from '../../core/bundle/revision.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { Progress, RunResult } from '../../core/publish/results/result.ts';
+import type { PublishedBy } from '../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 
 /**
@@ -9,10 +10,12 @@ import type { TraceContext } from '../../core/tracing/trace-context.ts';
  */
 export type PublishJob = StagedJob | SourceJob;
 
-/** The request that a run comes from: its span, and its token. Both are stored in the job. */
+/** The request that a run comes from: its span and its caller. They are stored in the job. */
 export interface RunOrigin extends TraceContext {
   /** The id of the token; absent without a request. */
   tokenId?: string;
+  /** The trusted publisher that uploaded the bundle or started the run. */
+  publishedBy?: PublishedBy;
 }
 
 /** The trace context is the run's span. It continues the trace over queue, hosts and threads. */

@@ -72,11 +72,13 @@ export function jobAgain<Job extends PublishJob>(job: Job, { runId, origin }: Ne
 }
 
 /** The job without its bundle, after that was removed or passed to another run. Pure. */
-export function withoutBundle({ runId, pipelineId, rerunOf, channel, revision }: PublishJob): PublishJob {
+export function withoutBundle(job: PublishJob): PublishJob {
+  const { runId, pipelineId, rerunOf, channel, revision, publishedBy } = job;
   const more = {
     ...(rerunOf === undefined ? {} : { rerunOf }),
     ...(channel === undefined ? {} : { channel }),
     ...(revision === undefined ? {} : { revision }),
+    ...(publishedBy === undefined ? {} : { publishedBy }),
   };
   return { runId, pipelineId, staged: null, ...more };
 }

@@ -3,6 +3,7 @@ import { type ErrorRecord, withoutPaths } from '../../core/lib/errors.ts';
 import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';
 import type { Counters } from '../../core/publish/results/result.ts';
+import type { PublishedBy } from '../../core/publishers/published-by.ts';
 
 export const runStatuses = ['accepted', 'queued', 'running', 'succeeded', 'failed'] as const;
 export type RunStatus = (typeof runStatuses)[number];
@@ -46,6 +47,8 @@ export interface RunRecord {
   bundle_path?: string | null;
   /** Message, commit, branch and author, as stated by the producer. Older records have none. */
   revision?: Revision | null;
+  /** The trusted publisher that uploaded the bundle or started the run; null if there is none. */
+  published_by?: PublishedBy | null;
   /**
    * Whether it can be rerun: it has ended, was not rerun yet, and its bundle is available if it needs one.
    */

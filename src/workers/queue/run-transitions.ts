@@ -43,6 +43,7 @@ export function acceptedRun(job: PublishJob, at: Date): RunRecord {
     channel: job.channel ?? null,
     bundle_path: job.staged === null ? null : job.bundlePath,
     revision: job.revision ?? null,
+    published_by: job.publishedBy ?? null,
     rerunnable: false,
     status: 'accepted',
     triggered_by: triggeredBy(job),

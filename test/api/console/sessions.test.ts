@@ -225,7 +225,7 @@ t.test(
     const away = async (): Promise<never> => {
       throw new WaybillError('queue_unavailable', 'away by the will of the test');
     };
-    const endedSessions = { add: away, among: async () => [] };
+    const endedSessions = { add: away, addOnce: away, among: async () => [] };
     const api = await startApi(t, { ports: { endedSessions } });
     const { cookie, csrf } = await logIn(api, tokens.maps);
     t.equal((await post(api, 'console/logout', { csrf }, { cookie })).status, 503);

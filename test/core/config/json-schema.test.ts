@@ -82,6 +82,8 @@ t.test('every setting is described to people, in the reference and in the comple
     'tracing',
     'scene_maps',
     'upload_tokens',
+    'trusted_publishers',
+    'claims',
     'queue',
     'notifiers',
     'databases',
@@ -99,7 +101,8 @@ t.test('every setting is described to people, in the reference and in the comple
   ];
   for (const [name, setting] of settings(schema)) {
     t.match(setting['description'], /^[A-Z].{15,}[.)]$/, `${name} has a sentence`);
-    if (plain.includes(name))
+    if (name === 'glob') t.match(page, '{glob: PATTERN}', 'described with the claims');
+    else if (plain.includes(name))
       t.match(page, new RegExp(`### \`([a-z_.[\\]]*\\.)?${name}(\\[\\])?\``), `${name} has a section`);
     else
       t.match(

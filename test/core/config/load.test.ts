@@ -48,6 +48,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       feed: { database: null, urlEnv: null, watch: null, nws: null },
     },
     uploadTokens: [],
+    trustedPublishers: [],
     server: {
       http: {
         host: '127.0.0.1',
@@ -73,6 +74,7 @@ t.test('the smallest configuration gets every default', async (t) => {
       metrics: { enabled: true, tokenEnv: null },
       console: { enabled: true, sessionMs: 43_200_000, sessionKeyEnv: null },
       adminTokenEnv: null,
+      tokenKeysEnv: null,
       staging: {
         directory: '/etc/waybill/staging',
         shared: null,

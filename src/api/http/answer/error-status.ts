@@ -91,6 +91,8 @@ export const statusOf: Record<ErrorCode, number> = {
   method_not_allowed: 405,
   unauthorized: 401,
   token_expired: 401,
+  id_token_refused: 400,
+  issuer_unavailable: 503,
   pipeline_not_found: 404,
   pipeline_takes_uploads: 409,
   alert_not_found: 404,
@@ -139,6 +141,7 @@ export function isConcealed(code: ErrorCode): boolean {
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,
+  issuer_unavailable: 60,
   queue_full: 10,
   pipeline_full: 10,
   partial_uploads_full: 60,

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { Clock, Timer } from '../../../core/lib/clock.ts';
+import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
 /** The forms of a problem document. RFC 9457 defines JSON and XML; text and HTML are for people. */
@@ -14,6 +15,8 @@ export interface RequestContext {
   client?: string | null;
   /** Throws if the request is no longer allowed. Undefined if the request needs no token. */
   authorize?: () => unknown;
+  /** The trusted publisher that the token of the request was issued to. */
+  publishedBy?: PublishedBy;
   /** Fields that handlers add to the request's log line: token id, pipeline id, run id. Never a secret. */
   fields: Record<string, string | number | boolean>;
   /**
@@ -54,11 +57,17 @@ export function requestContext(req: WithContext): RequestContext {
   return context;
 }
 
-/** The span and the token of a request, for the runs that it starts. */
-export function originOf(req: IncomingMessage): TraceContext & { tokenId?: string } {
-  const { trace, fields } = requestContext(req);
+/** The span and the caller of a request, for the runs that it starts. */
+export function originOf(
+  req: IncomingMessage,
+): TraceContext & { tokenId?: string; publishedBy?: PublishedBy } {
+  const { trace, fields, publishedBy } = requestContext(req);
   const id = fields['token_id'];
-  return typeof id === 'string' ? { ...trace, tokenId: id } : trace;
+  return {
+    ...trace,
+    ...(typeof id === 'string' ? { tokenId: id } : {}),
+    ...(publishedBy === undefined ? {} : { publishedBy }),
+  };
 }
 
 /*

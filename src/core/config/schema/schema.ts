@@ -23,6 +23,8 @@ import { parseCron, parseTimeZone } from '../timetable.ts';
 import { databases } from '../weather/databases.ts';
 import { templates, weather } from '../weather/settings.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
+import { trustedPublisher } from './publishers.ts';
+import { scopes } from './scopes.ts';
 import { serverSchema } from './server.ts';
 
 /*
@@ -31,9 +33,7 @@ import { serverSchema } from './server.ts';
  * `relations.ts` checks combinations of settings.
  */
 
-/** The rights of an upload token for its pipelines. */
-export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
-export type Scope = (typeof scopes)[number];
+export { type Scope, scopes } from './scopes.ts';
 
 /** Settings that start runs automatically. `pipeline-relations.ts` checks their combinations. */
 const scheduleSettings = {
@@ -239,6 +239,11 @@ export const configSchema = map({
   upload_tokens: list(uploadToken, { min: 0, expected: 'a list of upload tokens' })
     .default([])
     .description('Tokens of producers and operators.'),
+  trusted_publishers: list(trustedPublisher, { min: 0, expected: 'a list of trusted publishers' })
+    .default([])
+    .description(
+      'CI jobs that upload without a stored secret: POST /v1/token exchanges their ID token for a token of a few minutes. See docs/how-to/ci-without-secrets.md.',
+    ),
   server: serverSchema.default(),
   log: logSchema.default(),
   tracing: tracingSchema,

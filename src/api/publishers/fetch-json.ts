@@ -1,0 +1,85 @@
+import { lookup } from 'node:dns';
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { isIP } from 'node:net';
+import type { Clock } from '../../core/lib/clock.ts';
+import { refusedAddress } from '../../core/notify/address-policy.ts';
+import { guarded, RefusedAddress } from '../../core/notify/guarded-lookup.ts';
+
+/** Longest document of an issuer, in bytes. That of GitHub has 5 KiB. */
+export const maxDocumentBytes = 256 * 1024;
+/** Longest time for a whole request, in milliseconds. */
+const timeoutMs = 10_000;
+
+/** Why a document could not be fetched. The message names the origin, never a path. */
+export class FetchFailure extends Error {
+  override readonly name = 'FetchFailure';
+}
+
+/**
+ * Fetches a JSON document of an issuer. Does not follow redirects, does not use a proxy of the environment,
+ * and connects only to addresses that webhooks may connect to. Throws `FetchFailure`.
+ */
+export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promise<unknown> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  const refused = isIP(host) === 0 ? null : refusedAddress(host, []);
+  if (refused !== null) throw new FetchFailure(`the host of ${url.origin} is ${refused}, which is refused`);
+  const ended = new AbortController();
+  const timer = clock.timeout(timeoutMs, () => ended.abort());
+  try {
+    const bytes = await read(url, ended.signal);
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as unknown;
+  } catch (error) {
+    if (ended.signal.aborted)
+      throw new FetchFailure(`${url.origin} did not answer within ${timeoutMs / 1000} s`);
+    throw failureOf(error, url);
+  } finally {
+    timer.cancel();
+  }
+}
+
+function read(url: URL, signal: AbortSignal): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const headers = { accept: 'application/json', 'user-agent': 'waybill' };
+    send(url, { agent: false, headers, lookup: guarded(lookup, []), signal })
+      .on('error', reject)
+      .on('response', (response) => {
+        const { statusCode = 0 } = response;
+        const parts: Buffer[] = [];
+        let length = 0;
+        const refuse = (reason: string): void => {
+          response.destroy();
+          reject(new FetchFailure(`${url.origin} ${reason}`));
+        };
+        if (statusCode >= 300 && statusCode < 400) refuse('redirects, which is not followed');
+        else if (statusCode !== 200) refuse(`answered ${statusCode}`);
+        response
+          .on('error', reject)
+          .on('data', (chunk: Buffer) => {
+            length += chunk.length;
+            parts.push(chunk);
+            if (length > maxDocumentBytes) refuse(`answered more than ${maxDocumentBytes / 1024} KiB`);
+          })
+          .on('end', () => resolve(Buffer.concat(parts)));
+      })
+      .end();
+  });
+}
+
+function failureOf(error: unknown, { origin }: URL): FetchFailure {
+  if (error instanceof FetchFailure) return error;
+  if (error instanceof RefusedAddress)
+    return new FetchFailure(`the host of ${origin} is ${error.message}, which is refused`);
+  if (error instanceof SyntaxError || error instanceof TypeError)
+    return new FetchFailure(`${origin} did not answer with JSON`);
+  return new FetchFailure(`${origin} cannot be reached (${codeOf(error)})`);
+}
+
+/** If several addresses were tried, an `AggregateError` has the error of each. */
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown error';
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
+  return first === undefined ? error.name : codeOf(first);
+}

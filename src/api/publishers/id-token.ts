@@ -1,0 +1,132 @@
+import { createHash } from 'node:crypto';
+import { decodeJwt, decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { brokenRules } from '../../core/publishers/claim-rules.ts';
+import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
+import type { IssuerKeys, KeySet } from './issuer-keys.ts';
+import type { Publisher } from './publishers.ts';
+
+const algorithms = ['RS256', 'ES256', 'EdDSA'];
+/** Tolerated difference between the clocks of the issuer and of this machine, in seconds. */
+const toleranceSeconds = 60;
+const maxAgeSeconds = 24 * 3600;
+const tooOld = 'the ID token is older than 24 h';
+
+export interface IdTokenPorts {
+  clock: Clock;
+  issuerKeys: Pick<IssuerKeys, 'find'>;
+  endedSessions: Pick<EndedSessions, 'addOnce'>;
+}
+
+/** A verified ID token, and the publisher that it matches. */
+export interface Verified {
+  publisher: Publisher;
+  claims: JWTPayload;
+}
+
+/**
+ * Verifies an ID token, and finds the first of the publishers that it matches. The token cannot be used a
+ * second time. Throws `id_token_refused`, `issuer_unavailable`, and `queue_unavailable` if used tokens cannot
+ * be recorded.
+ */
+export async function verifyIdToken(
+  token: string,
+  publishers: readonly Publisher[],
+  { clock, issuerKeys, endedSessions }: IdTokenPorts,
+): Promise<Verified> {
+  const { issuer, kid } = unverified(token);
+  const candidates = publishers.filter((publisher) => publisher.issuer === issuer);
+  const [first] = candidates;
+  if (first === undefined || issuer === undefined)
+    throw refused(`no trusted publisher has the issuer ${JSON.stringify(String(issuer).slice(0, 200))}`);
+  const keys = first.keys ?? (await issuerKeys.find(issuer, kid));
+  if (kid !== undefined && keys.weakIds.has(kid))
+    throw refused('the key of the ID token is an RSA key of fewer than 2,048 bits');
+  const claims = await claimsOf(token, candidates, keys, clock.now());
+  const publisher = matching(candidates, claims);
+  // The last step: a token that is refused for another reason stays usable.
+  const { id, until } = useOf(token, claims);
+  if (await endedSessions.addOnce(id, until)) return { publisher, claims };
+  throw refused('the ID token was used before', 'get a new ID token for each exchange');
+}
+
+/** Chooses the keys. Nothing of it is trusted before the signature was verified. */
+function unverified(token: string): { issuer: string | undefined; kid: string | undefined } {
+  try {
+    const { alg, kid } = decodeProtectedHeader(token);
+    if (typeof alg !== 'string' || !algorithms.includes(alg))
+      throw refused(`the algorithm of the ID token is not one of ${algorithms.join(', ')}`);
+    const { iss } = decodeJwt(token);
+    return { issuer: typeof iss === 'string' ? iss : undefined, kid };
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    throw refused('the subject_token is not a signed JWT');
+  }
+}
+
+async function claimsOf(
+  token: string,
+  candidates: readonly Publisher[],
+  keys: KeySet,
+  now: Date,
+): Promise<JWTPayload> {
+  try {
+    const { payload } = await jwtVerify(token, keys.find, {
+      algorithms,
+      issuer: candidates.map(({ issuer }) => issuer),
+      audience: candidates.map(({ audience }) => audience),
+      clockTolerance: toleranceSeconds,
+      maxTokenAge: maxAgeSeconds,
+      requiredClaims: ['exp'],
+      currentDate: now,
+    });
+    return payload;
+  } catch (error) {
+    throw refused(reasonOf(error));
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof errors.JWTExpired) return error.claim === 'iat' ? tooOld : 'the ID token has expired';
+  if (error instanceof errors.JWTClaimValidationFailed)
+    return error.claim === 'aud'
+      ? 'the ID token is for another audience'
+      : error.claim === 'iat' || error.claim === 'nbf'
+        ? `the ID token is not valid yet, or has no number as ${error.claim}`
+        : `the claim ${error.claim} of the ID token is missing or invalid`;
+  if (error instanceof errors.JWKSNoMatchingKey) return 'the issuer has no such key';
+  if (error instanceof errors.JWSSignatureVerificationFailed)
+    return 'the signature of the ID token does not match the key of the issuer';
+  if (error instanceof errors.JOSEError) return 'the subject_token is not a valid signed JWT';
+  throw error;
+}
+
+/** The first publisher with the audience and the claims of the token. */
+function matching(candidates: readonly Publisher[], claims: JWTPayload): Publisher {
+  const audiences = [claims.aud].flat();
+  const judged = candidates
+    .filter(({ audience }) => audiences.includes(audience))
+    .map((publisher) => ({ publisher, broken: brokenRules(publisher.claims, claims) }))
+    .sort((a, b) => a.broken.length - b.broken.length);
+  const [best] = judged;
+  if (best === undefined) throw refused('the ID token is for another audience');
+  if (best.broken.length === 0) return best.publisher;
+  // Only the names: the values of the configuration are not for everybody with an account at the issuer.
+  throw refused(
+    `no trusted publisher matches the claims of the ID token; different: ${best.broken.join(', ')}`,
+    'compare the claims with `trusted_publishers`; numbers and lists never match',
+  );
+}
+
+/** The id under which the use of a token is recorded, and until when. Issuers without `jti` get a digest. */
+function useOf(token: string, { iss = '', jti, exp = 0, iat = 0 }: JWTPayload): { id: string; until: Date } {
+  const unique = typeof jti === 'string' ? `jti ${jti}` : `token ${token.slice(0, token.lastIndexOf('.'))}`;
+  const digest = createHash('sha256').update(`${iss}\n${unique}`).digest('base64url');
+  const last = Math.min(exp, iat + maxAgeSeconds) + toleranceSeconds;
+  return { id: `id-token-${digest}`, until: new Date(last * 1000) };
+}
+
+export function refused(message: string, hint?: string): WaybillError {
+  return new WaybillError('id_token_refused', message, hint === undefined ? {} : { hint });
+}

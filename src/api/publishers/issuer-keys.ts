@@ -1,0 +1,147 @@
+import { createLocalJWKSet, type JSONWebKeySet, type JWK, type JWTVerifyGetKey } from 'jose';
+import type { Clock } from '../../core/lib/clock.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { FetchFailure, type fetchJson } from './fetch-json.ts';
+
+/** The usable keys of one issuer. */
+export interface KeySet {
+  /** Ids of all keys, also of the weak ones. */
+  ids: ReadonlySet<string>;
+  /** Ids of the keys that are too weak to be used. */
+  weakIds: ReadonlySet<string>;
+  find: JWTVerifyGetKey;
+}
+
+/** More keys than any issuer has at a time. */
+const maxKeys = 100;
+const minRsaBits = 2048;
+
+/**
+ * The keys of a JWKS document. Only RSA keys of 2,048 bits or more, P-256 and Ed25519 can verify an ID token.
+ * Other keys are left out. Throws `FetchFailure` if the document is not a JWKS, or has too many keys.
+ */
+export function keySetOf(document: unknown, from: string): KeySet {
+  const keys = typeof document === 'object' && document !== null && 'keys' in document ? document.keys : null;
+  if (!Array.isArray(keys) || !keys.every(isKey)) throw new FetchFailure(`${from} has no list of keys`);
+  if (keys.length > maxKeys) throw new FetchFailure(`${from} has more than ${maxKeys} keys`);
+  const usable: JWK[] = keys.filter((key) => isUsable(key));
+  const weak = keys.filter((key) => key.kty === 'RSA' && !isUsable(key));
+  const idsOf = (some: readonly JWK[]): Set<string> => new Set(some.flatMap(({ kid }) => kid ?? []));
+  const set: JSONWebKeySet = { keys: usable };
+  return { ids: idsOf(keys), weakIds: idsOf(weak), find: createLocalJWKSet(set) };
+}
+
+function isKey(key: unknown): key is JWK {
+  return typeof key === 'object' && key !== null && 'kty' in key && typeof key.kty === 'string';
+}
+
+function isUsable({ kty, crv, n, use }: JWK): boolean {
+  if (use !== undefined && use !== 'sig') return false;
+  if (kty === 'RSA') return typeof n === 'string' && bitsOf(n) >= minRsaBits;
+  return (kty === 'EC' && crv === 'P-256') || (kty === 'OKP' && crv === 'Ed25519');
+}
+
+function bitsOf(modulus: string): number {
+  const hex = Buffer.from(modulus, 'base64url').toString('hex').replace(/^0+/, '');
+  return hex === '' ? 0 : (hex.length - 1) * 4 + parseInt(hex.charAt(0), 16).toString(2).length;
+}
+
+/** Keys older than this are fetched again before they are used, in milliseconds. */
+const maxAgeMs = 3_600_000;
+/** The pause between two requests to an issuer, in milliseconds. */
+export const refetchMs = 60_000;
+
+interface Known {
+  keys: KeySet | null;
+  /** Monotonic, in milliseconds. */
+  fetchedAt: number;
+  triedAt: number;
+  fetching: Promise<void> | null;
+  failure: string;
+}
+
+/**
+ * The keys of all issuers, from their discovery documents. Keys stay in memory, and an issuer that is
+ * unreachable does not remove them. An issuer is asked at most once a minute.
+ */
+export class IssuerKeys {
+  readonly #known = new Map<string, Known>();
+  readonly #clock: Clock;
+  readonly #fetch: typeof fetchJson;
+
+  constructor(clock: Clock, fetch: typeof fetchJson) {
+    this.#clock = clock;
+    this.#fetch = fetch;
+  }
+
+  /**
+   * The keys of the issuer, including the key `kid` if the issuer has it. Throws `issuer_unavailable` if the
+   * keys cannot be fetched, or if the issuer may have a newer key and was asked less than a minute ago.
+   */
+  async find(issuer: string, kid: string | undefined): Promise<KeySet> {
+    const known = this.#known.get(issuer) ?? never();
+    this.#known.set(issuer, known);
+    if (isCurrent(known, kid, this.#clock.monotonic())) return known.keys;
+    const waitMs = known.triedAt + refetchMs - this.#clock.monotonic();
+    if (known.fetching === null && waitMs > 0) return this.#withoutFetch(issuer, kid, known, waitMs);
+    known.fetching ??= this.#refresh(issuer, known);
+    await known.fetching;
+    if (known.keys !== null && (known.failure === '' || has(known.keys, kid))) return known.keys;
+    throw unavailable(known.failure, refetchMs);
+  }
+
+  #withoutFetch(issuer: string, kid: string | undefined, { keys, failure }: Known, waitMs: number): KeySet {
+    if (keys !== null && has(keys, kid)) return keys;
+    const reason = failure === '' ? `${new URL(issuer).origin} had no such key a moment ago` : failure;
+    throw unavailable(reason, waitMs);
+  }
+
+  async #refresh(issuer: string, known: Known): Promise<void> {
+    known.triedAt = this.#clock.monotonic();
+    try {
+      const location = await this.#locationOf(issuer);
+      known.keys = keySetOf(await this.#fetch(location, this.#clock), `the JWKS of ${location.origin}`);
+      known.fetchedAt = this.#clock.monotonic();
+      known.failure = '';
+    } catch (error) {
+      if (!(error instanceof FetchFailure)) throw error;
+      known.failure = error.message;
+    } finally {
+      known.fetching = null;
+    }
+  }
+
+  async #locationOf(issuer: string): Promise<URL> {
+    const base = issuer.replace(/\/$/, '');
+    const discovery = new URL(`${base}/.well-known/openid-configuration`);
+    const document = await this.#fetch(discovery, this.#clock);
+    const { issuer: named, jwks_uri: location } = (document ?? {}) as Record<string, unknown>;
+    if (named !== issuer)
+      throw new FetchFailure(`the discovery document of ${discovery.origin} names another issuer`);
+    const url = typeof location === 'string' && URL.canParse(location) ? new URL(location) : null;
+    if (url === null || (url.protocol !== 'https:' && url.protocol !== discovery.protocol))
+      throw new FetchFailure(`the discovery document of ${discovery.origin} has no jwks_uri with https`);
+    return url;
+  }
+}
+
+function never(): Known {
+  return { keys: null, fetchedAt: -Infinity, triedAt: -Infinity, fetching: null, failure: '' };
+}
+
+function isCurrent(known: Known, kid: string | undefined, now: number): known is Known & { keys: KeySet } {
+  return known.keys !== null && has(known.keys, kid) && now - known.fetchedAt < maxAgeMs;
+}
+
+/** Tokens without a key id are verified with the only key that fits. */
+function has({ ids }: KeySet, kid: string | undefined): boolean {
+  return kid === undefined || ids.has(kid);
+}
+
+function unavailable(reason: string, waitMs: number): WaybillError {
+  const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+  return new WaybillError('issuer_unavailable', `the keys of the issuer are not available: ${reason}`, {
+    hint: `try again in ${seconds} s`,
+    retryAfterSeconds: seconds,
+  });
+}

@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import type { Config, PublisherConfig } from '../../core/config/config.ts';
+import type { Scope } from '../../core/config/schema/schema.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import type { Secrets } from '../../core/lib/secrets.ts';
+import type { AccessTokens, Token } from '../http/auth.ts';
+import { type GrantSeal, grantSeal, rulesDigest } from './access-token.ts';
+import { maxDocumentBytes } from './fetch-json.ts';
+import { type KeySet, keySetOf } from './issuer-keys.ts';
+
+/** A publisher of the configuration. */
+export interface Publisher extends PublisherConfig {
+  /** The keys of `jwks_file`; null: those of discovery. */
+  keys: KeySet | null;
+  /** Identifies issuer, audience and claims. */
+  rules: string;
+}
+
+/** All publishers of the configuration, and the tokens that they got. */
+export interface Publishers extends AccessTokens {
+  list: readonly Publisher[];
+  seal: GrantSeal;
+}
+
+/** The publishers. A reload replaces them. */
+export interface PublisherAccess {
+  publishers: Publishers;
+}
+
+/**
+ * Resolves `trusted_publishers`. `processKey` is used without `server.token_keys_env`. Throws
+ * `secrets_invalid` if a key is missing or too short, and `config_invalid` if a `jwks_file` is unusable.
+ */
+export function resolvePublishers(config: Config, secrets: Secrets, processKey: Uint8Array): Publishers {
+  const list = config.trustedPublishers.map((publisher): Publisher => ({
+    ...publisher,
+    keys: publisher.jwksFile === null ? null : keysOfFile(publisher.id, publisher.jwksFile),
+    rules: rulesDigest([publisher.issuer, publisher.audience, publisher.claims]),
+  }));
+  const seal = grantSeal(list.length === 0 ? [processKey] : tokenKeys(config, secrets, processKey));
+  return { list, seal, open: (value) => openToken(value, list, seal) };
+}
+
+function tokenKeys(
+  { server: { tokenKeysEnv } }: Config,
+  secrets: Secrets,
+  processKey: Uint8Array,
+): (string | Uint8Array)[] {
+  if (tokenKeysEnv === null) return [processKey];
+  const keys = secrets
+    .require(tokenKeysEnv, 'server.token_keys_env')
+    .split(/\s+/)
+    .filter((key) => key !== '');
+  const isGood = keys.length > 0 && keys.length <= 2 && keys.every((key) => key.length >= 32);
+  if (isGood) return keys;
+  throw new WaybillError(
+    'secrets_invalid',
+    `the value of ${tokenKeysEnv} is not one or two keys of 32 characters or more`,
+    { hint: 'use the output of `openssl rand -hex 32`; put a space between two keys' },
+  );
+}
+
+function keysOfFile(id: string, file: string): KeySet {
+  try {
+    const stats = statSync(file);
+    if (!stats.isFile()) throw new Error('is not a file');
+    if (stats.size > maxDocumentBytes) throw new Error(`is larger than ${maxDocumentBytes / 1024} KiB`);
+    return keySetOf(JSON.parse(readFileSync(file, 'utf8')), 'it');
+  } catch (cause) {
+    const reason =
+      cause instanceof SyntaxError ? 'is not JSON' : cause instanceof Error ? cause.message : 'is unreadable';
+    throw new WaybillError(
+      'config_invalid',
+      `the jwks_file of the trusted publisher "${id}" cannot be used: ${reason}`,
+      { hint: 'save the document of the jwks_uri of the issuer there', cause },
+    );
+  }
+}
+
+/**
+ * The rights of an access token now: those that it was issued with, as far as the configuration still has
+ * them. Returns null if the publisher was removed, or has other rules.
+ */
+function openToken(value: string, list: readonly Publisher[], seal: GrantSeal): Token | null {
+  const grant = seal.open(value);
+  if (grant === null) return null;
+  const publisher = list.find(({ id, rules }) => id === grant.by.publisher_id && rules === grant.rules);
+  if (publisher === undefined) return null;
+  const pipelines = grant.pipelines.filter((id) => publisher.pipelines.includes(id));
+  const scopes = grant.scopes.filter((scope: Scope) => publisher.scopes.includes(scope));
+  return {
+    id: publisher.id,
+    hash: createHash('sha256').update(value).digest(),
+    pipelines: new Set(pipelines),
+    scopes: new Set(scopes),
+    expiresAt: grant.expiresAt,
+    publishedBy: grant.by,
+  };
+}

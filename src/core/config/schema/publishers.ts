@@ -1,0 +1,70 @@
+import { choice, duration, id, list, map, mapOf, path, text } from '../../lib/settings/kinds.ts';
+import { Setting } from '../../lib/settings/setting.ts';
+import { parseEndpoint, type Verdict } from '../../lib/settings/values.ts';
+import { type ClaimRule, weakRules } from '../../publishers/claim-rules.ts';
+import { scopes } from './scopes.ts';
+
+const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
+
+/** The URL as written, because the claim `iss` is compared with it character by character. */
+function parseIssuer(text: string): Verdict<string> {
+  const verdict = parseEndpoint(text);
+  if (!verdict.ok) return verdict;
+  if (/^https:/i.test(text) || loopback.test(text)) return { ok: true, value: text };
+  return { ok: false, reason: 'plain http is accepted on loopback addresses only' };
+}
+
+const claimValue = text('text; numbers in quotes', 'text');
+const claimRule = new Setting<ClaimRule, false, ClaimRule>(
+  {
+    kind: 'either',
+    forms: [
+      claimValue.form,
+      list(claimValue, { min: 1, expected: 'a list of texts' }).form,
+      map({ glob: claimValue.required().description('Pattern: * stands for any characters but /.') }).form,
+    ],
+  },
+  {
+    expected: 'text (numbers in quotes), a list of texts, or {glob: PATTERN}',
+    title: 'text, list of texts, or {glob: PATTERN}',
+  },
+);
+
+/** An entry of `trusted_publishers`. */
+export const trustedPublisher = map(
+  {
+    id: id()
+      .required()
+      .description('Name of the publisher, for logs, run records and the scope of idempotency keys.')
+      .example('site-ci'),
+    issuer: text('an https URL such as https://token.actions.githubusercontent.com', 'URL', parseIssuer)
+      .required()
+      .description(
+        'Issuer of the ID tokens, exactly as in their claim iss. Its keys are fetched by OpenID Connect discovery.',
+      )
+      .example('https://token.actions.githubusercontent.com'),
+    jwks_file: path()
+      .description('File with the keys of an issuer without discovery: a JWKS (RFC 7517).')
+      .example('./issuer-keys.json'),
+    audience: text('the audience that the CI job asks for, such as https://publish.example.org', 'text')
+      .required()
+      .description('Audience that the ID tokens must have. The URL of the daemon is a good choice.')
+      .example('https://publish.example.org'),
+    claims: mapOf({ form: /^[\u0021-\u007e]{1,200}$/, expected: 'the name of a claim' }, claimRule)
+      .required()
+      .description(
+        'Claims that an ID token must have, all of them: a text is compared exactly, a list means one of its texts, and in {glob: PATTERN} a * stands for any characters but /. Names that can change owners, such as repository, need an id next to them.',
+      )
+      .example({ repository_id: '123456', ref: 'refs/heads/main' }),
+    pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' })
+      .required()
+      .description('Ids of the pipelines that the publisher may act on.'),
+    scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
+      .default(['upload', 'read'])
+      .description('Operations that the publisher may use on its pipelines, as in upload_tokens.'),
+    max_lifetime: duration({ atLeast: '1s', atMost: '12h' })
+      .default('15m')
+      .description('Lifetime of the tokens that it gets.'),
+  },
+  { check: ({ issuer, claims }) => weakRules(issuer, claims) },
+);

@@ -1,0 +1,101 @@
+/*
+ * The claims that a trusted publisher requires of an ID token. The configuration is checked with them, and so
+ * is every exchange. Pure.
+ */
+
+/** One exact value, one of several, or a pattern. */
+export type ClaimRule = string | readonly string[] | { glob: string };
+export type ClaimRules = Readonly<Record<string, ClaimRule>>;
+
+/**
+ * The names of the claims that break a rule, in the order of the rules. Only text matches: a number, a
+ * Boolean, a list or a missing claim breaks every rule.
+ */
+export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(rules)
+    .filter(([name, rule]) => !matches(rule, Object.hasOwn(claims, name) ? claims[name] : undefined))
+    .map(([name]) => name);
+}
+
+function matches(rule: ClaimRule, value: unknown): boolean {
+  if (typeof value !== 'string') return false;
+  if (typeof rule === 'string') return rule === value;
+  return 'glob' in rule ? matchesGlob(rule.glob, value) : rule.includes(value);
+}
+
+/** In a pattern, `*` stands for any characters but `/`. The time is linear in the length of the value. */
+export function matchesGlob(pattern: string, value: string): boolean {
+  const wanted = pattern.split('/');
+  const found = value.split('/');
+  return (
+    wanted.length === found.length && wanted.every((part, index) => matchesPart(part, found[index] ?? ''))
+  );
+}
+
+function matchesPart(pattern: string, value: string): boolean {
+  const [first = '', ...others] = pattern.split('*');
+  const last = others.pop();
+  if (last === undefined) return pattern === value;
+  if (!value.startsWith(first) || !value.endsWith(last)) return false;
+  const end = value.length - last.length;
+  let at = first.length;
+  for (const part of others) {
+    const found = value.indexOf(part, at);
+    if (found === -1) return false;
+    at = found + part.length;
+  }
+  return at <= end;
+}
+
+/**
+ * Claims that are names. A name can be given up and registered by another owner, so each needs one of these
+ * ids as an exact value.
+ */
+const idsOfNames: Readonly<Record<string, readonly string[]>> = {
+  repository: ['repository_id', 'repository_owner_id'],
+  repository_owner: ['repository_owner_id', 'repository_id'],
+  project_path: ['project_id'],
+  namespace_path: ['namespace_id', 'project_id'],
+  user_login: ['user_id', 'project_id'],
+  organization_slug: ['organization_id', 'pipeline_id'],
+  pipeline_slug: ['pipeline_id'],
+  'oidc.circleci.com/vcs-origin': ['oidc.circleci.com/project-id'],
+};
+
+/** Issuers that sign tokens for everybody. Without one of these ids, any of their users would match. */
+const sharedIssuers: readonly { form: RegExp; ids: readonly string[] }[] = [
+  {
+    form: /^https:\/\/token\.actions\.githubusercontent\.com(\/|$)/,
+    ids: ['repository_id', 'repository_owner_id'],
+  },
+  { form: /^https:\/\/gitlab\.com\/?$/, ids: ['project_id', 'namespace_id'] },
+  { form: /^https:\/\/agent\.buildkite\.com\/?$/, ids: ['pipeline_id', 'organization_id'] },
+];
+
+/**
+ * Why the rules identify a publisher by names alone, or not at all; null if they are sufficient. `expected`
+ * is the remedy.
+ */
+export function weakRules(issuer: string, rules: ClaimRules): { reason: string; expected: string } | null {
+  const isExact = (name: string): boolean => {
+    const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
+    return rule !== undefined && (typeof rule === 'string' || !('glob' in rule));
+  };
+  if (Object.keys(rules).length === 0)
+    return {
+      reason: 'claims is empty, so every token of the issuer would match',
+      expected: 'a claim or more',
+    };
+  for (const [name, ids] of Object.entries(idsOfNames))
+    if (Object.hasOwn(rules, name) && !ids.some(isExact))
+      return {
+        reason: `the claim ${name} is a name, which another owner can register after a renaming`,
+        expected: `an exact value of ${ids.join(' or ')} in claims as well`,
+      };
+  const shared = sharedIssuers.find(({ form }) => form.test(issuer));
+  if (shared === undefined || shared.ids.some(isExact)) return null;
+  return {
+    reason: `${issuer} signs tokens for all its users, and no claim identifies one of them`,
+    expected: `an exact value of ${shared.ids.join(' or ')} in claims`,
+  };
+}

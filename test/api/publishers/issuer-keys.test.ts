@@ -1,0 +1,149 @@
+import { exportJWK, generateKeyPair, type JWK } from 'jose';
+import t from 'tap';
+import { FetchFailure, fetchJson, maxDocumentBytes } from '../../../src/api/publishers/fetch-json.ts';
+import { IssuerKeys, keySetOf } from '../../../src/api/publishers/issuer-keys.ts';
+import { startIssuer } from '../../services/issuer.ts';
+import { manualClock } from '../../workers/manual-clock.ts';
+import { startApi } from '../harness.ts';
+import { claims, exchange, publisherOf } from './exchange.ts';
+
+t.test('an issuer that is unreachable, wrong, huge or redirects is a temporary failure', async (t) => {
+  const issuer = await startIssuer(t);
+  const elsewhere = await startIssuer(t);
+  const cases: Record<string, [answer: NonNullable<typeof issuer.answer>, reason: RegExp]> = {
+    'an error': [(_req, res) => res.writeHead(500).end(), /answered 500/],
+    'a redirect to another host': [
+      (_req, res) => res.writeHead(302, { location: `${elsewhere.url}/jwks` }).end(),
+      /redirects/,
+    ],
+    'a broken connection': [(req) => req.socket.destroy(), /cannot be reached \(ECONNRESET\)/],
+    'no JSON': [(_req, res) => res.end('<html>'), /did not answer with JSON/],
+    'no keys': [(_req, res) => res.end('{"keys": 5}'), /no list of keys/],
+    'a key without a kind': [(_req, res) => res.end('{"keys": [{}]}'), /no list of keys/],
+    'too many keys': [
+      (_req, res) => res.end(JSON.stringify({ keys: Array(101).fill({ kty: 'oct' }) })),
+      /more than 100 keys/,
+    ],
+    'a body without an end': [
+      (_req, res) => {
+        const more = (): void => {
+          if (!res.destroyed) res.write(Buffer.alloc(maxDocumentBytes, ' '), more);
+        };
+        more();
+      },
+      /more than 256 KiB/,
+    ],
+  };
+  for (const [name, [answer, reason]] of Object.entries(cases)) {
+    issuer.answer = answer;
+    const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+    const { status, body, headers } = await exchange(origin, await issuer.sign(claims));
+    t.equal(status, 503, name);
+    t.match(body, { code: 'issuer_unavailable', error: 'temporarily_unavailable', retryable: true }, name);
+    t.match(String(body['detail']), reason, name);
+    t.notMatch(String(body['detail']), '/jwks', `${name}: no path`);
+    t.equal(headers.get('retry-after'), '60');
+  }
+  t.equal(elsewhere.requests(), 0, 'the redirect was not followed');
+});
+
+t.test('an answer that does not end is given up after ten seconds', async (t) => {
+  const issuer = await startIssuer(t);
+  const clock = manualClock();
+  const asked = new Promise<void>((resolve) => {
+    issuer.answer = (_req, res) => {
+      res.write('{');
+      resolve();
+    };
+  });
+  const failure = new FetchFailure(`${issuer.url} did not answer within 10 s`);
+  const refused = t.rejects(fetchJson(new URL(`${issuer.url}/jwks`), clock), failure);
+  await asked;
+  await clock.advance(10_000);
+  await refused;
+});
+
+t.test('the address policy of webhooks holds for issuers', async (t) => {
+  for (const host of ['169.254.169.254', '[fd00:ec2::254]', '0.0.0.0', '100.100.100.200'])
+    await t.rejects(fetchJson(new URL(`http://${host}/`), manualClock()), { message: /is refused/ }, host);
+});
+
+t.test('keys that are weak or cannot verify an ID token are left out', async (t) => {
+  const of = async (alg: string, more: object = {}): Promise<JWK> => {
+    const { publicKey } = await generateKeyPair(alg, { extractable: true, ...more });
+    return exportJWK(publicKey);
+  };
+  const strong = { ...(await of('RS256')), kid: 'strong' };
+  const modulus = Buffer.from(strong.n ?? '', 'base64url');
+  const short = { ...strong, n: modulus.subarray(0, 255).toString('base64url'), kid: 'short' };
+  const padded = {
+    ...strong,
+    n: Buffer.concat([Buffer.alloc(8), modulus.subarray(0, 248)]).toString('base64url'),
+    kid: 'padded',
+  };
+  const { ids, weakIds } = keySetOf(
+    { keys: [strong, short, padded, { kty: 'oct', k: 'AAAA', kid: 'mac' }] },
+    'it',
+  );
+  t.same([...ids], ['strong', 'short', 'padded', 'mac']);
+  t.same([...weakIds], ['short', 'padded']);
+  const issuer = await startIssuer(t);
+  issuer.keys = issuer.keys.map((key) => ({ ...key, n: short.n }));
+  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)] });
+  const { body } = await exchange(origin, await issuer.sign(claims));
+  t.match(body, { code: 'id_token_refused', detail: /RSA key of fewer than 2,048 bits/ });
+});
+
+t.test('an issuer is asked once a minute, and its keys outlive its absence', async (t) => {
+  const issuer = await startIssuer(t);
+  const clock = manualClock();
+  const fetch: typeof fetchJson = (url) => fetchJson(url, manualClock());
+  const keys = new IssuerKeys(clock, fetch);
+  const [first] = await Promise.all([1, 2, 3].map(() => keys.find(issuer.url, 'key-1')));
+  t.ok(first?.ids.has('key-1'));
+  t.equal(issuer.requests(), 1, 'concurrent exchanges share a request');
+
+  const second = await issuer.rotate();
+  await t.rejects(keys.find(issuer.url, second), { code: 'issuer_unavailable', retryAfterSeconds: 60 });
+  t.ok((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'the known key works meanwhile');
+  await clock.advance(60_000);
+  t.ok((await keys.find(issuer.url, second)).ids.has(second), 'the new key is found after a minute');
+  t.equal(issuer.requests(), 2);
+
+  issuer.answer = (_req, res) => res.writeHead(500).end();
+  await clock.advance(3_600_000);
+  t.ok(
+    (await keys.find(issuer.url, second)).ids.has(second),
+    'the cached key works while the issuer is down',
+  );
+  t.equal(issuer.requests(), 3);
+  await clock.advance(60_000);
+  await t.rejects(keys.find(issuer.url, 'key-9'), { code: 'issuer_unavailable', message: /answered 500/ });
+  issuer.answer = null;
+  issuer.keys.shift();
+  await clock.advance(60_000);
+  t.notOk((await keys.find(issuer.url, 'key-1')).ids.has('key-1'), 'a removed key is forgotten');
+});
+
+t.test('a discovery document of another issuer is refused', async (t) => {
+  const issuer = await startIssuer(t);
+  const keys = new IssuerKeys(manualClock(), (url) => fetchJson(url, manualClock()));
+  await t.rejects(keys.find(`${issuer.url}/`, 'key-1'), { message: /names another issuer/ });
+});
+
+t.test('rotation while many ID tokens are exchanged loses none that the client repeats', async (t) => {
+  const issuer = await startIssuer(t);
+  const clock = manualClock(new Date());
+  const issuerKeys = new IssuerKeys(clock, (url) => fetchJson(url, manualClock()));
+  const { origin } = await startApi(t, { publishers: [publisherOf(issuer.url)], ports: { issuerKeys } });
+  const old = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
+  t.same(await statuses(old), [200, 200, 200]);
+  await issuer.rotate();
+  const fresh = await Promise.all([1, 2, 3].map(() => issuer.sign(claims)));
+  t.same(await statuses(fresh), [503, 503, 503], 'asked to come again: the ID tokens stay usable');
+  await clock.advance(60_000);
+  t.same(await statuses(fresh), [200, 200, 200]);
+  async function statuses(tokens: string[]): Promise<number[]> {
+    return Promise.all(tokens.map(async (token) => (await exchange(origin, token)).status));
+  }
+});
