@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import {
   configOption,
+  type DiffOptions,
   exitWith,
   formatOption,
   pipelineOption,
@@ -25,9 +26,19 @@ export function releasesCommand(): Command {
       exitWith((await import('./show.ts')).showRelease(id, options)),
     );
   releasesSubcommand(group, 'diff', 'what changes for readers from one release to another')
-    .argument('<from>', 'id of a release, or a channel')
+    .argument('[from]', 'id of a release, a channel or current (default with --dir: current)')
     .argument('[to]', 'id of another; without it, the current one')
-    .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
+    .option('--dir <directory>', 'compare with what publishing this directory would make current')
+    .addHelpText(
+      'after',
+      `
+Nothing is written. A directory without a manifest.json is one bundle.
+
+Examples:
+  waybill releases diff --dir ./site -c waybill.yml -p maps
+  waybill releases diff preview current -c waybill.yml -p maps`,
+    )
+    .action(async (from: string | undefined, to: string | undefined, options: DiffOptions) =>
       exitWith((await import('./show.ts')).diffReleases(from, to, options)),
     );
   releasesSubcommand(
