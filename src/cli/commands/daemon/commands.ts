@@ -33,6 +33,7 @@ export function serveCommand(): Command {
       '--no-workers',
       'the API alone; workers of other processes publish (needs the queue driver bullmq)',
     )
+    .option('--open', 'open the console in the browser once it answers')
     .addHelpText('after', serveHelp)
     .action(async (options: ServeFlags) =>
       exitWith((await import('../../daemon/serve.ts')).serveForever(options)),

@@ -45,6 +45,7 @@ export function publishCommand(): Command {
     .option('--url <url>', 'address at which readers reach the destination, printed in the end')
     .option('--channel-url <url>', 'the same for the readers of --channel')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
+    .option('--open', 'open the published address in the browser; needs --url')
     .option('--save <file>', 'also write the configuration that does the same')
     .addOption(formatOption())
     .addHelpText(

@@ -25,6 +25,7 @@ export function pushCommand(): Command {
       )
       .option('--message <text>', 'one line about this version, kept in the record of the run')
       .option('--no-git', 'do not send commit, branch and author of git or CI')
+      .option('--open', 'open the published address in the browser')
       .option('--again', 'publish once more what the daemon remembers to have published')
       .addOption(
         new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')
