@@ -21,8 +21,9 @@ export async function startDaemon(
   env: Record<string, string>,
   file = program,
   node = process.execPath,
+  flags: readonly string[] = [],
 ): Promise<Daemon> {
-  const child = spawn(node, [file, 'serve', '-c', 'c.yml'], {
+  const child = spawn(node, [file, 'serve', '-c', 'c.yml', ...flags], {
     cwd: place,
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'ignore', 'pipe'],

@@ -86,6 +86,9 @@ t.test('published, listed, shown and compared', async (t) => {
   t.match(document(t, run('releases', 'diff', second, first, ...named, '--format', 'json')), {
     ...{ from: second, to: first, added: ['only-1.txt'], changed: ['index.html'], same: 1 },
   });
+  t.match(run('releases', 'diff', first, 'current', ...named), {
+    stdout: new RegExp(`→ ${second}: 1 added`),
+  });
   t.match(document(t, run('inspect', '-p', 'maps', '--format', 'json')), {
     destinations: [{ targets: [{ release: second, state: 'valid', outputs: 3 }] }],
   });
@@ -93,6 +96,45 @@ t.test('published, listed, shown and compared', async (t) => {
     clean: true,
     destinations: [{ paths: [{ destination_path: `releases/${first}` }, {}] }],
   });
+});
+
+t.test('a release is compared with what a directory would become', async (t) => {
+  const { at, run, publish } = layOut(t);
+  const diff = (...args: string[]): Ended => run('releases', 'diff', ...args, ...named);
+  t.match(diff('--dir', at('source', 'maps')), { status: 2, stderr: /no current release/ });
+  const first = publish(1);
+  const second = publish(2);
+  t.match(diff('--dir', at('source', 'maps')), {
+    status: 0,
+    stdout: `${second} → ${at('source', 'maps')}: 0 added, 0 changed, 0 removed, 3 outputs the same\n`,
+  });
+  mkdirSync(at('other', 'assets'), { recursive: true });
+  writeFileSync(at('other', 'index.html'), 'version 3');
+  writeFileSync(at('other', 'assets', 'same.css'), 'body {}');
+  writeFileSync(at('other', 'new.txt'), 'new');
+  const before = fingerprint(at('site'));
+  t.match(diff('--dir', at('other')), {
+    status: 0,
+    stdout: `add     new.txt\nchange  index.html\nremove  only-2.txt\n${second} → ${at('other')}: 1 added, 1 changed, 1 removed, 1 output the same\n`,
+  });
+  t.match(document(t, diff(first, '--dir', at('other'), '--format', 'json')), {
+    ...{ from: first, to: null, directory: at('other'), removed: ['only-1.txt'], same: 1 },
+  });
+  t.same(fingerprint(at('site')), before, 'nothing is written');
+  writeFileSync(at('other', 'manifest.json'), manifest(['absent.txt']));
+  t.match(diff('--dir', at('other')), { status: 1, stderr: /absent\.txt/ });
+  t.match(diff('--dir', at('nowhere')), { status: 1, stderr: /nowhere/ });
+  t.match(diff(first, second, '--dir', at('other')), { status: 2, stderr: /not with both/ });
+  t.match(diff(), { status: 2, stderr: /name the release to compare/ });
+});
+
+t.test('an additive publication of a directory keeps the files of the current release', async (t) => {
+  const { at, run, publish } = layOut(t, [site.replace('replacement', 'additive')]);
+  publish(1);
+  mkdirSync(at('other'));
+  writeFileSync(at('other', 'index.html'), 'version 2');
+  const kept = run('releases', 'diff', '--dir', at('other'), ...named);
+  t.match(kept.stdout, /0 added, 1 changed, 0 removed, 2 outputs the same/);
 });
 
 t.test('a run says what was linked, and which release it made', async (t) => {

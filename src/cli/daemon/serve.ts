@@ -1,7 +1,9 @@
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
+import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
+import { openInBrowser } from '../process/open-browser.ts';
 import type { ProgramFlags } from '../setup/command-options.ts';
 import { apiPorts } from './api-ports.ts';
 import { runOnce, runUntilStopped } from './bootstrap.ts';
@@ -12,17 +14,35 @@ import { closeReporting } from './publishing.ts';
 export interface ServeFlags extends ProgramFlags {
   /** `--no-workers` */
   workers: boolean;
+  open: boolean;
 }
 
 /** `waybill serve`. */
 export async function serveForever(flags: ServeFlags): Promise<number> {
-  const { workers } = flags;
-  return runUntilStopped(flags, (options) => serve({ ...options, workers }));
+  const { workers, open } = flags;
+  return runUntilStopped(flags, (options) => {
+    const { log } = options;
+    return serve({
+      ...options,
+      workers,
+      ...(open ? { onConsole: async (url) => openConsole(url, log) } : {}),
+    });
+  });
+}
+
+/** A server on all addresses is reached as localhost. */
+async function openConsole(url: string, log: Log): Promise<void> {
+  const address = new URL(url);
+  if (/^(0\.0\.0\.0|\[::\])$/.test(address.hostname)) address.hostname = 'localhost';
+  const failure = await openInBrowser(address.href);
+  if (failure !== null) log.warn({ url: address.href }, `no browser was started: ${failure}`);
 }
 
 export interface ServeOptions extends DaemonOptions {
   /** Called once, with the base URL, when the daemon answers requests. */
   onListening?: (url: string) => void;
+  /** Called then with the address of the console, or of the start page if the console is off. */
+  onConsole?: (url: string) => Promise<void>;
 }
 
 export interface Served {
@@ -42,7 +62,7 @@ export interface Served {
  * the databases and the queue. After an error nothing stays open.
  */
 export async function serve(options: ServeOptions): Promise<Served> {
-  const { workers = true, onListening } = options;
+  const { workers = true, onListening, onConsole } = options;
   return releasedOnFailure(async (onFailure) => {
     const daemon = await openDaemon(options, onFailure);
     const { foundation, configured, coordinator, server } = daemon;
@@ -55,6 +75,7 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
+    void onConsole?.(config.server.console.enabled ? `${url}console` : url);
     return { url, reload, close: runOnce(() => stop(daemon)) };
   });
 }

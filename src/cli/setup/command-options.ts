@@ -132,6 +132,7 @@ export type ReleasesOptions = ConfiguredOptions & {
   path?: string;
 };
 
+export type DiffOptions = ReleasesOptions & { dir?: string };
 export type SwitchOptions = ReleasesOptions & { dryRun: boolean };
 export type RollbackOptions = SwitchOptions & { to?: string };
 

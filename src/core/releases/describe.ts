@@ -140,10 +140,13 @@ export async function compareReleases(
   return differenceBetween(before.outputs, after.outputs);
 }
 
+/** What decides whether readers see a change. */
+type ComparedOutput = Pick<OutputRecord, 'path' | 'digest' | 'size' | 'generated'>;
+
 /** `before` and `after` must be sorted by path. Pure. */
 export function differenceBetween(
-  before: readonly OutputRecord[],
-  after: readonly OutputRecord[],
+  before: readonly ComparedOutput[],
+  after: readonly ComparedOutput[],
 ): ReleaseDifference {
   const difference: ReleaseDifference = { added: [], removed: [], changed: [], same: 0 };
   const old = new Map(before.map((record) => [record.path, record]));
@@ -158,7 +161,7 @@ export function differenceBetween(
   return difference;
 }
 
-function isSame(a: OutputRecord, b: OutputRecord): boolean {
+function isSame(a: ComparedOutput, b: ComparedOutput): boolean {
   return (
     a.digest === b.digest &&
     a.size === b.size &&
@@ -167,7 +170,8 @@ function isSame(a: OutputRecord, b: OutputRecord): boolean {
   );
 }
 
-async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
+/** The catalog of a release. Throws `state_conflict` if it is invalid. */
+export async function catalogOf(storage: Storage, id: ReleaseId): Promise<Catalog> {
   return requireCatalog((await readState(releaseIn(storage, id))).state);
 }
 

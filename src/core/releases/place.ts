@@ -98,16 +98,16 @@ export async function placeOf(
 }
 
 /**
- * The release with this id, or the release of the channel with this name. Throws `release_not_found` with a
- * suggestion, or like `readReleases`.
+ * The release with this id, that of the channel with this name, or for `current` the current one. Throws
+ * `release_not_found` with a suggestion, or like `readReleases`.
  */
 export async function releaseNamed({ storage, destinationPath }: Place, name: string): Promise<ReleaseId> {
   const id = parseReleaseId(name);
   const known = await releaseIds(storage);
   if (id !== undefined && known.includes(id)) return id;
-  const { channels } = await readReleases(storage);
-  const target = channels.get(name);
-  if (target !== undefined) return target;
+  const { channels, current } = await readReleases(storage);
+  const target = name === 'current' ? current : channels.get(name);
+  if (target != null) return target;
   const names = [...channels.keys(), ...[...known].reverse()];
   throw unknownName('release_not_found', `release or channel of "${destinationPath}"`, name, names);
 }

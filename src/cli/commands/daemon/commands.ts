@@ -30,6 +30,7 @@ export function serveCommand(): Command {
   return verboseCommand('serve', 'run the daemon: accepts uploads over HTTP and publishes them')
     .addOption(configOption())
     .option('--no-workers', 'run only the API; workers in other processes publish (needs driver: bullmq)')
+    .option('--open', 'open the console in the browser once it answers')
     .addHelpText('after', serveHelp)
     .action(async (options: ServeFlags) =>
       exitWith((await import('../../daemon/serve.ts')).serveForever(options)),

@@ -44,6 +44,7 @@ export function publishCommand(): Command {
     .option('--url <url>', 'public URL of the destination, printed after publishing')
     .option('--channel-url <url>', 'public URL of the channel')
     .option('--ssh-key <file>', 'private key for SFTP (default: the SSH agent, or a key in ~/.ssh)')
+    .option('--open', 'open the published URL in the browser; needs --url')
     .option('--save <file>', 'also write the equivalent configuration to this file')
     .addOption(formatOption())
     .addHelpText(

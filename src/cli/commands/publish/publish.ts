@@ -10,6 +10,7 @@ import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { allSucceeded, type RunResult } from '../../../core/publish/results/result.ts';
 import { makeOutput, plural } from '../../output/output.ts';
+import { openPublished } from '../../process/open-browser.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';
 import { prepare } from '../../setup/set-up.ts';
@@ -38,6 +39,7 @@ export interface PublishOptions extends CommonOptions {
   channelUrl?: string;
   sshKey?: string;
   save?: string;
+  open: boolean;
 }
 
 /**
@@ -81,9 +83,21 @@ export async function publish(
     }
     const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
     if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
+    if (options.open && !signal.aborted) await openPublished(urlsIn(result), output, missingUrl(options));
     if (!allSucceeded(result.pipelines)) return 1;
     return isHeldBack ? heldBackExitCode : 0;
   });
+}
+
+/** The addresses of what was published. */
+function urlsIn({ pipelines }: RunResult): (string | null)[] {
+  const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
+  return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
+}
+
+function missingUrl({ channel }: PublishOptions): string {
+  const option = channel === undefined ? '--url' : '--channel-url';
+  return `no published address is known; ${option} sets it`;
 }
 
 /**
@@ -130,6 +144,10 @@ function settingsOf(
   const { url, channelUrl } = options;
   if (channel !== undefined && !options.releases)
     throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
+  if (options.open && options.dryRun)
+    throw new WaybillError('usage', '--open shows what was published, and --dry-run publishes nothing', {
+      hint: 'leave out one of the two',
+    });
   if (channelUrl !== undefined && channel === undefined)
     throw new WaybillError('usage', '--channel-url needs a channel', { hint: 'add --channel NAME' });
   const source = requireDirectory(directory);

@@ -27,6 +27,7 @@ export function pushCommand(): Command {
       .option('--message <text>', 'one line about this version, kept in the run record')
       .option('--no-git', 'do not send commit, branch and author from git or CI')
       .option('--again', 'publish even if the daemon has already accepted this bundle')
+      .option('--open', 'open the published URL in the browser')
       .addOption(
         new Option(
           '--resumable <when>',

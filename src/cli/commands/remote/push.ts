@@ -10,6 +10,7 @@ import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
 import { columns, makeOutput, type Output, plural, reasonText, signOf } from '../../output/output.ts';
 import { type Bars, newBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
+import { openPublished } from '../../process/open-browser.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
 import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
 import { maxRateOf } from '../../setup/max-rate.ts';
@@ -27,6 +28,7 @@ export interface PushFlags
   whole?: boolean;
   channel?: string;
   maxRate?: string;
+  open: boolean;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -35,6 +37,7 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
   const timeoutMs = timeoutOf(flags);
   const chunkBytes = chunkBytesOf(flags);
   const maxRate = maxRateOf(flags);
+  refuseOpening(flags);
   const bars = newBars(output);
   return untilStopped((signal) =>
     withRemedies(flags, async () => {
@@ -69,13 +72,29 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
                 output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
             },
           });
-          return tell(outcome, flags, output, locate);
+          const code = tell(outcome, flags, output, locate);
+          if (flags.open && outcome.run !== null)
+            await openPublished(
+              outcome.run.destinations.map(({ url }) => url),
+              output,
+              'no destination has a public_base_url',
+            );
+          return code;
         });
       } finally {
         bars.stop();
       }
     }),
   );
+}
+
+/** Only a run that was waited for has an address. */
+function refuseOpening({ open, dryRun, wait }: PushFlags): void {
+  if (!open || (wait && !dryRun)) return;
+  const other = dryRun ? '--dry-run' : '--no-wait';
+  throw new WaybillError('usage', `--open shows what was published, and ${other} ends before that`, {
+    hint: 'leave out one of the two',
+  });
 }
 
 async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {

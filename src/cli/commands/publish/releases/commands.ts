@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import {
   configOption,
+  type DiffOptions,
   exitWith,
   formatOption,
   pipelineOption,
@@ -20,10 +21,20 @@ export function releasesCommand(): Command {
     .action(async (id: string, options: ReleasesOptions) =>
       exitWith((await import('./show.ts')).showRelease(id, options)),
     );
-  releasesSubcommand(group, 'diff', 'show the differences between two releases')
-    .argument('<from>', 'id of a release, or a channel')
+  releasesSubcommand(group, 'diff', 'compare two releases, or a release with a directory')
+    .argument('[from]', 'id of a release, a channel or current (default with --dir: current)')
     .argument('[to]', 'id of a release, or a channel (default: the current release)')
-    .action(async (from: string, to: string | undefined, options: ReleasesOptions) =>
+    .option('--dir <directory>', 'compare with the release that publishing this directory would create')
+    .addHelpText(
+      'after',
+      `
+Nothing is written. A directory without a manifest.json is one bundle.
+
+Examples:
+  waybill releases diff --dir ./site -c waybill.yml -p maps
+  waybill releases diff preview current -c waybill.yml -p maps`,
+    )
+    .action(async (from: string | undefined, to: string | undefined, options: DiffOptions) =>
       exitWith((await import('./show.ts')).diffReleases(from, to, options)),
     );
   releasesSubcommand(group, 'rollback', 'make an earlier release current, and hold back later ones')

@@ -1,10 +1,13 @@
+import path from 'node:path';
 import type { DestinationConfig } from '../../../../core/config/config.ts';
 import { errorRecord, WaybillError } from '../../../../core/lib/errors.ts';
 import { formatSize } from '../../../../core/lib/settings/units.ts';
+import { compareDirectory } from '../../../../core/publish/compare-directory.ts';
 import {
   compareReleases,
   describeReleases,
   releaseDetails,
+  type ReleaseDifference,
   type ReleaseView,
 } from '../../../../core/releases/describe.ts';
 import {
@@ -21,7 +24,7 @@ import { readReleases } from '../../../../core/releases/store.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
 import { columns, localTime, makeOutput, type Output, plural } from '../../../output/output.ts';
 import { endedBySignal } from '../../../process/stop-signal.ts';
-import type { ReleasesOptions } from '../../../setup/command-options.ts';
+import type { DiffOptions, ReleasesOptions } from '../../../setup/command-options.ts';
 import { givenBundlePath, onlyDestination, pipelineOf, type SetUp, setUp } from '../../../setup/set-up.ts';
 
 /** `waybill releases list`: of one bundle path, or of all. */
@@ -138,24 +141,33 @@ export async function showRelease(name: string, options: ReleasesOptions): Promi
   });
 }
 
-/** `waybill releases diff`, by the catalogs of both: no published file is read. */
+/**
+ * `waybill releases diff`, by the catalogs of both: no published file is read. With `--dir`, the second one
+ * is what the directory would become.
+ */
 export async function diffReleases(
-  from: string,
+  from: string | undefined,
   to: string | undefined,
-  options: ReleasesOptions,
+  options: DiffOptions,
 ): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
+  refuseContradiction(from, to, options);
   return endedBySignal(async () => {
     const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+    const pipeline = pipelineOf(config, options.pipeline);
     const destination = releasesDestination({ config }, options);
     const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
       const place = await placeOf(root, destination, pathOf(options));
-      const [before, after] = [
-        await releaseNamed(place, from),
-        to === undefined ? await currentOf(place) : await releaseNamed(place, to),
-      ];
-      const difference = await compareReleases(place.storage, before, after);
-      return { destinationPath: place.destinationPath, from: before, to: after, ...difference };
+      const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
+      const about = { destinationPath: place.destinationPath, from: before };
+      if (options.dir !== undefined) {
+        const directory = path.resolve(options.dir);
+        const compared = { from: before, directory };
+        const difference = await compareDirectory(context, { pipeline, destination, place }, compared);
+        return { ...about, to: null, directory: options.dir, ...difference };
+      }
+      const after = to === undefined ? await currentOf(place) : await releaseNamed(place, to);
+      return { ...about, to: after, ...(await compareReleases(place.storage, before, after)) };
     });
     if (output.isJson)
       output.json('release-diff', {
@@ -165,16 +177,37 @@ export async function diffReleases(
       });
     else {
       for (const warning of warnings) output.warn(warning);
-      const { style, data } = output;
-      for (const path of found.added) data(`${style.green('add')}     ${path}`);
-      for (const path of found.changed) data(`${style.yellow('change')}  ${path}`);
-      for (const path of found.removed) data(`${style.red('remove')}  ${path}`);
-      const { added, changed, removed, same } = found;
-      const counts = `${added.length} added, ${changed.length} changed, ${removed.length} removed`;
-      data(`${found.from} → ${found.to}: ${counts}, ${plural(same, 'output')} the same`);
+      printDifference(found, found.to ?? options.dir ?? '', output);
     }
     return 0;
   });
+}
+
+function refuseContradiction(
+  from: string | undefined,
+  to: string | undefined,
+  { dir }: Pick<DiffOptions, 'dir'>,
+): void {
+  if (dir !== undefined && to !== undefined)
+    throw new WaybillError('usage', 'a release is compared with another or with --dir, not with both', {
+      hint: `leave out "${to}" or --dir`,
+    });
+  if (dir === undefined && from === undefined)
+    throw new WaybillError('usage', 'name the release to compare', {
+      hint: 'waybill releases diff ID, or --dir DIRECTORY; `waybill releases list` shows the ids',
+    });
+}
+
+function printDifference(
+  { from, added, changed, removed, same }: ReleaseDifference & { from: ReleaseId },
+  to: string,
+  { style, data }: Output,
+): void {
+  for (const name of added) data(`${style.green('add')}     ${name}`);
+  for (const name of changed) data(`${style.yellow('change')}  ${name}`);
+  for (const name of removed) data(`${style.red('remove')}  ${name}`);
+  const counts = `${added.length} added, ${changed.length} changed, ${removed.length} removed`;
+  data(`${from} → ${to}: ${counts}, ${plural(same, 'output')} the same`);
 }
 
 async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId> {
