@@ -130,6 +130,22 @@ t.test('wrong arguments are told in a line', (t) => {
   t.end();
 });
 
+t.test('package:deb rejects wrong arguments in one line', (t) => {
+  for (const [args, env, stderr] of [
+    [['--relase'], {}, /^npm run package:deb: .*--relase.*\n$/],
+    [['a', 'b'], {}, /^npm run package:deb: one directory, not a and b\n$/],
+    [['--version', '1 2'], {}, /^npm run package:deb: "1 2" is not a version of Debian\n$/],
+    [[], { SOURCE_DATE_EPOCH: 'now' }, /^npm run package:deb: SOURCE_DATE_EPOCH is not a number\n$/],
+  ] as const) {
+    const options = { encoding: 'utf8', env: { ...process.env, ...env } } as const;
+    t.match(spawnSync(process.execPath, ['scripts/package/deb.mjs', ...args], options), {
+      status: 2,
+      stderr,
+    });
+  }
+  t.end();
+});
+
 t.test('the job of CONTRIBUTING.md may ask for an identity, and packs what it publishes', (t) => {
   const text = readFileSync('CONTRIBUTING.md', 'utf8');
   const [, block = ''] = /^```yaml\n(.*?)^```$/ms.exec(text) ?? [];

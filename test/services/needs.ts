@@ -23,6 +23,7 @@ export const needs = {
   git: { programs: ['git'], packages: ['git'] },
   fish: { programs: ['fish'], packages: ['fish'] },
   kubectl: { programs: ['kubectl'], packages: ['kubernetes-client'] },
+  lintian: { programs: ['lintian', 'dpkg-deb'], packages: ['lintian', 'dpkg'] },
   loopDisk: {
     programs: ['mkfs.ext4'],
     packages: ['e2fsprogs'],

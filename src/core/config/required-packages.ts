@@ -73,13 +73,16 @@ function ownPackage(): { home: string; versions: Record<OptionalPackage, string>
   return { home: path.dirname(file), versions: peerDependencies };
 }
 
+// npm warns of their scripts, which only build machine code where the package has none for the platform.
+const install = 'npm install --ignore-scripts';
+
 /** The command that installs packages where waybill, which is in `home`, finds it. */
 export function installCommand(wanted: string, home: string, cwd: string): string {
   const modules = path.dirname(home);
-  if (path.basename(modules) !== 'node_modules') return `npm install --no-save --prefix ${home} ${wanted}`;
+  if (path.basename(modules) !== 'node_modules') return `${install} --no-save --prefix ${home} ${wanted}`;
   if (modules.includes(`${path.sep}_npx${path.sep}`))
     return `npx --package waybill --package ${wanted} waybill …`;
   const project = path.dirname(modules);
-  if (!existsSync(path.join(project, 'package.json'))) return `npm install --global ${wanted}`;
-  return `npm install ${project === cwd ? '' : `--prefix ${project} `}${wanted}`;
+  if (!existsSync(path.join(project, 'package.json'))) return `${install} --global ${wanted}`;
+  return `${install} ${project === cwd ? '' : `--prefix ${project} `}${wanted}`;
 }

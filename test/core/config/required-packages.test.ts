@@ -6,11 +6,11 @@ t.test('names the command that installs a package where waybill finds it', (t) =
   const place = t.testdir({ project: { 'package.json': '{}', node_modules: { waybill: {} } } });
   const project = path.join(place, 'project');
   const home = path.join(project, 'node_modules/waybill');
-  t.equal(installCommand('lmdb@1.2.3', home, project), 'npm install lmdb@1.2.3');
-  t.equal(installCommand('lmdb@1.2.3', home, place), `npm install --prefix ${project} lmdb@1.2.3`);
+  t.equal(installCommand('lmdb@1.2.3', home, project), 'npm install --ignore-scripts lmdb@1.2.3');
+  t.equal(installCommand('lmdb@1.2.3', home, place), `npm install --ignore-scripts --prefix ${project} lmdb@1.2.3`);
   t.equal(
     installCommand('lmdb@1.2.3', path.join(place, 'lib/node_modules/waybill'), place),
-    'npm install --global lmdb@1.2.3',
+    'npm install --ignore-scripts --global lmdb@1.2.3',
   );
   t.equal(
     installCommand('lmdb@1.2.3', path.join(place, '_npx/0a1b/node_modules/waybill'), place),
@@ -18,7 +18,7 @@ t.test('names the command that installs a package where waybill finds it', (t) =
   );
   t.equal(
     installCommand('lmdb@1.2.3', path.join(place, 'clone'), place),
-    `npm install --no-save --prefix ${path.join(place, 'clone')} lmdb@1.2.3`,
+    `npm install --ignore-scripts --no-save --prefix ${path.join(place, 'clone')} lmdb@1.2.3`,
   );
   t.end();
 });

@@ -91,8 +91,7 @@ t.test('a server that answers 4xx gets the message again, with the same id', asy
 });
 
 t.test('5xx is not tried again, and the record has the words of the server on one line', async (t) => {
-  const steps = ['greeting', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const;
-  for (const step of steps) {
+  for (const step of ['greeting', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const) {
     const words = '550-5.7.1 we do not\r\n550 5.7.1 like\u0007 you';
     const server = await startScripted(t, (_, at) => (at === step ? words : null));
     const { delivered, tries, reason } = await send(options(server.port));
@@ -114,13 +113,10 @@ t.test('a recipient that the server rejects is reported, and the others get the 
 });
 
 t.test('a server that is silent at any step is abandoned after the timeout', async (t) => {
-  const steps = ['greeting', 'EHLO', 'STARTTLS', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const;
   for (const step of steps) {
-    const server = await startScripted(t, (_, at) => (at === step ? '' : null), { isLogin: step === 'AUTH' });
-    const login = step === 'AUTH' ? { user: 'u', password: 'p' } : null;
-    const tls = step === 'STARTTLS' ? 'starttls' : 'none';
-    const given = options(server.port, { timeoutMs: 100, login, tls });
-    const answer = await deliver(emailSink(given), eventOf(testOccurrence('m'), newEventId(), new Date()), {
+    const server = await startScripted(t, (_, at) => (at === step ? '' : null));
+    const sink = emailSink({ ...optionsFor(step, server.port), timeoutMs: 100 });
+    const answer = await deliver(sink, eventOf(testOccurrence('m'), newEventId(), new Date()), {
       ...{ clock: systemClock, signal: never, hurry: AbortSignal.abort() },
     });
     t.match(answer, { delivered: false, isAway: true }, step);
@@ -130,8 +126,19 @@ t.test('a server that is silent at any step is abandoned after the timeout', asy
 
 t.test('a server that is unreachable or drops the connection is tried again', async (t) => {
   t.match(await send(options(await deadPort())), { delivered: false, tries: 4, reason: /\(ECONNREFUSED\)/ });
-  const server = await startScripted(t, (_, at) => (at === 'DATA' ? 'hang up' : null));
-  t.match(await send(options(server.port)), { delivered: false, tries: 4, isAway: true });
+  for (const step of steps) {
+    const server = await startScripted(t, (_, at) => (at === step ? 'hang up' : null));
+    t.match(await send(optionsFor(step, server.port)), { delivered: false, tries: 4, isAway: true }, step);
+  }
+});
+
+t.test('a server that speaks no TLS is reported as such', async (t) => {
+  const server = await startScripted(t, () => null);
+  t.match(await send(options(server.port, { tls: 'implicit' })), {
+    delivered: false,
+    tries: 1,
+    reason: 'the mail server does not offer TLS as configured (ERR_SSL_WRONG_VERSION_NUMBER)',
+  });
 });
 
 t.test('a server without STARTTLS gets no message and no password', async (t) => {
@@ -157,6 +164,14 @@ t.test('a probe connects and sends nothing', async (t) => {
   await t.rejects(reachMailServer(options(await deadPort()), never), error);
 });
 
+const steps = ['greeting', 'EHLO', 'STARTTLS', 'AUTH', 'MAIL', 'RCPT', 'DATA', 'end of DATA'] as const;
+
+/** Settings with which the client comes to this step. */
+function optionsFor(step: Step, port: number): EmailOptions {
+  const login = step === 'AUTH' ? { user: 'u', password: 'p' } : null;
+  return options(port, { login, tls: step === 'STARTTLS' ? 'starttls' : 'none' });
+}
+
 type Step = 'greeting' | 'EHLO' | 'STARTTLS' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA' | 'end of DATA' | 'QUIT';
 
 /**
@@ -166,7 +181,6 @@ type Step = 'greeting' | 'EHLO' | 'STARTTLS' | 'AUTH' | 'MAIL' | 'RCPT' | 'DATA'
 async function startScripted(
   t: Test,
   answer: (attempt: number, step: Step) => string | null,
-  { isLogin = false } = {},
 ): Promise<{ port: number; closed: () => Promise<void> }> {
   let attempt = 0;
   const sockets = new Set<Socket>();
@@ -191,7 +205,7 @@ async function startScripted(
         return;
       }
       const verb = line.slice(0, 4).toUpperCase();
-      if (verb === 'EHLO') reply('EHLO', isLogin ? '250-scripted\r\n250 AUTH PLAIN' : '250 scripted');
+      if (verb === 'EHLO') reply('EHLO', '250-scripted\r\n250 AUTH PLAIN');
       if (verb === 'STAR') reply('STARTTLS', '220 go ahead');
       if (verb === 'AUTH') reply('AUTH', '235 welcome');
       if (verb === 'MAIL') reply('MAIL', '250 OK');

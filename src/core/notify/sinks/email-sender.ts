@@ -97,7 +97,7 @@ class Session {
     // nodemailer resolves names without the address policy.
     const socket = connect({ host, port, lookup: guarded([]) });
     this.#socket = socket;
-    await this.#step((done) => socket.once('error', done).once('connect', () => done(null)));
+    await this.#step((done) => socket.on('error', done).once('connect', () => done(null)));
     const connection = new SMTPConnection({
       ...{ host, port, connection: socket, secure: tls === 'implicit' },
       ...{ requireTLS: tls === 'starttls', ignoreTLS: tls === 'none' },
@@ -106,11 +106,9 @@ class Session {
       socketCloseTimeout: 0,
       maxResponseSize: 64 * 1024,
     });
-    this.#connection = connection;
-    await this.#step((done) => {
-      // After the connection, errors reach the callbacks. Without a listener, they would end the process.
-      connection.on('error', done).connect((error) => done(error ?? null));
-    });
+    // Without a listener, an error after the last step would end the process.
+    this.#connection = connection.on('error', () => undefined);
+    await this.#step((done) => connection.connect((error) => done(error ?? null)));
     if (login === null) return;
     const { user, password } = login;
     await this.#step((done) => connection.login({ user, pass: password }, (error) => done(error)));
@@ -138,15 +136,20 @@ class Session {
     this.#socket?.destroy();
   }
 
-  async #step(start: (done: (error: Error | null) => void) => void): Promise<void> {
+  /** Waits for the callback, an error of the connection, or the signal. */
+  async #step(start: (done: (error: Error | null) => void) => unknown): Promise<void> {
     let release = (): void => undefined;
+    let fail: (error: Error) => void = () => undefined;
     try {
       await new Promise<void>((resolve, reject) => {
+        fail = reject;
         release = onAbort(this.#signal, () => reject(this.#signal.reason as Error));
+        this.#connection?.on('error', fail);
         start((error) => (error === null ? resolve() : reject(error)));
       });
     } finally {
       release();
+      this.#connection?.off('error', fail);
     }
   }
 }
@@ -195,9 +198,10 @@ function judged(error: unknown, { login }: EmailOptions): Refused {
   if (code === 'EAUTH' && status > 0)
     return fail(`the mail server rejected the login of "${login?.user ?? ''}" (${status})`, isTransient);
   if (status > 0) return fail(`the mail server answered ${wordsOf(error)}`, isTransient);
+  if (code.startsWith('ERR_SSL_'))
+    return fail(`the mail server does not offer TLS as configured (${code})`, false);
   if (certificateFault.test(code))
     return fail(`the certificate of the mail server was rejected (${code})`, false);
-  if (code === 'ETLS') return fail('the mail server does not offer TLS as configured', false);
   if (code === 'EAUTH') return fail('the mail server offers no login that waybill supports', false);
   return fail(`the mail server cannot be reached (${code})`, true);
 }

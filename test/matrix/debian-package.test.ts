@@ -1,0 +1,116 @@
+import { execFile } from 'node:child_process';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { certificatesOfRoot, makeCleanRoot } from '../services/clean-root.ts';
+import { ensureInstalled } from '../services/debian.ts';
+
+/*
+ * The Debian package in a Debian 13 without anything else. systemd does not run there: the scripts of the
+ * package enable and restart nothing.
+ */
+
+t.setTimeout(0);
+const run = promisify(execFile);
+await ensureInstalled('lintian');
+
+async function makePackage(directory: string, version?: string): Promise<string> {
+  const args = [
+    'scripts/package/deb.mjs',
+    directory,
+    ...(version === undefined ? [] : ['--version', version]),
+  ];
+  const env = { ...process.env, SOURCE_DATE_EPOCH: '1790000000', TMPDIR: directory };
+  const { stdout } = await run('sh', ['-c', 'umask 077 && exec "$@"', 'sh', process.execPath, ...args], {
+    env,
+  });
+  return stdout.trim();
+}
+
+const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+const place = t.testdir({ first: {}, second: {} });
+const file = await makePackage(path.join(place, 'first'));
+
+t.test('the same build makes the same bytes', async (t) => {
+  t.equal(path.basename(file), `waybill_${version}_all.deb`);
+  const again = await makePackage(path.join(place, 'second'));
+  t.ok(readFileSync(file).equals(readFileSync(again)));
+});
+
+t.test('lintian reports no error and no warning', async (t) => {
+  const { stdout } = await run('lintian', ['--allow-root', '--fail-on', 'error,warning', file]);
+  t.equal(stdout, '');
+});
+
+t.test('install, upgrade, remove and purge', async (t) => {
+  const root = await makeCleanRoot(t, 'trixie');
+  const at = (name: string): string => path.join(root.directory, name);
+  const [command = '', ...through] = root.through;
+  const inRoot = async (script: string): Promise<string> => {
+    const env = {
+      ...{ PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root' },
+      ...{ DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C.UTF-8', CURL_CA_BUNDLE: certificatesOfRoot },
+    };
+    const args = [...through, 'bash', '-e', '-c', `cd /root\n${script}`];
+    const { stdout, stderr } = await run(command, args, { env, maxBuffer: 64 << 20 });
+    return stdout + stderr;
+  };
+  const newer = await makePackage(place, '99.0.0');
+  for (const [from, to] of [
+    [file, 'waybill.deb'],
+    [newer, 'newer.deb'],
+  ] as const)
+    copyFileSync(from, at(`root/${to}`));
+
+  await t.test('install', async (t) => {
+    await inRoot('apt-get update -qq && apt-get install -qq --yes --no-install-recommends ./waybill.deb');
+    t.match(await inRoot('waybill --version'), version);
+    t.match(await inRoot('waybill-weather --help'), /usage|Usage/);
+    t.match(readFileSync(at('etc/passwd'), 'utf8'), /^waybill:.*:\/var\/lib\/waybill:/m);
+    t.equal(statSync(at('etc/waybill/secrets')).mode & 0o777, 0o700);
+    t.match(await inRoot('waybill config check --config /etc/waybill/waybill.yml'), /there are no pipelines/);
+    const enabled = await inRoot('find /etc/systemd -name "waybill*"');
+    t.equal(enabled, '', 'no service is enabled');
+    t.match(
+      await inRoot('. /usr/share/bash-completion/completions/waybill && complete -p waybill'),
+      '-F _waybill',
+    );
+    await inRoot('mkdir talk && echo hello >talk/talk.txt && waybill publish talk /srv/public');
+    t.equal(readFileSync(at('srv/public/talk.txt'), 'utf8'), 'hello\n');
+  });
+
+  const own = {
+    'etc/waybill/waybill.yml': 'pipelines: [] # mine\n',
+    'etc/waybill/secrets/TOKEN': 'secret\n',
+  };
+  const state = { 'var/lib/waybill/public/page.html': '<p>\n' };
+  const kept = (): boolean =>
+    Object.entries({ ...own, ...state }).every(
+      ([name, text]) => existsSync(at(name)) && readFileSync(at(name), 'utf8') === text,
+    );
+
+  await t.test('upgrade', async (t) => {
+    mkdirSync(at('var/lib/waybill/public'), { recursive: true });
+    for (const [name, text] of Object.entries({ ...own, ...state })) writeFileSync(at(name), text);
+    // What the documentation installs for the embedded queue.
+    mkdirSync(at('usr/lib/waybill/node_modules/lmdb'), { recursive: true });
+    writeFileSync(at('usr/lib/waybill/node_modules/lmdb/index.js'), '');
+    t.match(await inRoot('dpkg --install newer.deb'), 'Setting up waybill (99.0.0)');
+    t.ok(kept());
+    t.ok(existsSync(at('usr/lib/waybill/node_modules/lmdb')));
+  });
+
+  await t.test('remove', async (t) => {
+    t.notMatch(await inRoot('dpkg --remove waybill'), /not empty so not removed/);
+    t.ok(kept());
+    for (const name of ['usr/bin/waybill', 'usr/lib/waybill', 'usr/lib/systemd/system/waybill.service'])
+      t.notOk(existsSync(at(name)), name);
+  });
+
+  await t.test('purge', async (t) => {
+    t.notMatch(await inRoot('dpkg --purge waybill'), /not empty/);
+    t.equal(await inRoot('find / -xdev -name "*waybill*" -not -path "/root/*" -not -path "/proc/*"'), '');
+    t.match(readFileSync(at('etc/passwd'), 'utf8'), /^waybill:/m, 'the number of the user is not reused');
+  });
+});
