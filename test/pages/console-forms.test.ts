@@ -80,7 +80,7 @@ t.test('without script every action that the console has is done by a form', asy
   await page.goto(`${daemon.base}console/pipelines/maps/upload`);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Only plan it' }).click();
-  t.match(await mainOf(page), /What publishing it would do[^]*web/);
+  t.match(await mainOf(page), /Plan\s+Nothing was published[^]*web/);
   await page.getByLabel('A bundle as tar or tar.gz').setInputFiles(file);
   await page.getByRole('button', { name: 'Upload', exact: true }).click();
   await page.waitForURL(/done=uploaded/);
