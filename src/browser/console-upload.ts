@@ -2,6 +2,7 @@
  * Uploads to a pipeline from the browser: an archive, or a directory that is packed here. Shows the daemon's
  * findings at their places in the manifest. Without this script the form uploads an archive.
  */
+import { hiddenNote, numberText, pathProblem, problemsOf } from './upload/check-files.ts';
 import {
   type Chosen,
   filesOfDrop,
@@ -12,7 +13,7 @@ import {
   type Packed,
   packFiles,
 } from './upload/dropped-archive.ts';
-import { type Problem, showProblem } from './upload/show-problem.ts';
+import { type Finding, type Problem, showProblem } from './upload/show-problem.ts';
 
 const form = document.querySelector<HTMLFormElement>('#upload');
 if (form !== null) begin(form);
@@ -31,14 +32,26 @@ function begin(form: HTMLFormElement): void {
   archive.required = false;
   chooseChannel(form);
   const tell = (text: string): void => void (state.textContent = text);
+  const limits = { maxBytes: Number(form.dataset['maxBytes']), maxFiles: Number(form.dataset['maxFiles']) };
   let files: readonly NamedFile[] = [];
-  const choose = ({ files: some, directory }: Chosen): void => {
-    const refusal = refusalOf(some);
-    files = refusal === null ? some : [];
+  let choices = 0;
+  const choose = async ({ files: some, directory }: Chosen): Promise<void> => {
+    const choice = ++choices;
+    files = [];
     findings.replaceChildren();
-    tell(refusal ?? summaryOf(files, directory));
-    name.value = directory ?? '';
-    (name.parentElement as HTMLElement).hidden = files.length === 0 || isNamed(files);
+    const refusal = refusalOf(some);
+    const manifest = refusal === null ? await manifestOf(some) : null;
+    // Another choice was made while the manifest was read.
+    if (choice !== choices) return;
+    name.disabled = refusal === null && isNamed(some);
+    name.value = name.disabled ? nameIn(manifest) : (directory ?? '');
+    const problems =
+      refusal === null ? problemsOf(some, { isArchive: isArchive(some), manifest, limits }) : [];
+    if (problems.length > 0)
+      showProblem(findings, { detail: 'Not ready to upload', findings: problems.map(plainFinding) }, null);
+    else if (refusal === null) files = some;
+    const note = refusal === null ? hiddenNote(some) : null;
+    tell(refusal ?? [summaryOf(some, directory), ...(note === null ? [] : [note])].join('. '));
   };
 
   drop.addEventListener('dragover', (event) => {
@@ -50,27 +63,39 @@ function begin(form: HTMLFormElement): void {
     event.preventDefault();
     drop.classList.remove('over');
     archive.value = '';
-    void filesOfDrop(event.dataTransfer).then(choose);
+    void filesOfDrop(event.dataTransfer)
+      .then(choose)
+      .catch((error: unknown) => tell(String(error)));
   });
   directory.addEventListener('change', () => {
     archive.value = '';
-    choose(filesOfInput(directory));
+    void choose(filesOfInput(directory));
   });
-  archive.addEventListener('change', () =>
-    choose({ files: [...(archive.files ?? [])].map((file) => ({ path: file.name, file })), directory: null }),
-  );
+  archive.addEventListener('change', () => {
+    const chosen = [...(archive.files ?? [])].map((file) => ({ path: file.name, file }));
+    void choose({ files: chosen, directory: null });
+  });
+  let isPacked = false;
   form.addEventListener('submit', (event) => {
     const plan = event.submitter as HTMLButtonElement | null;
-    // A plan is a page: the browser submits the form with the chosen archive.
-    if (plan?.formAction.includes('dry_run') === true && archive.files?.length === 1) return;
+    // A plan is a page: the browser submits the form with the packed archive.
+    if (isPacked) return;
     event.preventDefault();
     if (files.length === 0) {
       if (state.textContent === '') tell('Choose a directory or an archive first.');
       return;
     }
+    const wrong = name.disabled || name.value === '' ? null : pathProblem(name.value);
+    if (wrong !== null) {
+      showProblem(findings, { detail: 'Not ready to upload', findings: [plainFinding(wrong)] }, null);
+      return;
+    }
     const sending =
       plan?.formAction.includes('dry_run') === true
-        ? packed(files, name.value).then(({ body }) => submitWith(form, plan, archive, body))
+        ? packed(files, name.value).then(({ body }) => {
+            isPacked = true;
+            submitWith(form, plan, archive, body);
+          })
         : upload(form, files, { name: name.value, tell, findings });
     void sending.catch((error: unknown) => tell(String(error)));
   });
@@ -81,14 +106,35 @@ function refusalOf(files: readonly NamedFile[]): string | null {
   const [first, ...others] = files;
   if (first === undefined) return 'There are no files in it.';
   return others.length === 0 && /\.(zip|7z|rar)$/i.test(first.path)
-    ? `${first.path} is not a tar archive. Unpack it, and choose the directory.`
+    ? `${first.path} is not a tar archive. Unpack it, then choose the directory.`
     : null;
 }
 
 function summaryOf(files: readonly NamedFile[], directory: string | null): string {
-  const bytes = files.reduce((sum, { file }) => sum + file.size, 0).toLocaleString('en-GB');
-  const count = files.length === 1 ? (files[0]?.path ?? '') : `${files.length.toLocaleString('en-GB')} files`;
+  const bytes = numberText(files.reduce((sum, { file }) => sum + file.size, 0));
+  const count = files.length === 1 ? (files[0]?.path ?? '') : `${numberText(files.length)} files`;
   return `${directory === null ? '' : `${directory}: `}${count}, ${bytes} bytes`;
+}
+
+function plainFinding(message: string): Finding {
+  return { message, file: null, pointer: null, line: null, column: null };
+}
+
+/** The text of the manifest; null if there is none, or if the archive cannot be read here. */
+async function manifestOf(files: readonly NamedFile[]): Promise<string | null> {
+  const [first] = files;
+  if (first !== undefined && isArchive(files)) return findManifest(first.file);
+  return (await files.find(({ path }) => path === manifestName)?.file.text()) ?? null;
+}
+
+/** The name that a manifest states; empty if it states none. */
+function nameIn(manifest: string | null): string {
+  try {
+    const { name } = JSON.parse(manifest ?? '{}') as { name?: unknown };
+    return typeof name === 'string' ? name : '';
+  } catch {
+    return '';
+  }
 }
 
 /** Whether an archive or a manifest already names the bundle. */
@@ -149,7 +195,7 @@ async function upload(
   { name, tell, findings }: Sending,
 ): Promise<void> {
   findings.replaceChildren();
-  tell(isArchive(files) ? 'looking at it' : 'packing');
+  tell(isArchive(files) ? 'Reading the archive' : 'Packing');
   const { body, manifest } = await packed(files, name);
   const data = new FormData();
   data.append('csrf', (form.elements.namedItem('csrf') as HTMLInputElement).value);
@@ -172,7 +218,7 @@ function send(url: string, data: FormData, tell: Sending['tell']): Promise<{ sta
     request.open('POST', url);
     request.setRequestHeader('Accept', 'application/json');
     request.upload.addEventListener('progress', ({ loaded, total }) =>
-      tell(loaded < total ? `sent ${Math.floor((loaded / total) * 100)} %` : 'the daemon looks at it'),
+      tell(loaded < total ? `Sent ${Math.floor((loaded / total) * 100)} %` : 'The daemon checks the bundle'),
     );
     request.addEventListener('load', () => resolve({ status: request.status, text: request.responseText }));
     request.addEventListener('error', () => reject(new Error('The connection broke: try again.')));

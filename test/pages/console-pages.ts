@@ -78,8 +78,17 @@ export const consolePages: PageSet = {
       isState: true,
       path: 'console/pipelines/maps/destinations/site/releases',
       prepare: async (page) => {
-        await page.getByRole('link', { name: 'What changed' }).first().click();
+        await page.getByRole('link', { name: 'Changes in' }).first().click();
         await page.locator('#compared').waitFor();
+      },
+    },
+    {
+      name: 'console-releases-confirmed',
+      isState: true,
+      path: 'console/pipelines/maps/destinations/site/releases',
+      prepare: async (page) => {
+        await page.getByRole('link', { name: 'Roll back…' }).first().click();
+        await page.locator('#confirm details').click();
       },
     },
     { name: 'console-trends', path: 'console/pipelines/maps/trends', inDocs: true },

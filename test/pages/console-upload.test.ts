@@ -130,7 +130,10 @@ t.test('a zip and an empty directory are refused before anything is sent', async
     if (request.method() === 'POST') uploads.push(request.url());
   });
   for (const [dropped, says] of [
-    [path.join(directoryOf({ 'site.zip': 'PK' }), 'site.zip'), /^site\.zip is not a tar archive\. Unpack it/],
+    [
+      path.join(directoryOf({ 'site.zip': 'PK' }), 'site.zip'),
+      /^site\.zip is not a tar archive\. Unpack it, then choose/,
+    ],
     [directoryOf({}), /^There are no files in it\./],
   ] as const) {
     await drop(page, dropped);
@@ -141,12 +144,56 @@ t.test('a zip and an empty directory are refused before anything is sent', async
   t.same(uploads, []);
 });
 
+t.test('a directory is checked before it is sent', async (t) => {
+  const page = await openUpload(t);
+  const uploads: string[] = [];
+  page.on('request', (request) => {
+    if (request.method() === 'POST') uploads.push(request.url());
+  });
+  const problem = page.locator('#upload-findings .notice');
+  const upload = page.getByRole('button', { name: 'Upload', exact: true });
+  for (const [manifest, says] of [
+    ['{"files": ', /manifest\.json is not valid JSON/],
+    ['{"name": "x"}', /manifest\.json has no list "files"/],
+  ] as const) {
+    await drop(page, directoryOf({ 'index.html': 'x', 'manifest.json': manifest }));
+    await problem.filter({ hasText: says }).waitFor();
+    await upload.click();
+  }
+  await drop(page, directoryOf({ 'index.html': 'x', '.env': 'secret' }));
+  await page.locator('#upload-state', { hasText: '1 hidden file is included, for example .env.' }).waitFor();
+  await page.getByLabel('Name').fill('../outside');
+  await upload.click();
+  await problem.filter({ hasText: '"../outside" has the segment ".."' }).waitFor();
+  // A pipeline with smaller limits.
+  await page.route('**/upload', async (route) => {
+    const response = await route.fetch();
+    const body = (await response.text()).replace(/data-max-\w+="\d+"/g, (one) => one.replace(/\d+/, '1'));
+    await route.fulfill({ response, body });
+  });
+  await page.reload();
+  await drop(page, directoryOf({ 'index.html': 'too long', 'b.txt': '' }));
+  await problem.filter({ hasText: '8 bytes are more than the limit of 1 bytes' }).waitFor();
+  t.match(await problem.innerText(), /2 files are more than the limit of 1/);
+  await upload.click();
+  t.same(uploads, [], 'nothing was sent');
+});
+
+t.test('the name of an archive is that of its manifest', async (t) => {
+  const page = await openUpload(t);
+  const archive = await daemon.archive({ 'a.txt': 'a' }, new Date().toISOString());
+  await drop(page, path.join(directoryOf({ 'bundle.tar': archive }), 'bundle.tar'));
+  await page.locator('#upload-state', { hasText: 'bundle.tar' }).waitFor();
+  t.equal(await page.getByLabel('Name').inputValue(), 'session-1');
+  t.ok(await page.getByLabel('Name').isDisabled());
+});
+
 t.test('a directory is planned before it is uploaded', async (t) => {
   const page = await openUpload(t);
   await drop(page, directoryOf({ 'index.html': 'planned' }));
   await page.getByLabel('Name').fill('planned');
   await page.getByRole('button', { name: 'Only plan it' }).click();
-  await page.getByRole('heading', { name: 'What publishing it would do' }).waitFor();
+  await page.getByRole('heading', { name: 'Plan', exact: true }).waitFor();
   t.match(await page.locator('main').innerText(), /index\.html/);
   t.notOk(existsSync(path.join(daemon.root, 'public/web/planned')));
 });

@@ -21,6 +21,11 @@ export const paths = {
   logout: () => 'console/logout',
 };
 
+/** Adds a bundle path to the address of a destination; null: adds none. Pure. */
+export function withPath(address: string, path: string | null): string {
+  return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
+}
+
 /** The path of the login, which leads back to `next`. Pure. */
 export function loginPath(basePath: string, next: string): string {
   return `${basePath}${paths.login()}?${new URLSearchParams({ next }).toString()}`;
@@ -51,8 +56,8 @@ const messages = {
   paused: 'The pipeline is paused: no run of it begins.',
   resumed: 'The pipeline goes on.',
   reloaded: 'The configuration of the file is in force.',
-  promoted: 'Readers have this release now.',
-  rolled_back: 'Rolled back: readers have this release now.',
+  promoted: 'Promoted: readers have the chosen release now.',
+  rolled_back: 'Rolled back: readers have the chosen release now.',
   uploaded: 'The bundle is complete and valid, and its run is accepted.',
   redelivered: 'The undelivered events were sent again.',
   logged_out: 'You are logged out.',

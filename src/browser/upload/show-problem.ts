@@ -5,7 +5,7 @@ export interface Problem {
   findings?: readonly Finding[];
 }
 
-interface Finding {
+export interface Finding {
   message: string;
   file: string | null;
   pointer: string | null;
@@ -24,7 +24,8 @@ export function showProblem(
   const notice = element('div', 'notice failure');
   // The list below has each finding, so the heading gives only their number.
   const count = findings.length;
-  const head = count === 0 ? detail : `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}`;
+  const isRefused = code !== undefined && count > 0;
+  const head = isRefused ? `Not accepted: ${count} ${count === 1 ? 'finding' : 'findings'}` : detail;
   notice.append(element('strong', '', head));
   if (code !== undefined) notice.append(element('code', 'small', code));
   const list = element('ul', 'findings');

@@ -7,7 +7,7 @@ import { requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { askReleases, disclosed, type PlaceParams } from '../../pipelines/releases-routes.ts';
-import { paths, withFlash } from '../paths.ts';
+import { paths, withFlash, withPath } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, sizeText } from '../record-text.ts';
 import { type ConsolePage, goTo, show } from '../show.ts';
@@ -120,6 +120,7 @@ const listQuery = queryParameters({
   path: pathParameter,
   from: freeText(200, { description: 'The release that is compared.' }),
   to: freeText(200, { description: 'What it is compared with.' }),
+  choose: freeText(200, { description: 'The release to confirm.' }),
   done: freeText(40, { description: 'The action.' }),
   undo: freeText(200, { description: 'The release that was current before.' }),
 });
@@ -133,16 +134,20 @@ export const releasesPage: PageRoute<ConsoleParts> = {
 
 async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
   const { pipelineId, destination } = placeOf(visit, 'read');
-  const { path, from, to, done, undo } = listQuery.read(queryOf(visit));
+  const { path, from, to, choose, done, undo } = listQuery.read(queryOf(visit));
   const answer = await askReleases(visit.req, visit.res, visit.parts, { kind: 'list', path });
   if (answer.kind !== 'list') return;
-  const compared =
-    from === null || to === null ? null : await look(visit, { kind: 'compare', path, from, to });
   const places = answer.paths.map((one) => ({
     path: one.destinationPath,
     rows: releaseRows(one),
     current: one.releases.find(({ isCurrent }) => isCurrent)?.id ?? null,
   }));
+  const mayActivate = may(visit.visitor, 'releases', pipelineId);
+  const choice = mayActivate ? choiceOf(places, choose, path) : null;
+  const compared = await differenceOf(visit, {
+    path: choice?.path ?? path,
+    ...(choice === null ? { from, to } : { from: choice.from?.id ?? null, to: choice.to.id }),
+  });
   const id = destination.destination_id;
   const here = paths.releases(pipelineId, id);
   show(visit, {
@@ -152,18 +157,56 @@ async function showReleases(visit: Visit<PlaceParams>): Promise<void> {
     view: {
       places,
       undo: undoOf(places, undo, done),
-      compared: compared?.kind === 'compare' ? { ...compared, from, to } : null,
+      choice,
+      compared,
       here,
       comparePath: (at: string, before: string, after: string) =>
         `${here}?${new URLSearchParams({ path: at, from: before, to: after }).toString()}`,
-      mayActivate: may(visit.visitor, 'releases', pipelineId),
+      choosePath: (at: string, release: string) =>
+        `${here}?${new URLSearchParams({ path: at, choose: release }).toString()}`,
+      openPath: (at: string) => withPath(paths.open(pipelineId, id), at),
+      destinationId: id,
+      mayActivate,
     },
   });
 }
 
+interface ReleasePlace {
+  path: string;
+  rows: readonly ReleaseRow[];
+}
+
+/** The switch that the visitor is asked to confirm: from the current release to the chosen one. */
+interface Choice {
+  path: string;
+  /** null if no release is current. */
+  from: ReleaseRow | null;
+  to: ReleaseRow;
+}
+
+function choiceOf(places: readonly ReleasePlace[], id: string | null, path: string | null): Choice | null {
+  if (id === null) return null;
+  for (const place of places) {
+    const to = place.rows.find((row) => row.id === id && row.verb !== null);
+    if (to !== undefined && (path === null || path === place.path))
+      return { path: place.path, from: place.rows.find(({ isCurrent }) => isCurrent) ?? null, to };
+  }
+  return null;
+}
+
+/** The differences between two releases; null if one is missing. Throws as `look`. */
+async function differenceOf(
+  visit: Visit<PlaceParams>,
+  { path, from, to }: { path: string | null; from: string | null; to: string | null },
+): Promise<object | null> {
+  if (from === null || to === null) return null;
+  const answer = await look(visit, { kind: 'compare', path, from, to });
+  return answer.kind === 'compare' ? { ...answer, from, to } : null;
+}
+
 /** The action that reverses the last one: activates the previous release if that is still possible. */
 function undoOf(
-  places: readonly { path: string; rows: readonly ReleaseRow[] }[],
+  places: readonly ReleasePlace[],
   id: string | null,
   done: string | null,
 ): { id: string; path: string; verb: 'promote' | 'rollback' } | null {

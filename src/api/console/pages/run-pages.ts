@@ -3,7 +3,7 @@ import { originOf, requestContext } from '../../http/request/request-context.ts'
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { cancelFor, retryFor } from '../../runs/run-action-routes.ts';
 import { findRun } from '../../runs/run-route.ts';
-import { paths, withFlash } from '../paths.ts';
+import { paths, withFlash, withPath } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { goTo, show } from '../show.ts';
 import { runView } from '../views/run-view.ts';
@@ -49,10 +49,6 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
       : { follows: { pipeline: pipelineId, run: runId } }),
     isMoving: !view.isOver,
   });
-}
-
-function withPath(address: string, path: string | null): string {
-  return path === null ? address : `${address}?${new URLSearchParams({ path }).toString()}`;
 }
 
 export const cancelAction: PageRoute<ConsoleParts> = {

@@ -124,6 +124,8 @@ function showUpload(
       channels: pipeline.channels,
       maxFiles: plural(pipeline.maxFiles, 'file'),
       most: sizeText(pipeline.maxUploadSize),
+      maxBytes: pipeline.maxUploadSize,
+      maxFileCount: pipeline.maxFiles,
     },
   });
 }

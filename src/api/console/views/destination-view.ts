@@ -69,7 +69,8 @@ function directoriesOf(outputs: readonly OutputLine[], prefix: string): { prefix
 
 export interface ReleaseRow {
   id: string;
-  state: string;
+  /** null if it is complete, the usual state. */
+  state: string | null;
   notes: string[];
   isCurrent: boolean;
   outputs: string;
@@ -89,11 +90,11 @@ export function releaseRows({ releases }: Pick<ListedPath, 'releases'>): Release
   });
   return ordered.map((one, index) => ({
     id: one.id,
-    state: one.state,
+    state: one.state === 'complete' ? null : one.state,
     isCurrent: one.isCurrent,
     notes: [
       ...(one.isCurrent ? ['current'] : []),
-      ...(one.isLastGood ? ['last good'] : []),
+      ...(one.isLastGood ? ['rollback target'] : []),
       ...(one.isRolledBack ? ['rolled back'] : []),
       ...(one.isBeingRemoved ? ['being removed'] : []),
       ...one.channels.map((name) => `channel ${name}`),

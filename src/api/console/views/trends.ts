@@ -1,25 +1,31 @@
-import { scaleLinear, type ScaleTime, scaleUtc } from 'd3-scale';
-import { area, line } from 'd3-shape';
+import { scaleLinear, scaleUtc } from 'd3-scale';
+import { area, curveStepAfter, line } from 'd3-shape';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import { durationText, momentOf, plural, sizeText } from '../record-text.ts';
 
-/** A plot over time, in units of its view box. */
+/**
+ * A plot over time. The drawing has a view box of its own and is stretched to its place. Labels are text next
+ * to it, so that they have the same size on every screen.
+ */
 export interface Plot {
   id: string;
   title: string;
   about: string;
   width: number;
   height: number;
-  /** The left edge of the plot area, right of the level labels. */
-  left: number;
-  /** SVG paths of a quantity that is continuous between runs. Empty without data, and for counts. */
+  /** SVG paths of a quantity that keeps its value until the next run; empty for the other ones. */
   area: string;
   line: string;
-  /** Counts, which have no value between two runs. */
+  /** Quantities of single runs, which have no value between two runs. */
   bars: { x: number; y: number; width: number; height: number; title: string }[];
-  /** The last label may end at its tick, so that the edge does not cut it. */
-  ticks: { x: number; label: string; anchor: 'middle' | 'end' }[];
-  levels: { y: number; label: string }[];
+  /** Whether the bars count failures. */
+  isFailure: boolean;
+  /** Horizontal lines at percentiles, which `about` names. */
+  marks: { y: number; name: string }[];
+  /** Times at equal distances, from the left edge to the right edge. */
+  ticks: string[];
+  /** Values at equal distances, from the top to the bottom. */
+  levels: string[];
 }
 
 interface Point {
@@ -27,36 +33,51 @@ interface Point {
   value: number;
 }
 
-const [width, height] = [720, 180];
-const margin = { top: 8, right: 12, bottom: 28, left: 100 };
-const barWidth = 4;
+const [width, height] = [1000, 100];
 /** The maximum number of distinguishable points at this width. More points are merged. */
 const maxPoints = 120;
 
-/** Plots of durations, failures, bytes, waiting times and total published size. Pure. */
+/** Plots of durations, failures, bytes, waiting times, and the size of releases. Pure. */
 export function trendsOf(runs: readonly RunRecord[]): Plot[] {
   const oldestFirst = [...runs].reverse();
   const ended = oldestFirst.filter((run) => run.finished_at !== null);
   const points = (valueOf: (run: RunRecord) => number, of = ended): Point[] =>
     of.map((run) => ({ at: Date.parse(run.accepted_at), value: valueOf(run) }));
   const begun = ended.filter(({ started_at: at }) => at !== null);
+  const published = ended.filter((run) => largestOf(run, outputsOf) > 0);
+  const percentiles = { together: largest, text: durationText, unitOf: durationUnit, hasMarks: true };
+  const failures = ended.filter(({ status }) => status === 'failed').length;
   return [
-    plotOf('durations', 'How long runs took', points(tookMs, begun), {
-      together: largest,
-      text: durationText,
-    }),
+    plotOf('durations', 'Duration of runs', points(tookMs, begun), percentiles),
     plotOf('failures', 'Failed runs', points(failed), {
-      ...{ together: sum, text: String, isCount: true },
-      about: (values) => `${sum(values)} of ${plural(ended.length, 'run')}`,
+      ...{ together: sum, text: String, isFailure: true },
+      about: () => `${failures} of ${plural(ended.length, 'run')}`,
     }),
-    plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText }),
-    plotOf('queue', 'How long runs waited', points(waitedMs, begun), {
-      together: largest,
-      text: durationText,
+    plotOf('queue', 'Waiting time of runs', points(waitedMs, begun), percentiles),
+    plotOf('bytes', 'Bytes written', points(written), { together: sum, text: sizeText, unitOf: sizeUnit }),
+    plotOf(
+      'release-bytes',
+      'Size of each release',
+      points((run) => largestOf(run, bytesOf), published),
+      {
+        ...{ together: last, text: sizeText, unitOf: sizeUnit },
+      },
+    ),
+    plotOf(
+      'release-files',
+      'Files in each release',
+      points((run) => largestOf(run, outputsOf), published),
+      {
+        ...{ together: last, text: (value) => value.toLocaleString('en-GB') },
+      },
+    ),
+    plotOf('growth', 'Total published size', growth(ended), {
+      ...{ together: last, text: sizeText, unitOf: sizeUnit, isContinuous: true },
     }),
-    plotOf('growth', 'Bytes published', growth(ended), { together: last, text: sizeText }),
   ];
 }
+
+type Destination = RunRecord['destinations'][number];
 
 const tookMs = (run: RunRecord): number =>
   Date.parse(run.finished_at ?? '') - Date.parse(run.started_at ?? '');
@@ -64,6 +85,11 @@ const waitedMs = (run: RunRecord): number => Date.parse(run.started_at ?? '') - 
 const failed = ({ status }: RunRecord): number => (status === 'failed' ? 1 : 0);
 const written = ({ destinations }: RunRecord): number =>
   destinations.reduce((total, one) => total + one.bytes_written, 0);
+const bytesOf = (one: Destination): number => one.bytes_written + one.bytes_linked + one.bytes_kept;
+const outputsOf = (one: Destination): number => one.outputs_written + one.outputs_linked + one.outputs_kept;
+/** The same bundle is published to each destination, so the largest one is its size. */
+const largestOf = ({ destinations }: RunRecord, valueOf: (one: Destination) => number): number =>
+  Math.max(0, ...destinations.filter(({ error }) => error === null).map(valueOf));
 const largest = (values: readonly number[]): number => Math.max(...values);
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const last = (values: readonly number[]): number => values.at(-1) ?? 0;
@@ -74,7 +100,7 @@ function growth(runs: readonly RunRecord[]): Point[] {
   let total = 0;
   return runs.map((run) => {
     for (const one of run.destinations) {
-      const size = one.bytes_written + one.bytes_linked + one.bytes_kept;
+      const size = bytesOf(one);
       if (one.error !== null || size === 0) continue;
       const place = JSON.stringify([one.destination_id, one.destination_path]);
       total += size - (sizes.get(place) ?? 0);
@@ -88,60 +114,83 @@ interface PlotOptions {
   /** Merges the values of several points into one. */
   together: (values: readonly number[]) => number;
   text: (value: number) => string;
-  /** The values are counts. */
-  isCount?: boolean;
-  about?: (values: readonly number[]) => string;
+  /** The unit in which the labels of this value are round numbers. Default: 1. */
+  unitOf?: (value: number) => number;
+  /** Draws a line that keeps its value until the next point, instead of bars. */
+  isContinuous?: boolean;
+  isFailure?: boolean;
+  /** Draws the median and the 95th percentile. */
+  hasMarks?: boolean;
+  about?: () => string;
 }
 
 function plotOf(id: string, title: string, points: readonly Point[], options: PlotOptions): Plot {
-  const { together, text, isCount = false } = options;
-  const told = (values: readonly number[]): string =>
-    `at most ${text(largest(values))}, last ${text(last(values))}`;
-  const { about = told } = options;
+  const { together, text, unitOf = () => 1, isContinuous = false, isFailure = false } = options;
   const shown = condensed(points, together);
-  const values = shown.map(({ value }) => value);
-  const most = Math.max(1, ...values);
-  const span = (shown.at(-1)?.at ?? 0) - (shown[0]?.at ?? 0);
-  const hasMiddle = most > 1 && !(isCount && most % 2 === 1);
+  const values = points.map(({ value }) => value);
+  const percentiles = options.hasMarks === true && values.length > 0 ? percentilesOf(values) : [];
+  const top = roundTop(Math.max(1, ...shown.map(({ value }) => value)), unitOf);
+  const barWidth = Math.min(24, Math.max(4, (0.7 * width) / Math.max(1, shown.length)));
+  const span: [number, number] = [shown[0]?.at ?? 0, shown.at(-1)?.at ?? 1];
   const x = scaleUtc(
-    [new Date(shown[0]?.at ?? 0), new Date(shown.at(-1)?.at ?? 1)],
-    [margin.left, width - margin.right],
+    span.map((at) => new Date(at)),
+    [barWidth / 2, width - barWidth / 2],
   );
-  const y = scaleLinear([0, most], [height - margin.bottom, margin.top]);
+  const y = scaleLinear([0, top], [height, 0]);
   const across = (point: Point): number => round(x(new Date(point.at)));
   const up = ({ value }: Point): number => round(y(value));
-  const bottom = height - margin.bottom;
+  const known = [
+    ...percentiles.map(({ name, value }) => `${name} ${text(value)}`),
+    ...(percentiles.length > 0 ? [] : [`at most ${text(Math.max(0, ...values))}`]),
+    `last ${text(last(values))}`,
+  ];
   return {
-    ...{ id, title, width, height, left: margin.left },
-    about: values.length === 0 ? 'no run has ended yet' : about(values),
-    area: isCount ? '' : (area<Point>(across, bottom, up)(shown) ?? ''),
-    line: isCount ? '' : (line<Point>(across, up)(shown) ?? ''),
-    bars: (isCount ? shown : [])
+    ...{ id, title, width, height, isFailure },
+    about: values.length === 0 ? 'no run has ended yet' : (options.about?.() ?? known.join(', ')),
+    area: isContinuous ? (area<Point>(across, height, up).curve(curveStepAfter)(shown) ?? '') : '',
+    line: isContinuous ? (line<Point>(across, up).curve(curveStepAfter)(shown) ?? '') : '',
+    bars: (isContinuous ? [] : shown)
       .filter(({ value }) => value > 0)
       .map((point) => ({
-        ...{ x: across(point) - barWidth / 2, y: up(point), width: barWidth },
-        height: round(bottom - y(point.value)),
+        ...{ x: round(across(point) - barWidth / 2), y: up(point), width: round(barWidth) },
+        height: round(height - y(point.value)),
         title: `${text(point.value)}, ${momentOf(new Date(point.at).toISOString()).text}`,
       })),
-    ticks: shown.length < 2 ? [] : ticksOf(x, span),
-    levels: (hasMiddle ? [0, most / 2, most] : [0, most]).map((value) => ({
-      y: round(y(value)),
-      label: text(value),
-    })),
+    marks: percentiles.map(({ name, value }) => ({ y: round(y(value)), name })),
+    ticks: shown.length < 2 ? [] : ticksOf(span),
+    levels: (top < 2 * unitOf(top) ? [top, 0] : [top, top / 2, 0]).map(text),
   };
 }
 
-/** The maximum number of time labels below a plot, also on a phone. */
-const maxTicks = 4;
+/** The median and the 95th percentile, by the nearest rank. */
+function percentilesOf(values: readonly number[]): { name: string; value: number }[] {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (part: number): number => sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)] ?? 0;
+  return [
+    { name: 'median', value: at(0.5) },
+    { name: '95th percentile', value: at(0.95) },
+  ];
+}
 
-function ticksOf(x: ScaleTime<number, number>, spanMs: number): Plot['ticks'] {
-  const all = x.ticks(maxTicks).map((at): Plot['ticks'][number] => {
-    const place = round(x(at));
-    return { x: place, label: tickText(at, spanMs), anchor: place > width - 60 ? 'end' : 'middle' };
-  });
-  const told = all.filter(({ label }, index) => label !== all[index - 1]?.label);
-  const step = Math.ceil(told.length / maxTicks);
-  return told.filter((_, index) => index % step === 0);
+/** A round value at or above `value`: 1, 2, 4, 6, 8, 10, 20, 40 … of its unit, so that its half is round too. */
+function roundTop(value: number, unitOf: (value: number) => number): number {
+  const unit = unitOf(value);
+  const power = 10 ** Math.floor(Math.log10(value / unit));
+  const step = [1, 2, 4, 6, 8, 10].find((one) => one * power * unit >= value) ?? 10;
+  return step * power * unit;
+}
+
+function durationUnit(ms: number): number {
+  return [3_600_000, 60_000, 1000].find((unit) => ms >= unit) ?? 1;
+}
+
+function sizeUnit(bytes: number): number {
+  return 1024 ** Math.max(0, Math.floor(Math.log(bytes) / Math.log(1024)));
+}
+
+/** Three times at equal distances. */
+function ticksOf([from, to]: [number, number]): string[] {
+  return [from, (from + to) / 2, to].map((at) => tickText(new Date(at), to - from));
 }
 
 const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
@@ -149,8 +198,9 @@ const dayText = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short
 /** A label in UTC, with a precision that matches the span of the plot. */
 function tickText(at: Date, spanMs: number): string {
   const iso = at.toISOString();
-  if (spanMs < 2 * 60_000) return iso.slice(11, 19);
-  if (spanMs < 36 * 3_600_000) return iso.slice(11, 16);
+  if (spanMs < 5 * 60_000) return iso.slice(11, 19);
+  if (spanMs < 12 * 3_600_000) return iso.slice(11, 16);
+  if (spanMs < 3 * 86_400_000) return `${dayText.format(at)}, ${iso.slice(11, 16)}`;
   return dayText.format(at);
 }
 

@@ -2,6 +2,11 @@ import t from 'tap';
 import { trendsOf } from '../../../../src/api/console/views/trends.ts';
 import type { RunRecord } from '../../../../src/workers/queue/run-record.ts';
 
+const done = {
+  ...{ error: null, bytes_written: 0, bytes_linked: 0, bytes_kept: 0 },
+  ...{ outputs_written: 0, outputs_linked: 0, outputs_kept: 0 },
+};
+
 /** Runs of a minute each, of which these failed; the newest first. */
 function runsOf(...failed: boolean[]): RunRecord[] {
   return failed.map((isFailed, index) => {
@@ -20,36 +25,68 @@ t.test('what is told of a plot is what was, also where there was nothing', (t) =
   t.equal(plot(runsOf(false, false), 'failures')?.about, '0 of 2 runs');
   t.equal(plot(runsOf(true, false, true), 'failures')?.about, '2 of 3 runs');
   t.equal(plot(runsOf(false), 'failures')?.about, '0 of 1 run');
-  t.equal(plot(runsOf(false), 'durations')?.about, 'at most 1 min 0 s, last 1 min 0 s');
+  t.equal(
+    plot(runsOf(false), 'durations')?.about,
+    'median 1 min 0 s, 95th percentile 1 min 0 s, last 1 min 0 s',
+  );
   t.equal(plot(runsOf(false), 'bytes')?.about, 'at most 0 B, last 0 B');
   t.equal(plot([], 'durations')?.about, 'no run has ended yet');
   t.end();
 });
 
-t.test('no half of a run stands at the side of a plot', (t) => {
-  const labels = (...failed: boolean[]): unknown =>
-    plot(runsOf(...failed), 'failures')?.levels.map(({ label }) => label);
-  t.same(labels(true, false), ['0', '1']);
-  // Of more runs than the plot has points, two have the room of one.
-  t.same(labels(...Array.from({ length: 240 }, () => true)), ['0', '1', '2']);
+t.test('levels are round numbers, and there is no half of a run', (t) => {
+  const levels = (...failed: boolean[]): unknown => plot(runsOf(...failed), 'failures')?.levels;
+  t.same(levels(true, false), ['1', '0']);
+  // More runs than the plot has points share points.
+  t.same(levels(...Array.from({ length: 240 }, () => true)), ['2', '1', '0']);
+  t.same(plot(runsOf(false), 'durations')?.levels, ['1 min 0 s', '0 ms']);
+  const sized = (bytes: number): unknown =>
+    plot(
+      runsOf(false).map((run) => ({
+        ...run,
+        destinations: [{ ...done, bytes_written: bytes }],
+      })) as RunRecord[],
+      'bytes',
+    )?.levels;
+  t.same(sized(30_000), ['40 KiB', '20 KiB', '0 B']);
+  t.same(sized(1_500_000), ['2 MiB', '1 MiB', '0 B']);
   t.end();
 });
 
-t.test('failures are bars, with nothing between them', (t) => {
+t.test('single runs are bars, with nothing between them', (t) => {
   const shown = plot(runsOf(true, false, true), 'failures');
   t.same([shown?.line, shown?.area], ['', '']);
   t.equal(shown?.bars.length, 2, 'a run that succeeded has none');
   t.match(shown?.bars[1], { title: '1, 9 Sept 2001, 01:46:40 UTC' });
-  const edge = plot(runsOf(true, true), 'durations')?.ticks.filter(({ x }) => x > 660) ?? [];
-  for (const { anchor } of edge) t.equal(anchor, 'end', 'a label at the edge is not cut');
+  for (const { bars, width } of trendsOf(runsOf(true, true)))
+    for (const bar of bars) t.ok(bar.x >= 0 && bar.x + bar.width <= width, 'no bar is cut');
   t.end();
 });
 
-t.test('one run is a point, and no number of runs makes a path that cannot be drawn', (t) => {
-  t.match(plot(runsOf(false), 'durations')?.line, /^M[\d.]+,[\d.]+Z$/);
+t.test('durations have a median and a 95th percentile, releases their bytes and files', (t) => {
+  const runs = runsOf(...Array.from({ length: 20 }, () => false)).map((run, index) => ({
+    ...run,
+    finished_at: new Date(Date.parse(run.started_at ?? '') + (20 - index) * 1000).toISOString(),
+    destinations: [{ ...done, bytes_kept: 1024, outputs_kept: 2 }],
+  })) as RunRecord[];
+  const durations = plot(runs, 'durations');
+  t.equal(durations?.about, 'median 10.0 s, 95th percentile 19.0 s, last 20.0 s');
+  t.same(durations?.marks, [
+    { y: 50, name: 'median' },
+    { y: 5, name: '95th percentile' },
+  ]);
+  t.equal(plot(runs, 'release-bytes')?.about, 'at most 1 KiB, last 1 KiB');
+  t.equal(plot(runs, 'release-files')?.about, 'at most 2, last 2');
+  t.end();
+});
+
+t.test('one run is a bar, and no number of runs makes a path that cannot be drawn', (t) => {
+  t.equal(plot(runsOf(false), 'durations')?.bars.length, 1);
   for (const count of [0, 1, 2, 121, 2_000])
-    for (const { line, area, ticks, bars } of trendsOf(runsOf(...Array.from({ length: count }, () => false))))
-      t.notMatch(`${line} ${area} ${JSON.stringify([ticks, bars])}`, /NaN|Infinity/);
+    for (const { line, area, levels, marks, bars } of trendsOf(
+      runsOf(...Array.from({ length: count }, () => false)),
+    ))
+      t.notMatch(`${line} ${area} ${JSON.stringify([levels, marks, bars])}`, /NaN|Infinity/);
   t.end();
 });
 
@@ -58,7 +95,7 @@ t.test('times below a plot are as exact as its span', (t) => {
   const labels = (ms: number): string[] => {
     const at = (offset: number): string => new Date(1e12 + offset).toISOString();
     const runs = [ms, 0].map((offset) => ({ ...first, accepted_at: at(offset) })) as RunRecord[];
-    return plot(runs, 'failures')?.ticks.map(({ label }) => label) ?? [];
+    return plot(runs, 'failures')?.ticks ?? [];
   };
   for (const [ms, form] of [
     [20_000, /^\d\d:\d\d:\d\d$/],
