@@ -25,6 +25,7 @@ export const slow = [
   'test/harness',
   'test/install',
   'test/release',
+  'test/stopwatch',
 ] as const;
 
 /**
