@@ -31,6 +31,7 @@ export const slow = [
   'test/install',
   'test/pages/every-',
   'test/release',
+  'test/stopwatch',
   'test/systemd',
   'test/weather/api/weather-corpus-',
   'test/weather/api/weather-oracle/',
