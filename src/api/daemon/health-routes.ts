@@ -34,7 +34,7 @@ export const healthRoute: Route<HealthPorts> = {
   isProbe: true,
   responses: {
     200: {
-      description: 'Uploads are taken.',
+      description: 'The daemon accepts uploads.',
       content: jsonContent({
         type: 'object',
         additionalProperties: false,
@@ -42,7 +42,7 @@ export const healthRoute: Route<HealthPorts> = {
         properties: {
           status: { const: 'ok' },
           details: {
-            description: 'What is worth knowing though uploads are taken.',
+            description: 'Warnings that do not affect uploads.',
             type: 'object',
             additionalProperties: false,
             properties: {
@@ -73,7 +73,7 @@ export const readyRoute: Route<HealthPorts> = {
   ...healthRoute,
   path: '/readyz',
   operationId: 'getReadiness',
-  summary: 'Readiness, by its other name',
+  summary: 'Readiness (alias)',
   description: 'The same as `/healthz`.',
 };
 
@@ -115,7 +115,7 @@ export const liveRoute: Route<unknown> = {
   isProbe: true,
   responses: {
     200: {
-      description: 'The process turns.',
+      description: 'The process answers.',
       content: jsonContent({
         type: 'object',
         additionalProperties: false,

@@ -27,14 +27,14 @@ export const reloadRoute: Route<ReloadPorts> = {
   path: '/v1/reload',
   operationId: 'reload',
   tag: 'daemon',
-  summary: 'Read the configuration file again',
+  summary: 'Reload the configuration',
   description:
     'Needs the token of `server.admin_token_env`. The file and the secrets are read and checked as at the start. If anything is wrong, everything stays as it was, and the answer has all of it; otherwise tokens, pipelines, notifiers, `log` and the secrets directory hold from now on, and `restart_needed` names what does not. Runs that have begun go on with the settings that they began with. With `driver: bullmq` each process reads its own file.',
   access: 'token',
   body: emptyRequest,
   responses: {
     200: {
-      description: 'The configuration of the file is in force.',
+      description: 'The new configuration is active.',
       content: jsonContent({
         type: 'object',
         additionalProperties: false,
@@ -45,7 +45,7 @@ export const reloadRoute: Route<ReloadPorts> = {
           removed: names('Settings that are there no more.'),
           restart_needed: names('Settings whose value in the file holds only after a restart.'),
           warnings: {
-            description: 'What is worth knowing about the file and the secrets.',
+            description: 'Warnings about the file and the secrets.',
             type: 'array',
             items: schemaRef('Finding'),
           },

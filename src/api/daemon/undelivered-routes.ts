@@ -60,7 +60,7 @@ export const listUndeliveredRoute: Route<UndeliveredPorts> = {
   path: '/v1/notifiers/{notifier_id}/undelivered',
   operationId: 'listUndelivered',
   tag: 'daemon',
-  summary: 'List the events that a notifier has given up',
+  summary: 'List undelivered events',
   description:
     'Needs the token of `server.admin_token_env`. At most 1,000 are kept for each notifier; the oldest go first. A notifier that a reload has removed is found as long as something is kept for it.',
   access: 'token',
@@ -100,7 +100,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
   path: '/v1/notifiers/{notifier_id}/redeliver',
   operationId: 'redeliver',
   tag: 'daemon',
-  summary: 'Send the events again that a notifier has given up',
+  summary: 'Send undelivered events again',
   description:
     'Needs the token of `server.admin_token_env`. The events are sent one after another, in the order in which they happened, with the ids that they had. One that is delivered is kept no more; the others stay, in their order. Where the receiver is away the rest is not tried. After 20 seconds no other event is begun: ask again.',
   access: 'token',
@@ -108,7 +108,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
   body: emptyRequest,
   responses: {
     200: {
-      description: 'What came of it.',
+      description: 'The result.',
       content: jsonContent(
         object({
           notifier_id: { type: 'string' },

@@ -32,7 +32,7 @@ export const publicCodes = (Object.keys(errorTable) as ErrorCode[]).filter(
 );
 
 const accepted: JsonSchema = {
-  description: 'A run that was accepted. Its record is under `Location`.',
+  description: 'An accepted run. Its record is at `Location`.',
   type: 'object',
   additionalProperties: false,
   required: ['run_id', 'status'],
@@ -41,7 +41,7 @@ const accepted: JsonSchema = {
     status: { const: 'accepted' },
     position: {
       description:
-        'Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.',
+        'Its position in the queue of its pipeline when it was accepted: 1 if no other run of the pipeline was waiting. Active runs do not count.',
       type: 'integer',
       minimum: 1,
     },
@@ -49,14 +49,14 @@ const accepted: JsonSchema = {
 };
 
 const missingFiles: JsonSchema = {
-  description: 'What of a bundle has to be sent.',
+  description: 'The files of a bundle that must be sent.',
   type: 'object',
   additionalProperties: false,
   required: ['manifest', 'missing'],
   properties: {
-    manifest: { description: 'Of the manifest that was sent: what `Waybill-Partial` names.', type: 'string' },
+    manifest: { description: 'Digest of the manifest, for `Waybill-Partial`.', type: 'string' },
     missing: {
-      description: 'Digests of files that are not kept for the pipeline, each once.',
+      description: 'Digests of the files that the daemon does not have, each once.',
       type: 'array',
       items: { type: 'string', pattern: '^sha256:[0-9a-f]{64}$' },
     },
@@ -64,7 +64,8 @@ const missingFiles: JsonSchema = {
 };
 
 const partialUpload: JsonSchema = {
-  description: 'A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.',
+  description:
+    'A resumable upload. `run_id`, `position` and `replayed` describe its run after that is accepted.',
   type: 'object',
   additionalProperties: false,
   required: [
@@ -80,28 +81,34 @@ const partialUpload: JsonSchema = {
   ],
   properties: {
     upload_id: { type: 'string' },
-    offset: { description: 'Where to go on, in bytes.', type: 'integer', minimum: 0 },
-    length: { description: 'Bytes of the archive; null until that is known.', type: ['integer', 'null'] },
+    offset: { description: 'Received bytes: the offset of the next request.', type: 'integer', minimum: 0 },
+    length: {
+      description: 'Size of the archive in bytes; null until it is known.',
+      type: ['integer', 'null'],
+    },
     expires_at: { type: 'string', format: 'date-time' },
     idempotency_key: {
-      description: 'The key that it was begun with; null if there was none.',
+      description: 'The key of the first request; null if it had none.',
       type: ['string', 'null'],
     },
     metadata: {
-      description: '`Upload-Metadata` that it was begun with, decoded; null if there was none.',
+      description: '`Upload-Metadata` of the first request, decoded; null if it had none.',
       type: ['object', 'null'],
       additionalProperties: { type: ['string', 'null'] },
     },
     run_id: { type: ['string', 'null'] },
     position: { description: 'As in `Accepted`.', type: ['integer', 'null'], minimum: 1 },
-    replayed: { description: 'The key was used before: the run is the one of then.', type: 'boolean' },
+    replayed: {
+      description: 'Whether the key was used before; `run_id` is the earlier run.',
+      type: 'boolean',
+    },
   },
 };
 
 const pageOfRuns = {
   runs: { type: 'array', items: schemaRef('RunRecord') },
   next: {
-    description: 'Path and query of the next page; null where this is the last one.',
+    description: 'Path and query of the next page; null on the last page.',
     type: ['string', 'null'],
     format: 'uri-reference',
   },
@@ -124,7 +131,7 @@ const runSearch: JsonSchema = {
 };
 
 const pause: JsonSchema = {
-  description: 'Null unless the pipeline is paused: then none of its runs begins.',
+  description: 'Null unless the pipeline is paused. No run of a paused pipeline starts.',
   type: ['object', 'null'],
   additionalProperties: false,
   required: ['since', 'reason'],
@@ -142,7 +149,7 @@ const pipelineState: JsonSchema = {
 };
 
 const finding: JsonSchema = {
-  description: 'One result of a validation: what is wrong or worth knowing, and where.',
+  description: 'One result of a validation, with its place.',
   type: 'object',
   additionalProperties: false,
   required: ['severity', 'code', 'message', 'file', 'pointer', 'line', 'column'],
@@ -191,24 +198,24 @@ const problem: JsonSchema = {
     title: { description: 'The phrase of the status.', type: 'string' },
     status: { type: 'integer', minimum: 400, maximum: 599 },
     detail: {
-      description: 'What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.',
+      description: 'What failed and, after a semicolon, the `hint`.',
       type: 'string',
     },
-    hint: { description: 'What to do about it, by itself.', type: 'string' },
+    hint: { description: 'How to fix it.', type: 'string' },
     instance: {
       description: "The request's id, as in `X-Request-Id` and in the log.",
       type: 'string',
       pattern: '^urn:uuid:[0-9a-f-]{36}$',
     },
-    code: { description: 'For programs; never changes its meaning.', enum: publicCodes },
-    retryable: { description: 'Whether sending the same again can help.', type: 'boolean' },
+    code: { description: 'The error code. Its meaning never changes.', enum: publicCodes },
+    retryable: { description: 'Whether the same request may succeed later.', type: 'boolean' },
     findings: {
-      description: 'Every single thing that is wrong, where there can be several.',
+      description: 'All findings, if there can be several.',
       type: 'array',
       items: schemaRef('Finding'),
     },
     checks: {
-      description: 'Of readiness: what the daemon depends on, and how each stands.',
+      description: 'Readiness: the state of each dependency.',
       type: 'array',
       items: schemaRef('HealthCheck'),
     },
@@ -216,24 +223,24 @@ const problem: JsonSchema = {
 };
 
 const healthCheck: JsonSchema = {
-  description: 'How one thing stands that the daemon depends on.',
+  description: 'The state of one dependency of the daemon.',
   type: 'object',
   additionalProperties: false,
   required: ['name', 'state', 'since'],
   properties: {
     name: { enum: ['process', 'queue', 'staging', 'room', 'shared_staging', 'weather'] },
     state: {
-      description: '`degraded`: something is missing, and uploads are taken all the same.',
+      description: '`degraded`: impaired, but uploads are accepted.',
       enum: ['ok', 'degraded', 'failing'],
     },
     since: {
-      description: 'When it was first seen so. It is looked at whenever somebody asks.',
+      description: 'When this state was first observed. Each request checks again.',
       type: 'string',
       format: 'date-time',
     },
-    code: { description: 'Of the failure.', enum: publicCodes },
-    detail: { description: 'What is wrong.', type: 'string' },
-    hint: { description: 'What an operator does about it.', type: 'string' },
+    code: { description: 'Code of the failure.', enum: publicCodes },
+    detail: { description: 'What failed.', type: 'string' },
+    hint: { description: 'How an operator fixes it.', type: 'string' },
   },
 };
 

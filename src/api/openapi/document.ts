@@ -15,25 +15,26 @@ import {
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
 
-const publishes = 'Publishes bundles that producers push, and tells what became of them.';
+const publishes = 'Publishes bundles that producers push, and reports the result.';
 const readsWeather = 'Serves the latest weather records of a database.';
-const rules = `Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
-those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`. On every path, what is not valid HTTP is answered 400 \`malformed_request\`,
-408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+const rules = `Paths are relative to \`server.http.base_path\`. Every refusal is a problem document (RFC 9457) with a \`code\`. \`HEAD\` is answered wherever \`GET\` is.
 
-Pages of the origins in \`server.http.cors\` may read every answer; their preflights are answered 204.`;
+Every path can also answer 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
+417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+
+Pages of the origins in \`server.http.cors\` may read every answer. Their preflights are answered 204.`;
 
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',
-  runs: 'What became of them, and runs that operators start.',
-  pipelines: 'Holding pipelines back.',
+  runs: 'Runs of uploads, and runs that operators start.',
+  pipelines: 'State, pauses and releases of pipelines.',
   'scene maps': 'Session scene maps and their schema.',
   weather: 'Weather reads.',
   daemon: 'The daemon itself.',
 };
 
 const requestIdHeader: Header = {
-  description: "The request's id, as in the log.",
+  description: 'Id of the request, as in the log.',
   required: true,
   schema: { type: 'string', format: 'uuid' },
 };
@@ -66,8 +67,7 @@ export function openApiDocument(routes: readonly Route<never>[], basePath: strin
         token: {
           type: 'http',
           scheme: 'bearer',
-          description:
-            'The value of an entry of `upload_tokens`, or, where a route says so, of `server.admin_token_env`.',
+          description: 'A token of `upload_tokens` or, for some routes, of `server.admin_token_env`.',
         },
       },
     },
@@ -128,7 +128,7 @@ function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']):
     if (codes.some(has)) headers[name] = { ...about, required: codes.every(has) };
   };
   add('Retry-After', (code) => retryAfterSeconds[code] !== undefined, {
-    description: 'Seconds after which trying again makes sense.',
+    description: 'Seconds to wait before the next try.',
     schema: { type: 'integer', minimum: 1 },
   });
   add('WWW-Authenticate', (code) => code === 'unauthorized', {
@@ -136,7 +136,7 @@ function headersOf(codes: readonly ErrorCode[], method: Route<never>['method']):
     schema: { type: 'string' },
   });
   add(method === 'patch' ? 'Accept-Patch' : 'Accept-Post', (code) => code === 'unsupported_media_type', {
-    description: 'The media types that this route takes.',
+    description: 'The media types that this route accepts.',
     schema: { type: 'string' },
   });
   return headers;

@@ -13,16 +13,16 @@ export const openApiRoute: Route<Pick<HttpPorts, 'http'>> = {
   path: '/openapi.json',
   operationId: 'getOpenApi',
   tag: 'daemon',
-  summary: 'This document',
+  summary: 'OpenAPI document',
   description: 'OpenAPI 3.1 with the base path under which this daemon answers. Needs no token.',
   access: 'open',
   responses: {
     200: {
       description: 'The document.',
-      headers: { ETag: { description: 'Of the document.', required: true, schema: { type: 'string' } } },
+      headers: { ETag: { description: 'Tag of the document.', required: true, schema: { type: 'string' } } },
       content: jsonContent({ type: 'object', required: ['openapi', 'info', 'paths'] }),
     },
-    304: { description: 'The document is as it was.' },
+    304: { description: 'The document has not changed.' },
   },
   problems: [],
   handle: ({ http }, served) => {
@@ -44,16 +44,16 @@ export const apiPageRoute: Route<Parameters<typeof siteOf>[0]> = {
   path: '/docs',
   operationId: 'getApiPage',
   tag: 'daemon',
-  summary: 'This document as a page',
-  description: 'HTML with nothing from outside, of use without script. Needs no token.',
+  summary: 'API reference',
+  description: 'HTML that loads nothing from other hosts and can be read without scripts. Needs no token.',
   access: 'open',
   responses: {
     200: {
       description: 'The page.',
-      headers: { ETag: { description: 'Of the page.', required: true, schema: { type: 'string' } } },
+      headers: { ETag: { description: 'Tag of the page.', required: true, schema: { type: 'string' } } },
       content: { 'text/html': { schema: { type: 'string' } } },
     },
-    304: { description: 'The page is as it was.' },
+    304: { description: 'The page has not changed.' },
   },
   problems: [],
   handle: (ports, served) => {

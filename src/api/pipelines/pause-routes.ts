@@ -37,7 +37,7 @@ const pauseRequest: JsonSchema = {
   additionalProperties: false,
   properties: {
     reason: {
-      description: 'Shown to whoever lists runs of the pipeline.',
+      description: 'Shown with the runs of the pipeline.',
       type: ['string', 'null'],
       minLength: 1,
       maxLength: maxChars,
@@ -50,7 +50,7 @@ const checkEmpty = bodyCheck({ ...pauseRequest, properties: {} }, 'send no body 
 const noQuery = queryParameters({});
 
 const answer: ResponseObject = {
-  description: 'How the pipeline is now.',
+  description: 'The state of the pipeline.',
   content: jsonContent('PipelineState', {
     pipeline_id: 'maps',
     paused: { since: '2026-11-20T02:04:34.120Z', reason: 'the web server is being replaced' },
@@ -69,7 +69,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   path: '/v1/pipelines/{pipeline_id}/pause',
   operationId: 'pausePipeline',
   tag: 'pipelines',
-  summary: 'Let no run of a pipeline begin',
+  summary: 'Pause a pipeline',
   description:
     'Needs the token of `server.admin_token_env`. Uploads and runs are accepted and wait, those that run go on. Of a pipeline that is paused it replaces the reason. With `driver: bullmq` it holds for all hosts and survives restarts; the queue in memory forgets it when the daemon ends.',
   access: 'token',
@@ -93,7 +93,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
   path: '/v1/pipelines/{pipeline_id}/resume',
   operationId: 'resumePipeline',
   tag: 'pipelines',
-  summary: 'Let runs of a pipeline begin again',
+  summary: 'Resume a pipeline',
   description:
     'Needs the token of `server.admin_token_env`. What waits begins in the order of acceptance. A pipeline that is not paused stays as it is. One that a reload has removed while it was paused can be resumed too, for the runs that still wait.',
   access: 'token',

@@ -71,7 +71,7 @@ export interface PipelinePorts {
 }
 
 const pipelineList: JsonSchema = {
-  description: 'Pipelines of a token, and how they stand.',
+  description: 'The pipelines of a token, with their state.',
   type: 'object',
   additionalProperties: false,
   required: ['pipelines'],
@@ -136,9 +136,9 @@ const pipelineList: JsonSchema = {
             type: ['string', 'null'],
             format: 'date-time',
           },
-          waiting: { description: 'Runs that wait for their turn.', type: 'integer', minimum: 0 },
+          waiting: { description: 'Waiting runs.', type: 'integer', minimum: 0 },
           paused: schemaRef('Pause'),
-          running: { description: 'Id of the run that runs.', type: ['string', 'null'] },
+          running: { description: 'Id of the active run.', type: ['string', 'null'] },
           last_run: {
             description: 'Record of the run that was accepted last, if it is retained.',
             anyOf: [schemaRef('RunRecord'), { type: 'null' }],
@@ -170,7 +170,7 @@ export const listPipelinesRoute: Route<PipelinePorts> = {
   path: '/v1/pipelines',
   operationId: 'listPipelines',
   tag: 'runs',
-  summary: 'The pipelines of the token, and how they stand',
+  summary: 'List pipelines',
   description:
     'In the order of the configuration. `last_success` stays after the record of that run has expired, until a restart clears it with the queue in memory.',
   access: 'token',

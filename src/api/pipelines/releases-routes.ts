@@ -57,7 +57,7 @@ const activateQuery = queryParameters({
     description: 'The bundle path at the destination, needed where there are releases of several.',
     example: 'session-42',
   }),
-  dry_run: flag(false, { description: 'Tells what would change, and changes nothing.' }),
+  dry_run: flag(false, { description: 'Reports the changes and makes none.' }),
 });
 
 const activation: JsonSchema = {
@@ -93,12 +93,12 @@ export const listReleasesRoute: Route<ReleasesPorts> = {
   path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases',
   operationId: 'listReleases',
   tag: 'pipelines',
-  summary: 'The releases of a destination, and which of them readers have',
+  summary: 'List releases',
   description:
     'For destinations with `layout: releases`: the document that `waybill releases list --format json` prints, read from the destination now. Takes a token of the pipeline, or that of `server.admin_token_env`.',
   access: 'token',
   parameters: [pipelineIdParameter, destinationIdParameter, ...listQuery.parameters],
-  responses: { 200: { description: 'All of them, the newest first.', content: jsonContent('Releases') } },
+  responses: { 200: { description: 'All releases, newest first.', content: jsonContent('Releases') } },
   problems,
   handle: (ports) => list(ports),
 };
@@ -108,7 +108,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
   path: '/v1/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
   operationId: 'activateRelease',
   tag: 'pipelines',
-  summary: 'Give readers this release',
+  summary: 'Make a release current',
   description:
     'What `waybill releases promote` does or, with `rollback`, `waybill releases rollback --to`: one step, and no byte is moved. Asked again, it changes nothing. A release that is missing, damaged, unfinished or being removed is refused, and readers have what they had. Takes a token of the pipeline with the scope `releases`, or that of `server.admin_token_env`.',
   access: 'token',
@@ -119,7 +119,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
     content: jsonContent(activation, { rollback: true }),
   },
   responses: {
-    200: { description: 'What readers had, and have now.', content: jsonContent('ReleaseSwitch') },
+    200: { description: 'The previous release and the current one.', content: jsonContent('ReleaseSwitch') },
   },
   problems: [
     ...problems,

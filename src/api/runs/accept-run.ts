@@ -12,12 +12,12 @@ export const acceptedResponse: ResponseObject = {
   description: 'The run is accepted.',
   headers: {
     Location: {
-      description: "Where the run's record is.",
+      description: 'Path of the run record.',
       required: true,
       schema: { type: 'string', format: 'uri-reference' },
     },
     'Idempotency-Replayed': {
-      description: 'Present where the key was used before: this is the first answer once more.',
+      description: 'Present if the key was used before: this repeats the first answer.',
       schema: { const: 'true' },
     },
   },

@@ -84,7 +84,7 @@ export const followRunsRoute: Route<LivePorts> = {
   path: '/v1/events',
   operationId: 'followRuns',
   tag: 'runs',
-  summary: 'Follow the runs of all pipelines of the token',
+  summary: 'Follow the runs of all pipelines',
   description: 'A snapshot has the newest runs; `next` is where `GET /v1/runs` has those before them.',
   access: 'token',
   parameters: [...followQuery.parameters, lastEventId],

@@ -18,7 +18,7 @@ export const pageParameters = {
   status: choice(runStatuses, null, { description: 'Only runs of this status.' }),
   before: freeText(longestPlace, {
     description:
-      'Only runs that were accepted before this one. A page begun so does not shift when runs are added. The link to the next page has the place after this one, which over several Redis is more than the id of a run.',
+      'Only runs accepted before this run, so that new runs do not shift the page. Take the value from `next`: with several Redis it is more than a run id.',
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
   }),
 };
@@ -95,7 +95,7 @@ export const listAllRunsRoute: Route<RunPorts> = {
   path: '/v1/runs',
   operationId: 'listAllRuns',
   tag: 'runs',
-  summary: 'The runs of all pipelines of the token, newest first',
+  summary: 'List runs of all pipelines',
   description:
     'Every run whose record is retained. At most 2,000 runs are looked at for one page: one with `status`, `since` or `q` may therefore be shorter than its limit, even empty, and have a `next`.',
   access: 'token',
@@ -131,8 +131,8 @@ export const listRunsRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'listRuns',
   tag: 'runs',
-  summary: 'The runs of a pipeline, newest first',
-  description: 'Every run whose record is retained, of uploads as well as of operators.',
+  summary: 'List runs of a pipeline',
+  description: 'All retained runs, of uploads and of operators.',
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: { 200: { description: 'One page.', content: jsonContent('RunList') } },

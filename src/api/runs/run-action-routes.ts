@@ -97,7 +97,7 @@ export const retryRunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs/{run_id}/retry',
   operationId: 'retryRun',
   tag: 'runs',
-  summary: 'Try a waiting run now',
+  summary: 'Retry a waiting run now',
   description:
     'Starts the next try of a run that failed for a passing cause as soon as a worker is free, instead of at `next_try_at`. A run that waits for its turn or runs stays as it is, so the request may be repeated. A run that has ended is repeated by `…/rerun`. Takes a token of the pipeline, or that of `server.admin_token_env`.',
   access: 'token',
@@ -130,7 +130,7 @@ export const rerunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs/{run_id}/rerun',
   operationId: 'rerunRun',
   tag: 'runs',
-  summary: 'Run once more',
+  summary: 'Run again',
   description:
     'Repeats a run that has ended. The bundle of a run stays staged as long as its record, or as `server.rerun` says, and the new run publishes the very same bytes. Where the pipeline has a source of its own, a run reads it again. `rerun_of` of the new record names the old run. A run is repeated once: asked again, the answer is the same run, and what is repeated next is that one. Takes a token of the pipeline, or that of `server.admin_token_env`.',
   access: 'token',

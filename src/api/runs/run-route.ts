@@ -39,7 +39,7 @@ export const showRunRoute: Route<ShowPorts> = {
   path: '/runs/{run_id}',
   operationId: 'getRun',
   tag: 'runs',
-  summary: 'What became of a run',
+  summary: 'Get a run',
   description:
     'The run id is all that is needed, unless `server.http.protect_runs` asks for a token of the pipeline. Records are kept for `server.http.retention` after the end of the run.',
   access: 'optional',
@@ -49,7 +49,7 @@ export const showRunRoute: Route<ShowPorts> = {
     {
       name: 'If-None-Match',
       in: 'header',
-      description: 'The `ETag` of an earlier answer; 304 while nothing has changed since.',
+      description: 'The `ETag` of an earlier answer. The answer is 304 if the record has not changed.',
       schema: { type: 'string' },
     },
   ],
@@ -61,7 +61,7 @@ export const showRunRoute: Route<ShowPorts> = {
       },
       content: jsonContent('RunRecord'),
     },
-    304: { description: 'The record is as it was.' },
+    304: { description: 'The record has not changed.' },
   },
   problems: [
     'token_expired',

@@ -35,7 +35,7 @@ export const startRunRoute: Route<RunPorts> = {
   path: '/v1/pipelines/{pipeline_id}/runs',
   operationId: 'startRun',
   tag: 'runs',
-  summary: 'Publish what the source of a pipeline holds',
+  summary: 'Start a run',
   description:
     'For pipelines whose source is a directory, SFTP or S3, as `waybill run --pipeline` does it. Runs of one pipeline go one after another. It cannot be forced from here.',
   access: 'token',

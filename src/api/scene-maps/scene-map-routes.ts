@@ -67,7 +67,7 @@ export const sceneMapSchemaRoute: Route<object> = {
   path: '/v1/schemas/scene-map.json',
   operationId: 'getSceneMapSchema',
   tag: 'scene maps',
-  summary: 'The JSON Schema of session scene maps',
+  summary: 'JSON Schema of scene maps',
   access: 'open',
   responses: {
     200: {

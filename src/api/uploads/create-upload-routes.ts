@@ -37,7 +37,7 @@ import { sendTus, speakTus, TusStore } from './tus-server.ts';
 const createQuery = queryParameters({ rerun_failed: rerunFailed, channel: channelQuery });
 
 const created: ResponseObject = {
-  description: 'The upload is there, and nothing of it has come.',
+  description: 'The upload exists and is empty.',
   headers: {
     'Tus-Resumable': tusHeader,
     Location: {
@@ -54,7 +54,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'createUpload',
   tag: 'uploads',
-  summary: 'Begin a resumable upload (tus 1.0)',
+  summary: 'Start a resumable upload (tus 1.0)',
   description:
     'For large archives and poor lines: the archive is sent in any number of requests, and goes on where it was after a lost connection or a restart of the daemon. Everything that can be checked without the archive is checked here; a slot of the queue is taken by the last byte alone.',
   access: 'token',
@@ -74,13 +74,13 @@ export const createUploadRoute: Route<ResumablePorts> = {
     {
       name: 'Upload-Defer-Length',
       in: 'header',
-      description: 'In place of `Upload-Length` where that is not known yet; a later PATCH tells it.',
+      description: 'Instead of `Upload-Length` if the size is not known yet; a later PATCH sends it.',
       schema: { const: 1 },
     },
     {
       name: 'Upload-Metadata',
       in: 'header',
-      description: 'Kept with the upload and answered to HEAD; nothing is made of it.',
+      description: 'Stored with the upload and returned by HEAD; otherwise ignored.',
       schema: { type: 'string' },
     },
   ],
@@ -150,7 +150,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'getUploadOptions',
   tag: 'uploads',
-  summary: 'What of the tus protocol is spoken',
+  summary: 'Supported tus extensions',
   access: 'token',
   parameters: [pipelineIdParameter],
   responses: {
@@ -161,7 +161,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
         'Tus-Version': { ...tusHeader, description: 'All versions.' },
         'Tus-Extension': { description: 'Extensions.', required: true, schema: { type: 'string' } },
         'Tus-Max-Size': {
-          description: 'Bytes of the largest archive that the pipeline takes.',
+          description: 'Maximum size of an archive, in bytes.',
           required: true,
           schema: { type: 'integer' },
         },
@@ -186,7 +186,7 @@ function tellOptions(ports: ResumablePorts): RequestHandler<{ pipelineId: string
 
 const listQuery = queryParameters({
   idempotency_key: freeText(255, {
-    description: 'Only uploads that were begun with this `Idempotency-Key`.',
+    description: 'Only uploads that were started with this `Idempotency-Key`.',
     example: 'session-42-build-7',
   }),
 });
@@ -199,13 +199,13 @@ export const listUploadsRoute: Route<ResumablePorts> = {
   path: '/v1/pipelines/{pipeline_id}/uploads',
   operationId: 'listUploads',
   tag: 'uploads',
-  summary: 'The resumable uploads of the token',
-  description: `What a client needs that was ended in the middle and goes on: what this daemon has of its uploads to the pipeline, the one heard of last first, at most ${maxShown}. Which archive it is, \`idempotency_key\` and \`metadata\` say.`,
+  summary: 'List resumable uploads',
+  description: `For clients that continue after a restart: the uploads of the token to the pipeline on this daemon, most recently active first, at most ${maxShown}. \`idempotency_key\` and \`metadata\` identify the archive.`,
   access: 'token',
   parameters: [pipelineIdParameter, ...listQuery.parameters],
   responses: {
     200: {
-      description: 'All of them, also those whose run is accepted.',
+      description: 'All uploads, including those whose run is accepted.',
       headers: { 'Tus-Resumable': tusHeader },
       content: jsonContent({
         description: 'Resumable uploads of a token to a pipeline.',

@@ -38,7 +38,7 @@ export const missingRoute: Route<MissingPorts> = {
   path: '/v1/pipelines/{pipeline_id}/missing',
   operationId: 'findMissing',
   tag: 'uploads',
-  summary: 'Which files of a bundle have to be sent',
+  summary: 'List the files that must be sent',
   description:
     'Takes a manifest and answers the digests of which the daemon keeps no file of an earlier upload to this pipeline. An upload with `Waybill-Partial` may leave out all others. Where it keeps nothing (`server.staging.keep.size` is 0), there is no such route.',
   access: 'token',
@@ -50,7 +50,7 @@ export const missingRoute: Route<MissingPorts> = {
   },
   responses: {
     200: {
-      description: 'What has to be sent.',
+      description: 'The files that must be sent.',
       content: jsonContent('MissingFiles'),
     },
   },

@@ -2,7 +2,7 @@
 
 export type RunRecordCount = number;
 /**
- * Null unless the pipeline is paused: then none of its runs begins.
+ * Null unless the pipeline is paused. No run of a paused pipeline starts.
  */
 export type Pause = {
   since: string;
@@ -232,18 +232,18 @@ export interface RunRecordFailedDelivery {
 export interface RunSearch {
   runs: RunRecord[];
   /**
-   * Path and query of the next page; null where this is the last one.
+   * Path and query of the next page; null on the last page.
    */
   next: string | null;
 }
 /**
- * A run that was accepted. Its record is under `Location`.
+ * An accepted run. Its record is at `Location`.
  */
 export interface Accepted {
   run_id: string;
   status: 'accepted';
   /**
-   * Its place in the line of its pipeline when it was accepted: 1 where no other run of the pipeline waited. A run that runs is not in the line.
+   * Its position in the queue of its pipeline when it was accepted: 1 if no other run of the pipeline was waiting. Active runs do not count.
    */
   position?: number;
 }
@@ -258,11 +258,11 @@ export interface Problem {
   title: string;
   status: number;
   /**
-   * What is wrong and, after a semicolon, the `hint`, for whoever shows nothing else.
+   * What failed and, after a semicolon, the `hint`.
    */
   detail: string;
   /**
-   * What to do about it, by itself.
+   * How to fix it.
    */
   hint?: string;
   /**
@@ -270,7 +270,7 @@ export interface Problem {
    */
   instance: string;
   /**
-   * For programs; never changes its meaning.
+   * The error code. Its meaning never changes.
    */
   code:
     | 'reload_refused'
@@ -341,20 +341,20 @@ export interface Problem {
     | 'staging_unavailable'
     | 'internal_error';
   /**
-   * Whether sending the same again can help.
+   * Whether the same request may succeed later.
    */
   retryable: boolean;
   /**
-   * Every single thing that is wrong, where there can be several.
+   * All findings, if there can be several.
    */
   findings?: Finding[];
   /**
-   * Of readiness: what the daemon depends on, and how each stands.
+   * Readiness: the state of each dependency.
    */
   checks?: HealthCheck[];
 }
 /**
- * One result of a validation: what is wrong or worth knowing, and where.
+ * One result of a validation, with its place.
  */
 export interface Finding {
   severity: 'error' | 'warning';
@@ -369,20 +369,20 @@ export interface Finding {
   column: number | null;
 }
 /**
- * How one thing stands that the daemon depends on.
+ * The state of one dependency of the daemon.
  */
 export interface HealthCheck {
   name: 'process' | 'queue' | 'staging' | 'room' | 'shared_staging' | 'weather';
   /**
-   * `degraded`: something is missing, and uploads are taken all the same.
+   * `degraded`: impaired, but uploads are accepted.
    */
   state: 'ok' | 'degraded' | 'failing';
   /**
-   * When it was first seen so. It is looked at whenever somebody asks.
+   * When this state was first observed. Each request checks again.
    */
   since: string;
   /**
-   * Of the failure.
+   * Code of the failure.
    */
   code?:
     | 'reload_refused'
@@ -453,11 +453,11 @@ export interface HealthCheck {
     | 'staging_unavailable'
     | 'internal_error';
   /**
-   * What is wrong.
+   * What failed.
    */
   detail?: string;
   /**
-   * What an operator does about it.
+   * How an operator fixes it.
    */
   hint?: string;
 }
@@ -633,25 +633,25 @@ export interface PlanCounters {
   failed_destinations: number;
 }
 /**
- * A resumable upload. Once its run is accepted, `run_id` and what follows tell of that.
+ * A resumable upload. `run_id`, `position` and `replayed` describe its run after that is accepted.
  */
 export interface PartialUpload {
   upload_id: string;
   /**
-   * Where to go on, in bytes.
+   * Received bytes: the offset of the next request.
    */
   offset: number;
   /**
-   * Bytes of the archive; null until that is known.
+   * Size of the archive in bytes; null until it is known.
    */
   length: number | null;
   expires_at: string;
   /**
-   * The key that it was begun with; null if there was none.
+   * The key of the first request; null if it had none.
    */
   idempotency_key: string | null;
   /**
-   * `Upload-Metadata` that it was begun with, decoded; null if there was none.
+   * `Upload-Metadata` of the first request, decoded; null if it had none.
    */
   metadata: {
     [k: string]: string | null;
@@ -662,25 +662,25 @@ export interface PartialUpload {
    */
   position: number | null;
   /**
-   * The key was used before: the run is the one of then.
+   * Whether the key was used before; `run_id` is the earlier run.
    */
   replayed: boolean;
 }
 /**
- * What of a bundle has to be sent.
+ * The files of a bundle that must be sent.
  */
 export interface MissingFiles {
   /**
-   * Of the manifest that was sent: what `Waybill-Partial` names.
+   * Digest of the manifest, for `Waybill-Partial`.
    */
   manifest: string;
   /**
-   * Digests of files that are not kept for the pipeline, each once.
+   * Digests of the files that the daemon does not have, each once.
    */
   missing: string[];
 }
 /**
- * Pipelines of a token, and how they stand.
+ * The pipelines of a token, with their state.
  */
 export interface PipelineList {
   pipelines: {
@@ -719,12 +719,12 @@ export interface PipelineList {
      */
     next_run: string | null;
     /**
-     * Runs that wait for their turn.
+     * Waiting runs.
      */
     waiting: number;
     paused: Pause;
     /**
-     * Id of the run that runs.
+     * Id of the active run.
      */
     running: string | null;
     /**
