@@ -98,7 +98,7 @@ function addForm(operation: HTMLElement): void {
         (error: unknown) => (answer.textContent = `No answer: ${String(error)}`),
       );
   });
-  operation.querySelector('.body')?.append(form);
+  operation.querySelector('.try')?.append(form);
 }
 
 // A stream never ends, so its response cannot be shown.
@@ -107,6 +107,9 @@ const finite = [...document.querySelectorAll<HTMLElement>('.operation')].filter(
 );
 for (const operation of finite)
   operation.addEventListener('toggle', () => addForm(operation), { once: true });
+// The first example shows the address that this page came from.
+const address = document.getElementById('address');
+if (address !== null) address.textContent = base.href.replace(/\/$/, '');
 addEventListener('hashchange', openTarget);
 openTarget();
 

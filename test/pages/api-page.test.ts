@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { promisify } from 'node:util';
 import type { Browser, Page } from 'playwright-core';
 import t from 'tap';
 import { apiPage } from '../../src/api/openapi/api-page.ts';
@@ -10,6 +12,7 @@ import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';
 
+const run = promisify(execFile);
 let browser: Browser;
 let url = '';
 let base = '';
@@ -135,6 +138,38 @@ t.test('every route is there, with its parameters and answers, and its links lea
   await page.getByRole('link', { name: 'openapi.json', exact: true }).click();
   t.equal(new URL(page.url()).pathname, '/waybill/openapi.json');
   t.ok(Object.keys(document.paths).length > 5);
+});
+
+t.test('the first example works as it is copied from the page', async (t) => {
+  const page = await open();
+  const example = await page.getByLabel('First request').innerText();
+  t.match(example, `export WAYBILL=${base.slice(0, -1)}\n`);
+  const { stdout } = await run('sh', ['-ec', `${example} --fail --silent`]);
+  t.match(JSON.parse(stdout), { status: 'ok' });
+});
+
+t.test('methods have colors, and paths break only after a slash', async (t) => {
+  const page = await open({ viewport: { width: 360, height: 900 } });
+  const colorOf = (id: string): Promise<unknown> =>
+    page.evaluate(`getComputedStyle(document.querySelector('#${id} .method')).color`);
+  const colors = await Promise.all(['getRun', 'uploadBundle', 'sendUpload', 'removeUpload'].map(colorOf));
+  t.equal(new Set(colors).size, colors.length);
+  const broken = await page.evaluate(`[...document.querySelectorAll('.path > span')]
+    .filter((part) => part.getClientRects().length > 1)
+    .map(({ textContent }) => textContent)`);
+  t.same(broken, []);
+});
+
+t.test('errors are linked from each request, and a request is tried next to its example', async (t) => {
+  const page = await open({}, '#getRun');
+  await page.locator('#getRun').getByRole('link', { name: 'run_not_found' }).click();
+  t.match(page.url(), /#error-run_not_found$/);
+  t.match(await page.locator('#error-run_not_found').innerText(), '404');
+  t.ok(await page.locator('#error-not_found').isVisible(), 'errors of every path are listed, too');
+  const order = await page.evaluate(
+    `[...document.querySelectorAll('#getRun :is(pre.code, form, table)')].map(({ tagName }) => tagName)`,
+  );
+  t.same(order, ['PRE', 'FORM', 'PRE', 'TABLE', 'TABLE']);
 });
 
 t.test('what a description holds stays text', async (t) => {

@@ -1,7 +1,17 @@
-import type { JsonSchema, MediaType, OpenApiDocument, Operation, RequestBody } from '../http/route.ts';
+import { errorTable } from '../../core/lib/error-codes.ts';
+import { statusOf } from '../http/answer/error-status.ts';
+import type {
+  JsonSchema,
+  MediaType,
+  OpenApiDocument,
+  Operation,
+  RequestBody,
+  ResponseObject,
+} from '../http/route.ts';
 import type { Page } from '../pages/render-page.ts';
+import { publicCodes } from './components.ts';
 
-/** An OpenAPI document as a page: a table of contents, and each request collapsed, with `curl`. Pure. */
+/** An OpenAPI document as a page: contents, each request collapsed with `curl`, errors and schemas. Pure. */
 export function apiPage(document: OpenApiDocument): Page {
   return {
     title: 'HTTP API',
@@ -13,19 +23,21 @@ export function apiPage(document: OpenApiDocument): Page {
   };
 }
 
-function pageView({ info, servers, tags, paths, components }: OpenApiDocument): Page['view'] {
+function pageView({ info, tags, paths, components }: OpenApiDocument): Page['view'] {
   const operations = Object.entries(paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => operationView(path, method, operation)),
   );
+  const [about = [], ...rules] = paragraphs(info.description);
   return {
-    about: paragraphs(info.description),
-    server: servers[0]?.url ?? '/',
+    about,
+    rules,
     tags: tags.map(({ name, description }) => ({
       name,
       id: `tag-${name.replaceAll(' ', '-')}`,
       about: description,
       operations: operations.filter(({ tag }) => tag === name),
     })),
+    errors: errorViews(),
     schemas: Object.entries(components.schemas).map(([name, schema]) => ({ name, text: indented(schema) })),
   };
 }
@@ -34,13 +46,37 @@ interface OperationView extends Record<string, unknown> {
   tag: string;
 }
 
+/** The errors that clients get, by status. */
+function errorViews(): object[] {
+  return publicCodes
+    .toSorted((a, b) => statusOf[a] - statusOf[b])
+    .map((code) => ({
+      code,
+      status: statusOf[code],
+      about: inlines(errorTable[code].about),
+      retryable: errorTable[code].retryable,
+    }));
+}
+
+/** The color of a method is that of a status with the same tone: reading, adding, changing, removing. */
+const tones: Readonly<Record<string, string>> = {
+  get: 'running',
+  post: 'success',
+  put: 'waiting',
+  patch: 'waiting',
+  delete: 'failure',
+};
+
 function operationView(path: string, method: string, operation: Operation): OperationView {
   const { operationId, tags, summary, description, parameters, requestBody, responses, security } = operation;
   return {
     id: operationId,
     tag: tags[0] ?? '',
     method: method.toUpperCase(),
+    tone: tones[method] ?? 'neutral',
     path,
+    // Lines break after a slash, never inside a word.
+    segments: path.split(/(?<=\/)/),
     curl: curlExample(path, method, operation),
     summary,
     about: paragraphs(description ?? ''),
@@ -53,13 +89,25 @@ function operationView(path: string, method: string, operation: Operation): Oper
       form: formOf(schema),
     })),
     body: requestBody && { about: inlines(requestBody.description), media: bodyView(requestBody.content) },
-    responses: Object.entries(responses).map(([status, response]) => ({
-      status,
-      about: paragraphs(response.description),
-      headers: Object.keys(response.headers ?? {}),
-      media: status < '400' ? mediaView(response.content ?? {}) : [],
-    })),
+    responses: Object.entries(responses)
+      .filter(([status]) => status < '400')
+      .map(([status, response]) => ({
+        status,
+        about: paragraphs(response.description),
+        headers: Object.keys(response.headers ?? {}),
+        media: mediaView(response.content ?? {}),
+      })),
+    problems: Object.entries(responses)
+      .filter(([status]) => status >= '400')
+      .map(([status, response]) => ({ status, codes: codesOf(response) })),
   };
+}
+
+/** The error codes of a response, from the schema of its problem document. */
+function codesOf({ content = {} }: ResponseObject): string[] {
+  const properties = content['application/problem+json']?.schema?.['properties'];
+  const { code } = (properties ?? {}) as { code?: { enum?: string[] } };
+  return code?.enum ?? [];
 }
 
 function mediaView(content: Record<string, MediaType>): object[] {

@@ -15,13 +15,14 @@ import {
 import { productVersion } from '../version.ts';
 import { componentSchemas } from './components.ts';
 
-const publishes = 'Publishes bundles that producers push, and tells what became of them.';
+const publishes = 'Publishes bundles that producers push, and reports the result.';
 const readsWeather = 'Serves the latest weather records of a database.';
-const rules = `Paths are relative to \`server.http.base_path\`. \`HEAD\` is answered wherever \`GET\` is. Every refusal is a problem document (RFC 9457); besides
-those listed, a path that is none is answered 404 \`not_found\`, and another method 405 \`method_not_allowed\` with \`Allow\`. On every path, what is not valid HTTP is answered 400 \`malformed_request\`,
-408 \`request_timeout\`, 417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+const rules = `Paths are relative to \`server.http.base_path\`. Every refusal is a problem document (RFC 9457) with a \`code\`. \`HEAD\` is answered wherever \`GET\` is.
 
-Pages of the origins in \`server.http.cors\` may read every answer; their preflights are answered 204.`;
+Every path can also answer 404 \`not_found\`, 405 \`method_not_allowed\` with \`Allow\`, and for invalid HTTP 400 \`malformed_request\`, 408 \`request_timeout\`,
+417 \`expectation_failed\`, 431 \`headers_too_large\` or 501 \`unsupported_transfer_coding\`.
+
+Pages of the origins in \`server.http.cors\` may read every answer. Their preflights are answered 204.`;
 
 const tags: Record<RouteTag, string> = {
   uploads: 'Bundles from producers.',
