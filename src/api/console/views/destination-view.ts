@@ -1,6 +1,7 @@
 import { compareCodeUnits } from '../../../core/lib/paths.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/look-request.ts';
+import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
 /** One page of the outputs at a bundle path, with links to their directories. */
@@ -16,6 +17,42 @@ export interface CatalogPageView {
         directories: { prefix: string; label: string }[];
       })
     | null;
+}
+
+const backends: Readonly<Record<string, string>> = {
+  local: 'Local directory',
+  sftp: 'SFTP server',
+  s3: 'S3 bucket',
+};
+const mappings: Record<DestinationSummary['mapping'], string> = {
+  preserve_relative: 'each at its own path',
+  fixed: 'only the newest, at the root',
+};
+const workflows: Record<DestinationSummary['workflow'], string> = {
+  additive: 'stay published',
+  replacement: 'are removed',
+};
+const layouts: Record<DestinationSummary['layout'], string> = {
+  releases: 'as releases, switched in one step',
+  in_place: 'in place, file by file',
+};
+
+/** What the settings of a destination mean, without their names. Pure. */
+export function placementOf({
+  backend,
+  mapping,
+  workflow,
+  layout,
+}: Pick<DestinationSummary, 'backend' | 'mapping' | 'workflow' | 'layout'>): Record<
+  'storage' | 'bundles' | 'omitted' | 'publication',
+  string
+> {
+  return {
+    storage: backends[backend] ?? backend,
+    bundles: mappings[mapping],
+    omitted: workflows[workflow],
+    publication: layouts[layout],
+  };
 }
 
 const digestChars = 'sha256:'.length + 12;

@@ -10,6 +10,7 @@ import {
   momentOf,
   statusMark,
 } from '../record-text.ts';
+import { placementOf } from './destination-view.ts';
 import {
   failureOf,
   overviewView,
@@ -34,7 +35,7 @@ interface PipelineView extends PipelineCard {
 
 interface DestinationCard {
   id: string;
-  backend: string;
+  /** Storage and settings, in words. */
   how: string;
   url: string | null;
   hasReleases: boolean;
@@ -59,8 +60,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
       id: one.destination_id,
-      backend: one.backend,
-      how: `${one.mapping}, ${one.workflow}`,
+      how: howOf(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
       last: lastOf(runs, one.destination_id),
@@ -69,6 +69,11 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
     bars: runBars(runs, now),
     runs: runLines(runs.slice(0, listedRuns), now),
   };
+}
+
+function howOf(destination: PipelineState['destinations'][number]): string {
+  const { storage, bundles, omitted } = placementOf(destination);
+  return `${storage}. Bundles: ${bundles}. Omitted files ${omitted}.`;
 }
 
 function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last'] {
