@@ -171,7 +171,7 @@ export const uploadToken = map({
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
     .default([...scopes])
     .description(
-      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, give readers another release (releases), or read lists of runs and releases and records of runs, and follow runs.',
+      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs and pause the pipeline (cancel), give readers another release (releases), or read lists of runs and releases and records of runs, and follow runs.',
     )
     .example(['read']),
   expires: instant()

@@ -220,7 +220,7 @@ export const serverSchema = map({
     .description('Where accepted uploads wait: in this process, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the token of whoever runs the daemon: to pause and resume pipelines, and to act on all of them in the console. Without it nobody can.',
+      'Environment variable, or file in secrets.directory, that holds the token of the operator of the daemon: it may act on all pipelines in the console, and reload the configuration. Without it, these actions are unavailable.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
 }).description('The daemon (waybill serve).');
