@@ -542,7 +542,9 @@ const ofPauses = (what: 'pause' | 'resume'): Record<string, Provocation> => {
   return {
     200: send('maps', { headers: json, body: '{}' }),
     unauthorized: send('maps', { token: 'guess' }),
-    forbidden: send('maps', { token: tokens.maps }),
+    forbidden: send('maps', { token: tokens.docs }),
+    token_expired: send('maps', { token: tokens.expired }),
+    insufficient_scope: send('maps', { token: tokens.reader }),
     pipeline_not_found: send('none'),
     invalid_request: send('maps', { headers: json, body: '{"for": "ever"}' }),
     unsupported_media_type: send('maps', { headers: { 'content-type': 'text/plain' }, body: '{}' }),

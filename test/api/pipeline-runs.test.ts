@@ -327,69 +327,75 @@ t.test('how long an answer is held is 0 to 60 seconds in digits', async (t) => {
   t.equal((await fetch(`${origin}/runs/none?wait=60`)).status, 404, 'an unknown run is not waited for');
 });
 
-t.test('with the admin token a pipeline is paused, which whoever looks can see, and resumed', async (t) => {
-  const { origin, ports, lines } = await startApi(t);
-  const workers: string[] = [];
-  await ports.queue.start(async ({ runId }) => {
-    workers.push(runId);
-    return runResult('ok');
-  });
-  const send = (what: string, init: RequestInit = {}, token = tokens.admin): Promise<Response> =>
-    fetch(`${origin}/v1/pipelines/maps/${what}`, {
-      method: 'POST',
-      ...init,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+t.test(
+  'a pipeline is paused with the admin token and resumed with a token of the scope cancel',
+  async (t) => {
+    const { origin, ports, lines } = await startApi(t);
+    const workers: string[] = [];
+    await ports.queue.start(async ({ runId }) => {
+      workers.push(runId);
+      return runResult('ok');
     });
-  const list = async (): Promise<unknown> =>
-    (
-      await fetch(`${origin}/v1/pipelines/maps/runs`, { headers: { authorization: `Bearer ${tokens.maps}` } })
-    ).json();
-  const health = async (): Promise<unknown> => (await fetch(`${origin}/healthz`)).json();
-  const gauge = async (): Promise<string[]> =>
-    (await (await fetch(`${origin}/metrics`)).text())
-      .split('\n')
-      .filter((line) => line.startsWith('waybill_pipeline_paused'));
-  t.match(await list(), { paused: null });
-  t.match(await send('pause', {}, tokens.maps), { status: 403 }, 'no producer may');
+    const send = (what: string, init: RequestInit = {}, token = tokens.admin): Promise<Response> =>
+      fetch(`${origin}/v1/pipelines/maps/${what}`, {
+        method: 'POST',
+        ...init,
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      });
+    const list = async (): Promise<unknown> =>
+      (
+        await fetch(`${origin}/v1/pipelines/maps/runs`, {
+          headers: { authorization: `Bearer ${tokens.maps}` },
+        })
+      ).json();
+    const health = async (): Promise<unknown> => (await fetch(`${origin}/healthz`)).json();
+    const gauge = async (): Promise<string[]> =>
+      (await (await fetch(`${origin}/metrics`)).text())
+        .split('\n')
+        .filter((line) => line.startsWith('waybill_pipeline_paused'));
+    t.match(await list(), { paused: null });
+    t.match(await send('pause', {}, tokens.docs), { status: 403 }, 'a token of another pipeline may not');
+    t.match(await send('pause', {}, tokens.reader), { status: 403 }, 'a token without the scope may not');
 
-  const reason = 'the web server is being replaced';
-  const answer = (await (await send('pause', { body: JSON.stringify({ reason }) })).json()) as {
-    paused: { since: string };
-  };
-  t.match(answer, { pipeline_id: 'maps', paused: { reason } });
-  t.match(await list(), { paused: answer.paused });
-  t.match(await health(), { status: 'ok', details: { paused: ['maps'] } });
-  t.match((await gauge()).sort(), [/docs"} 0$/, /files"} 0$/, /maps"} 1$/]);
-  const { run_id: id } = (await (await upload(origin)).json()) as { run_id: string };
-  const other = await upload(origin, { pipeline: 'docs', token: tokens.docs });
-  const { run_id: otherId } = (await other.json()) as { run_id: string };
-  await ports.queue.untilFinished(otherId, new AbortController().signal);
-  t.same(workers, [otherId]);
-  t.match(await (await fetch(`${origin}/runs/${id}`)).json(), { status: 'queued' });
+    const reason = 'the web server is being replaced';
+    const answer = (await (await send('pause', { body: JSON.stringify({ reason }) })).json()) as {
+      paused: { since: string };
+    };
+    t.match(answer, { pipeline_id: 'maps', paused: { reason } });
+    t.match(await list(), { paused: answer.paused });
+    t.match(await health(), { status: 'ok', details: { paused: ['maps'] } });
+    t.match((await gauge()).sort(), [/docs"} 0$/, /files"} 0$/, /maps"} 1$/]);
+    const { run_id: id } = (await (await upload(origin)).json()) as { run_id: string };
+    const other = await upload(origin, { pipeline: 'docs', token: tokens.docs });
+    const { run_id: otherId } = (await other.json()) as { run_id: string };
+    await ports.queue.untilFinished(otherId, new AbortController().signal);
+    t.same(workers, [otherId]);
+    t.match(await (await fetch(`${origin}/runs/${id}`)).json(), { status: 'queued' });
 
-  t.same(await (await send('resume')).json(), { pipeline_id: 'maps', paused: null });
-  await ports.queue.untilFinished(id, new AbortController().signal);
-  t.same(workers, [otherId, id]);
-  t.same(await (await send('resume', { body: '{}' })).json(), { pipeline_id: 'maps', paused: null });
-  t.notMatch(await health(), { details: { paused: [] } });
-  t.match((await gauge()).sort()[2], /maps"} 0$/);
-  const told = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
-  t.match(told, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
-  t.equal(told.length, 2);
+    t.same(await (await send('resume', {}, tokens.maps)).json(), { pipeline_id: 'maps', paused: null });
+    await ports.queue.untilFinished(id, new AbortController().signal);
+    t.same(workers, [otherId, id]);
+    t.same(await (await send('resume', { body: '{}' })).json(), { pipeline_id: 'maps', paused: null });
+    t.notMatch(await health(), { details: { paused: [] } });
+    t.match((await gauge()).sort()[2], /maps"} 0$/);
+    const told = lines.filter(({ message }) => /^pipeline (paused|resumed)$/.test(message));
+    t.match(told, [{ fields: { pipeline_id: 'maps', reason } }, { message: 'pipeline resumed' }]);
+    t.equal(told.length, 2);
 
-  for (const [body, detail] of [
-    ['{"reason": 1}', /"reason" must be string/],
-    ['{"reason": ""}', /"reason" must NOT have fewer/],
-    [JSON.stringify({ reason: 'x'.repeat(201) }), /"reason" must NOT have more/],
-    [JSON.stringify({ reason: 'two\nlines' }), /"reason" must match pattern/],
-    ['{"until": "noon"}', /no property "until"/],
-  ] as const) {
-    const response = await send('pause', { body });
-    t.equal(response.status, 400, body.slice(0, 20));
-    t.match(await response.json(), { code: 'invalid_request', detail });
-  }
-  t.same(await ports.queue.pauses(), new Map());
-});
+    for (const [body, detail] of [
+      ['{"reason": 1}', /"reason" must be string/],
+      ['{"reason": ""}', /"reason" must NOT have fewer/],
+      [JSON.stringify({ reason: 'x'.repeat(201) }), /"reason" must NOT have more/],
+      [JSON.stringify({ reason: 'two\nlines' }), /"reason" must match pattern/],
+      ['{"until": "noon"}', /no property "until"/],
+    ] as const) {
+      const response = await send('pause', { body });
+      t.equal(response.status, 400, body.slice(0, 20));
+      t.match(await response.json(), { code: 'invalid_request', detail });
+    }
+    t.same(await ports.queue.pauses(), new Map());
+  },
+);
 
 t.test('a run is cancelled by a token of its pipeline, whether it waits or runs', async (t) => {
   const { origin, ports, lines } = await startApi(t);

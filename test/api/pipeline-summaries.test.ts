@@ -1,9 +1,9 @@
 import t from 'tap';
-import { howText } from '../../src/api/console/views/pipeline-view.ts';
+import { placementOf } from '../../src/api/console/views/destination-view.ts';
 import { summariesOf } from '../../src/api/pipelines/pipelines-route.ts';
 import { destinationOf } from '../faults/world.ts';
 
-t.test('of each destination it is told how it is published, and not where', (t) => {
+t.test('summaries describe how destinations are published, and not their locations', (t) => {
   const rule = { keep: 5, lingerMs: 0, currentInUrl: false, channels: [] };
   const [summary] = summariesOf({
     pipelines: [
@@ -46,9 +46,12 @@ t.test('of each destination it is told how it is published, and not where', (t) 
     schedule: null,
     watch: false,
   });
-  t.same(summary?.destinations.map(howText), [
-    'preserve_relative, additive',
-    'preserve_relative, replacement, at most 2 MiB/s',
-  ]);
+  t.same(
+    summary?.destinations.map(placementOf).map(({ bundles, omitted, rate }) => ({ bundles, omitted, rate })),
+    [
+      { bundles: 'each at its own path', omitted: 'stay published', rate: null },
+      { bundles: 'each at its own path', omitted: 'are removed', rate: 'at most 2 MiB/s' },
+    ],
+  );
   t.end();
 });

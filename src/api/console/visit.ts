@@ -182,6 +182,7 @@ const deeds = {
   retry: { scope: 'run', admin: true },
   rerun: { scope: 'run', admin: true },
   cancel: { scope: 'cancel', admin: true },
+  pause: { scope: 'cancel', admin: true },
   releases: { scope: 'releases', admin: true },
   verify: { scope: 'run', admin: true },
 } as const satisfies Record<string, { scope: Scope; admin: boolean }>;

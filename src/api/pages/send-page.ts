@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { describeFinding } from '../../core/lib/errors.ts';
 import type { ProblemPage } from '../http/answer/problem.ts';
 import { type TaggedAnswer, taggedAnswer } from '../http/answer/send-with-etag.ts';
+import { wordsOf } from './problem-words.ts';
 import { type Page, renderPage } from './render-page.ts';
 import type { Site } from './site.ts';
 
@@ -66,10 +67,13 @@ export function problemPage(site: Site): ProblemPage {
   return ({ title, status, code, detail, hint, instance, retryable, findings = [] }) => {
     // `detail` ends with the hint, which the page shows separately.
     const message = hint === undefined ? detail : detail.slice(0, -`; ${hint}`.length);
+    const words = wordsOf({ code, status, title });
     const html = renderPage(site, {
-      title: `${status} ${title}`,
+      title: words.heading,
       template: 'pages/problem',
       view: {
+        ...words,
+        links: site.nav.map(({ label, path }) => ({ label, href: `${site.basePath}${path}` })),
         ...{ title, status, code, message, hint: hint ?? null, retryable },
         requestId: instance.replace(/^urn:uuid:/, ''),
         findings: findings.map(describeFinding),

@@ -15,11 +15,11 @@ import {
   type ResponseObject,
   type Route,
 } from '../http/route.ts';
-import { authorizeAdmin, authorizeOperator, type RunAccess } from './pipeline-access.ts';
+import { authorizeOperator, authorizePause, type RunAccess } from './pipeline-access.ts';
 
 /*
  * Operators can pause a pipeline, for maintenance of a destination or during an investigation. This needs the
- * admin token, because it affects all producers of the pipeline.
+ * scope `cancel`: a token that may cancel every run of a pipeline may also hold them back.
  */
 
 export interface PausePorts extends HttpPorts, MemoryBodyPorts {
@@ -59,6 +59,8 @@ const answer: ResponseObject = {
 const problems = [
   'pipeline_not_found',
   'forbidden',
+  'token_expired',
+  'insufficient_scope',
   'invalid_request',
   'unsupported_media_type',
   'queue_unavailable',
@@ -71,7 +73,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   tag: 'pipelines',
   summary: 'Pause a pipeline',
   description:
-    'Needs the token of `server.admin_token_env`. No run of the pipeline starts while it is paused. Uploads and runs are still accepted and wait; active runs continue. If the pipeline is already paused, the request replaces the reason. With `driver: bullmq`, the pause applies to all hosts and survives restarts. With the queue in memory, it is lost when the daemon stops.',
+    'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. No run of the pipeline starts while it is paused. Uploads and runs are still accepted and wait; active runs continue. If the pipeline is already paused, the request replaces the reason. With `driver: bullmq`, the pause applies to all hosts and survives restarts. With the queue in memory, it is lost when the daemon stops.',
   access: 'token',
   parameters: [pipelineIdParameter],
   body: {
@@ -95,7 +97,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
   tag: 'pipelines',
   summary: 'Resume a pipeline',
   description:
-    'Needs the token of `server.admin_token_env`. Waiting runs start in the order of acceptance. If the pipeline is not paused, nothing changes. A pipeline that a reload removed while it was paused can be resumed, too, for its waiting runs.',
+    'Needs a token of the pipeline with the scope `cancel`, or the token of `server.admin_token_env`. Waiting runs start in the order of acceptance. If the pipeline is not paused, nothing changes. A pipeline that a reload removed while it was paused can be resumed, too, for its waiting runs.',
   access: 'token',
   parameters: [pipelineIdParameter],
   body: {
@@ -150,15 +152,15 @@ function steer(
 ): RequestHandler<{ pipelineId: string }> {
   return async (req, res) => {
     const { pipelineId } = req.params;
-    const access = ports.configured.get();
+    const authorize = (): void => authorizePause(req, res, ports, pipelineId);
+    const authorizeRemoved = (): void => authorizeOperator(req, res, ports.configured.get());
     try {
-      authorizeAdmin(req, res, { ...access, id: pipelineId });
+      keepAuthorized(req, authorize);
     } catch (error) {
       if (ports.isKnown === undefined || !hasCode(error, 'pipeline_not_found')) throw error;
-      authorizeOperator(req, res, access);
+      keepAuthorized(req, authorizeRemoved);
       if (!(await ports.isKnown(pipelineId, ports))) throw error;
     }
-    keepAuthorized(req, () => authorizeOperator(req, res, ports.configured.get()));
     noQuery.read(req.url);
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) check(body);

@@ -132,21 +132,23 @@ export function authorizeOperator(req: IncomingMessage, res: ServerResponse, acc
 }
 
 /**
- * Checks that a request about the pipeline `id` has the admin token. Adds token and pipeline to its log line.
- * Throws `unauthorized`, `forbidden` or `pipeline_not_found`, checked in this order. The order keeps a
- * producer's token from revealing which pipelines exist.
+ * Checks that a request may pause the pipeline `id`: with the admin token, or with a token of the pipeline
+ * that has the scope `cancel`. A token of other pipelines is refused before anything else, so it does not
+ * reveal which pipelines exist. Throws as `authorizeConfigured`.
  */
-export function authorizeAdmin(
+export function authorizePause(
   req: IncomingMessage,
   res: ServerResponse,
-  access: OperatorAccess & { pipelineIds: ReadonlySet<string>; id: string },
+  ports: Parameters<typeof authorizeConfigured>[2],
+  id: string,
 ): void {
-  requireAdminToken(callerOf(req, res, access), access);
-  if (!access.pipelineIds.has(access.id))
-    throw new WaybillError('pipeline_not_found', 'there is no such pipeline', {
-      hint: 'check the pipeline id in the path',
+  const access = ports.configured.get();
+  const token = callerOf(req, res, access);
+  if (token !== access.adminToken && !token.pipelines.has(id))
+    throw new WaybillError('forbidden', `the token "${token.id}" is not for this pipeline`, {
+      hint: 'use a token of the pipeline, or the admin token',
     });
-  requestContext(req).fields['pipeline_id'] = access.id;
+  authorizeConfigured(req, res, ports, { id, scope: 'cancel' });
 }
 
 function callerOf(

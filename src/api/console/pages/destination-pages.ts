@@ -11,8 +11,13 @@ import { paths, withFlash, withPath } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { plural, sizeText } from '../record-text.ts';
 import { type ConsolePage, goTo, show } from '../show.ts';
-import { catalogView, openable, type ReleaseRow, releaseRows } from '../views/destination-view.ts';
-import { howText } from '../views/pipeline-view.ts';
+import {
+  catalogView,
+  openable,
+  placementOf,
+  type ReleaseRow,
+  releaseRows,
+} from '../views/destination-view.ts';
 import { action, type Deed, type Form, may, page, permit, type Visit } from '../visit.ts';
 
 const pathParameter = bundlePath({
@@ -56,7 +61,8 @@ async function showDestination(visit: Visit<PlaceParams>): Promise<void> {
     crumbs: crumbsTo(pipelineId, id, null),
     view: {
       ...catalogView(answer, prefix, visit.parts.clock.now()),
-      ...{ id, destination, here, prefix, how: howText(destination) },
+      ...{ id, here, prefix },
+      placement: placementOf(destination),
       at: (path: string, more: Record<string, string> = {}) =>
         `${here}?${new URLSearchParams({ path, ...more }).toString()}`,
       releasesPath: destination.layout === 'releases' ? paths.releases(pipelineId, id) : null,

@@ -3,7 +3,6 @@ import { startRun } from '../../../workers/queue/start-run.ts';
 import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { pausePipeline, pauseReason, resumePipeline } from '../../pipelines/pause-routes.ts';
-import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { type PipelineState, pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { requireChannel } from '../../runs/accept-run.ts';
 import { paths, withFlash } from '../paths.ts';
@@ -112,6 +111,7 @@ async function showPipeline(visit: Visit<PipelineParams>): Promise<void> {
       planPath: access.sourcePipelines.has(id) && may(visitor, 'plan', id) ? paths.plan(id) : null,
       mayStart: access.sourcePipelines.has(id) && may(visitor, 'start', id),
       channels: access.sourcePipelines.get(id) ?? [],
+      mayPause: may(visitor, 'pause', id),
       isPaused: state.paused !== null,
     },
     follows: { pipeline: id },
@@ -161,7 +161,8 @@ export const pauseAction: PageRoute<ConsoleParts> = {
     action<PipelineParams>(
       parts,
       async (visit, form) => {
-        const id = permitSteering(visit);
+        const { req, res, visitor, access } = visit;
+        const { pipeline_id: id } = permit(res, visitor, 'pause', req.params.pipelineId, access);
         await pausePipeline(id, reasonOf(form), parts);
         goTo(visit, withFlash(paths.pipeline(id), 'paused'));
       },
@@ -176,18 +177,14 @@ export const resumeAction: PageRoute<ConsoleParts> = {
     action<PipelineParams>(
       parts,
       async (visit) => {
-        const id = permitSteering(visit);
+        const { req, res, visitor, access } = visit;
+        const { pipeline_id: id } = permit(res, visitor, 'pause', req.params.pipelineId, access);
         await resumePipeline(id, parts);
         goTo(visit, withFlash(paths.pipeline(id), 'resumed'));
       },
       showPipeline,
     ),
 };
-
-function permitSteering({ req, res, visitor, access }: Visit<PipelineParams>): string {
-  requireAdminToken(visitor.token, access);
-  return permit(res, visitor, 'read', req.params.pipelineId, access).pipeline_id;
-}
 
 /** Returns the reason for a pause; null if empty. Throws `invalid_request`. */
 function reasonOf(form: Form): string | null {

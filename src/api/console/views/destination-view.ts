@@ -1,6 +1,8 @@
 import { compareCodeUnits } from '../../../core/lib/paths.ts';
+import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { ListedPath } from '../../../core/releases/place.ts';
 import type { CatalogPage, CatalogView, OutputLine } from '../../../workers/threads/look-request.ts';
+import type { DestinationSummary } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Moment, momentOf, momentOrNull, plural, sizeText } from '../record-text.ts';
 
 /** One page of the outputs at a bundle path, with links to their directories. */
@@ -16,6 +18,46 @@ export interface CatalogPageView {
         directories: { prefix: string; label: string }[];
       })
     | null;
+}
+
+const backends: Readonly<Record<string, string>> = {
+  local: 'Local directory',
+  sftp: 'SFTP server',
+  s3: 'S3 bucket',
+};
+const mappings: Record<DestinationSummary['mapping'], string> = {
+  preserve_relative: 'each at its own path',
+  fixed: 'only the newest, at the root',
+};
+const workflows: Record<DestinationSummary['workflow'], string> = {
+  additive: 'stay published',
+  replacement: 'are removed',
+};
+const layouts: Record<DestinationSummary['layout'], string> = {
+  releases: 'as releases, switched in one step',
+  in_place: 'in place, file by file',
+};
+
+interface Placement extends Record<'storage' | 'bundles' | 'omitted' | 'publication', string> {
+  /** null without a limit. */
+  rate: string | null;
+}
+
+/** The settings of a destination in words, without their names. Pure. */
+export function placementOf({
+  backend,
+  mapping,
+  workflow,
+  layout,
+  max_rate,
+}: Pick<DestinationSummary, 'backend' | 'mapping' | 'workflow' | 'layout' | 'max_rate'>): Placement {
+  return {
+    storage: backends[backend] ?? backend,
+    bundles: mappings[mapping],
+    omitted: workflows[workflow],
+    publication: layouts[layout],
+    rate: max_rate === null ? null : `at most ${formatRate(max_rate)}`,
+  };
 }
 
 const digestChars = 'sha256:'.length + 12;

@@ -1,6 +1,5 @@
-import { formatRate } from '../../../core/lib/settings/rate.ts';
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
-import type { DestinationSummary, PipelineState } from '../../pipelines/pipelines-route.ts';
+import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import {
   actionMark,
   ageText,
@@ -11,6 +10,7 @@ import {
   momentOf,
   statusMark,
 } from '../record-text.ts';
+import { placementOf } from './destination-view.ts';
 import {
   failureOf,
   overviewView,
@@ -35,7 +35,7 @@ interface PipelineView extends PipelineCard {
 
 interface DestinationCard {
   id: string;
-  backend: string;
+  /** Storage and settings, in words. */
   how: string;
   url: string | null;
   hasReleases: boolean;
@@ -60,8 +60,7 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
     hasSource: state.source.backend !== 'http_upload',
     places: state.destinations.map((one) => ({
       id: one.destination_id,
-      backend: one.backend,
-      how: howText(one),
+      how: howOf(one),
       url: one.public_base_url,
       hasReleases: one.layout === 'releases',
       last: lastOf(runs, one.destination_id),
@@ -72,9 +71,9 @@ export function pipelineView(state: PipelineState, runs: readonly RunRecord[], n
   };
 }
 
-/** `preserve_relative, additive, at most 2 MiB/s`. Pure. */
-export function howText({ mapping, workflow, max_rate }: DestinationSummary): string {
-  return [mapping, workflow, ...(max_rate === null ? [] : [`at most ${formatRate(max_rate)}`])].join(', ');
+function howOf(destination: PipelineState['destinations'][number]): string {
+  const { storage, bundles, omitted, rate } = placementOf(destination);
+  return `${storage}. Bundles: ${bundles}. Omitted files ${omitted}.${rate === null ? '' : ` Transfers: ${rate}.`}`;
 }
 
 function lastOf(runs: readonly RunRecord[], id: string): DestinationCard['last'] {

@@ -172,7 +172,7 @@ function percentilesOf(values: readonly number[]): { name: string; value: number
   ];
 }
 
-/** A round value at or above `value`: 1, 2, 4, 6, 8, 10, 20, 40 … of its unit, so that its half is round too. */
+/** A round value of at least `value`: 1, 2, 4, 6, 8, 10, 20 … of its unit, so that its half is round too. */
 function roundTop(value: number, unitOf: (value: number) => number): number {
   const unit = unitOf(value);
   const power = 10 ** Math.floor(Math.log10(value / unit));

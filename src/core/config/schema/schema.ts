@@ -167,7 +167,7 @@ export const uploadToken = map({
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
     .default([...scopes])
     .description(
-      'Rights of the token for its pipelines: upload bundles, start runs (run), cancel runs, change the current release (releases), or read runs and releases and follow runs (read).',
+      'Rights of the token for its pipelines: upload bundles, start runs (run), cancel runs and pause the pipeline (cancel), change the current release (releases), or read runs and releases and follow runs (read).',
     )
     .example(['read']),
   expires: instant()

@@ -218,12 +218,12 @@ export const serverSchema = map({
     .description('Queue of accepted uploads: in memory, on disk, or in Redis.'),
   admin_token_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, with the admin token. It pauses and resumes pipelines, reloads the configuration, and controls all pipelines in the console. Without it, there is no admin access.',
+      'Environment variable, or file in secrets.directory, with the admin token. It reloads the configuration, and controls all pipelines over the API and in the console. Without it, there is no admin access.',
     )
     .example('WAYBILL_ADMIN_TOKEN'),
   token_keys_env: environmentName()
     .description(
-      'Environment variable, or file in secrets.directory, that holds the key of the tokens for trusted_publishers: 32 characters or more. Two keys with a space or line break between them are a rotation: the first signs, and both are accepted. All API hosts need the same. Without it, the process makes a key, and a restart ends its tokens.',
+      'Environment variable, or file in secrets.directory, with the key of the tokens for trusted_publishers: at least 32 characters. Two keys with a space or line break between them are a rotation: the first signs, and both are accepted. All API hosts need the same. Without it, the process makes a key, and a restart ends its tokens.',
     )
     .example('WAYBILL_TOKEN_KEYS'),
 }).description('The daemon (waybill serve).');

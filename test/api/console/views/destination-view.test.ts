@@ -1,5 +1,5 @@
 import t from 'tap';
-import { releaseRows } from '../../../../src/api/console/views/destination-view.ts';
+import { placementOf, releaseRows } from '../../../../src/api/console/views/destination-view.ts';
 
 const release = {
   ...{ state: 'complete', isCurrent: false, isLastGood: false, isRolledBack: false, isBeingRemoved: false },
@@ -25,5 +25,22 @@ t.test('releases are in the order in which they became current, with one action 
       ['r8', 'promote', null],
     ],
   );
+  t.end();
+});
+
+t.test('settings of a destination are words that need no manual', (t) => {
+  const settings = {
+    backend: 'local',
+    mapping: 'preserve_relative',
+    workflow: 'additive',
+    layout: 'in_place',
+  } as const;
+  t.same(placementOf(settings), {
+    storage: 'Local directory',
+    bundles: 'each at its own path',
+    omitted: 'stay published',
+    publication: 'in place, file by file',
+  });
+  t.notMatch(Object.values(placementOf({ ...settings, mapping: 'fixed', layout: 'releases' })).join(), /_/);
   t.end();
 });

@@ -1,0 +1,73 @@
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { Problem } from '../http/answer/problem.ts';
+
+/** What a problem page says to a person who followed a link or sent a form. */
+export interface ProblemWords {
+  heading: string;
+  text: string;
+}
+
+const byCode: Partial<Record<ErrorCode, ProblemWords>> = {
+  run_not_found: {
+    heading: 'Run not found',
+    text: 'This run does not exist, or its record has expired. The list of runs shows the retained ones.',
+  },
+  pipeline_not_found: {
+    heading: 'Pipeline not found',
+    text: 'No pipeline has this name. It may have been renamed or removed.',
+  },
+  destination_not_found: {
+    heading: 'Destination not found',
+    text: 'The pipeline has no destination of this name. It may have been renamed or removed.',
+  },
+  release_not_found: {
+    heading: 'Release not found',
+    text: 'This release does not exist. Old releases are removed after some time.',
+  },
+  not_published: { heading: 'Not published', text: 'Nothing is published at this path.' },
+  form_expired: {
+    heading: 'This form has expired',
+    text: 'Nothing was changed. Go back, reload the page and send the form again.',
+  },
+  queue_unavailable: {
+    heading: 'Temporarily unavailable',
+    text: 'The server cannot reach its queue. Reload this page in a minute.',
+  },
+  destination_unavailable: {
+    heading: 'Destination unavailable',
+    text: 'The server cannot reach the destination. Reload this page in a minute.',
+  },
+};
+
+const byStatus: Readonly<Record<number, ProblemWords>> = {
+  400: {
+    heading: 'This request is invalid',
+    text: 'The address or the form has a value that is not allowed.',
+  },
+  401: { heading: 'Log in first', text: 'Your session has ended, or you are not logged in.' },
+  403: {
+    heading: 'Not allowed',
+    text: 'Your token does not permit this. The operator of this server can change that.',
+  },
+  404: { heading: 'Page not found', text: 'Nothing is at this address. The link may be old or mistyped.' },
+  405: { heading: 'Not possible here', text: 'This address does not accept that kind of request.' },
+  409: {
+    heading: 'Not possible now',
+    text: 'The current state does not permit this. Reload the page first.',
+  },
+  413: { heading: 'Too large', text: 'The server does not accept this much data at once.' },
+  429: { heading: 'Too many requests', text: 'Wait a moment, then try again.' },
+  503: { heading: 'Temporarily unavailable', text: 'The server is busy or stopping. Try again in a minute.' },
+};
+
+const fallback: ProblemWords = {
+  heading: 'Something went wrong',
+  text: 'The server failed to answer. Try again. If it fails again, report the request id to its operator.',
+};
+
+/** Returns the words for a problem: those of its code, or else those of its status. Pure. */
+export function wordsOf({ code, status, title }: Pick<Problem, 'code' | 'status' | 'title'>): ProblemWords {
+  const known = byCode[code] ?? byStatus[status];
+  if (known !== undefined) return known;
+  return status >= 500 ? fallback : { heading: title, text: 'The server did not accept this request.' };
+}
