@@ -48,7 +48,8 @@ try {
   const name = path.join(target, `waybill_${version}_all.deb`);
   mkdirSync(target, { recursive: true });
   execFileSync('dpkg-deb', ['--root-owner-group', '-Zxz', '--build', root, name], {
-    env: { ...process.env, SOURCE_DATE_EPOCH: String(time) },
+    // xz writes other bytes with another number of threads.
+    env: { ...process.env, SOURCE_DATE_EPOCH: String(time), DPKG_DEB_THREADS_MAX: '1' },
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   console.log(name);

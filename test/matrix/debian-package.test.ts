@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -28,7 +28,15 @@ async function makePackage(directory: string, version?: string): Promise<string>
   return stdout.trim();
 }
 
-const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+const { version, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+  version: string;
+  peerDependencies: { lmdb: string };
+};
+const { lmdb } = peerDependencies;
+const packagesOfLmdb = [
+  ...['lmdb', '@lmdb', '@harperfast', 'msgpackr', 'ordered-binary', 'weak-lru-cache'],
+  ...['node-gyp-build-optional-packages', 'detect-libc'],
+];
 const place = t.testdir({ first: {}, second: {} });
 const file = await makePackage(path.join(place, 'first'));
 
@@ -80,6 +88,23 @@ t.test('install, upgrade, remove and purge', async (t) => {
     t.equal(readFileSync(at('srv/public/talk.txt'), 'utf8'), 'hello\n');
   });
 
+  await t.test('the steps of docs/installation.md', async (t) => {
+    const [, section = ''] =
+      /^## As a Debian package$(.*?)^## /ms.exec(readFileSync('docs/installation.md', 'utf8')) ?? [];
+    const blocks = [...section.matchAll(/^```\n(.*?)^```$/gms)].map(([, text = '']) => text);
+    const [replace = ''] = blocks.filter((block) => block.includes('waybill init'));
+    await inRoot(replace);
+    // npm and its dependencies are many packages of Debian: the packages of the clone are the same.
+    t.ok(blocks.some((block) => block.includes(`--prefix /usr/lib/waybill lmdb@${lmdb}\n`)));
+    for (const name of packagesOfLmdb)
+      cpSync(`node_modules/${name}`, at(`usr/lib/waybill/node_modules/${name}`), { recursive: true });
+    const check = 'waybill config check --config /etc/waybill/waybill.yml';
+    t.match(await inRoot(`WAYBILL_TOKEN=a-token-of-this-test-alone ${check}`), /^valid .*1 pipeline$/m);
+    // Offline, it makes links only.
+    await inRoot('systemctl enable waybill.service waybill-worker.service');
+    await inRoot('rm /etc/systemd/system/waybill.service');
+  });
+
   const own = {
     'etc/waybill/waybill.yml': 'pipelines: [] # mine\n',
     'etc/waybill/secrets/TOKEN': 'secret\n',
@@ -93,9 +118,6 @@ t.test('install, upgrade, remove and purge', async (t) => {
   await t.test('upgrade', async (t) => {
     mkdirSync(at('var/lib/waybill/public'), { recursive: true });
     for (const [name, text] of Object.entries({ ...own, ...state })) writeFileSync(at(name), text);
-    // What the documentation installs for the embedded queue.
-    mkdirSync(at('usr/lib/waybill/node_modules/lmdb'), { recursive: true });
-    writeFileSync(at('usr/lib/waybill/node_modules/lmdb/index.js'), '');
     t.match(await inRoot('dpkg --install newer.deb'), 'Setting up waybill (99.0.0)');
     t.ok(kept());
     t.ok(existsSync(at('usr/lib/waybill/node_modules/lmdb')));

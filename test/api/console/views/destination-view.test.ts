@@ -34,12 +34,14 @@ t.test('settings of a destination are words that need no manual', (t) => {
     mapping: 'preserve_relative',
     workflow: 'additive',
     layout: 'in_place',
+    max_rate: null,
   } as const;
   t.same(placementOf(settings), {
     storage: 'Local directory',
     bundles: 'each at its own path',
     omitted: 'stay published',
     publication: 'in place, file by file',
+    rate: null,
   });
   t.notMatch(Object.values(placementOf({ ...settings, mapping: 'fixed', layout: 'releases' })).join(), /_/);
   t.end();
