@@ -6,6 +6,7 @@ import { discoverBundles, loadBundle } from '../../src/core/bundle/discover.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { followLinks } from '../../src/core/storage/wrappers/follow-links.ts';
 import { nameExchanger } from '../support/exchange-names.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { type Case, walkCases } from '../support/sampling.ts';
@@ -85,6 +86,26 @@ actions.push({
       );
   },
   work: publishDirectory,
+});
+actions.push({
+  name: 'publish a directory with followed links',
+  prepare: async ({ inside }) => {
+    const bundle = path.join(inside, 'source/bundle');
+    fs.mkdirSync(bundle, { recursive: true });
+    fs.mkdirSync(path.join(inside, 'source/.shared/deep'), { recursive: true });
+    for (const name of ['a.txt', 'deep/b.txt'])
+      fs.writeFileSync(path.join(inside, 'source/.shared', name), secret.toUpperCase());
+    plainFs.symlinkSync('../.shared/a.txt', path.join(bundle, 'a.txt'));
+    plainFs.symlinkSync('../.shared/deep', path.join(bundle, 'deep'));
+    const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['a.txt', 'deep/b.txt'] };
+    fs.writeFileSync(path.join(bundle, 'manifest.json'), JSON.stringify(manifest));
+  },
+  work: async (place) => {
+    const open = async (): Promise<never> => Promise.reject(new Error('no link leads outside'));
+    const root = path.join(place.inside, 'source');
+    const source = followLinks(place.source, { root, linksTo: [], open });
+    await publishDirectory({ ...place, source });
+  },
 });
 actions.push({
   name: 'removeTree',

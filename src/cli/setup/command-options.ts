@@ -9,10 +9,10 @@ export const formatOption = (): Option =>
   new Option('--format <format>', 'how results are printed').choices(['text', 'json']).default('text');
 
 export const linksOption = (): Option =>
-  new Option('--links <policy>', 'symbolic links are an error, or left out (default: refuse)').choices([
-    'refuse',
-    'skip',
-  ]);
+  new Option(
+    '--links <policy>',
+    'what to do with symbolic links: fail, publish their targets, or omit them (default: refuse)',
+  ).choices(['refuse', 'follow', 'skip']);
 
 export const maxRateOption = (): Option =>
   new Option('--max-rate <rate>', 'send at most this much per second, like 2MiB/s (default: no limit)');
@@ -64,7 +64,7 @@ export interface BundleFlags {
   metadata?: string[];
   include?: string[];
   exclude?: string[];
-  links?: 'refuse' | 'skip';
+  links?: 'refuse' | 'follow' | 'skip';
   sceneMap?: string[];
   renew: boolean;
 }

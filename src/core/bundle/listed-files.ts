@@ -90,7 +90,12 @@ export function whatIsWrong(
     };
   }
   if (entry.type === 'link')
-    return { code: 'file_is_link', message: 'is a symbolic link, and a bundle holds regular files only' };
+    return {
+      code: 'file_is_link',
+      message:
+        entry.unfollowed ??
+        'is a symbolic link; publish its target with --links follow (links: follow in a source)',
+    };
   if (entry.type !== 'file') return { code: 'file_not_regular', message: 'is not a regular file' };
   if (size !== null && entry.size !== size)
     return { code: 'size_mismatch', message: `should have ${size} bytes, and has ${entry.size}` };

@@ -216,6 +216,10 @@ export interface Entry {
   identity?: FileIdentity;
   /** Set for files if the listing was requested with stamps. */
   stamp?: Stamp;
+  /** The target of the followed link that this entry was listed as. */
+  leadsTo?: string;
+  /** Why a link was not followed, as the predicate of a sentence, if links are followed. */
+  unfollowed?: string;
 }
 
 /** The state of a file as a listing shows it, by which a change is noticed without reading the file. */

@@ -89,12 +89,21 @@ const sourceSettings = {
       'With manifest: auto, files that are not published, in the syntax of .gitignore. "!.git" restores one that is excluded by default.',
     )
     .example(['*.map', 'drafts/']),
-  links: choice('refuse', 'skip')
+  links: choice('refuse', 'follow', 'skip')
     .default('refuse')
     .description(
-      'With manifest: auto, whether a symbolic link is an error, or is left out. No link is followed.',
-    ),
+      'What a symbolic link is: an error (refuse), the file or directory that it leads to (follow), or left out (skip; with manifest: auto). A followed link stays below the path of the source; links_to of a local source allows further directories.',
+    )
+    .example('follow'),
 };
+
+/** Only sources of this machine have it. */
+const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
+  .default([])
+  .description(
+    'With links: follow, directories outside of the source that links may lead to. Any user who may write in the source can then publish every file of them that waybill may read.',
+  )
+  .example(['./shared']);
 
 const channelNames = {
   form: channelForm,
@@ -231,11 +240,18 @@ const httpUpload = map({
 });
 
 export type SourceDocument =
-  (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string }) | AcceptedBy<typeof httpUpload>;
+  | (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string; links_to?: string[] })
+  | AcceptedBy<typeof httpUpload>;
 
 // A list of backends has no type for each of them, hence the assertions.
 export const sourceSchema = variants('backend', 'a source', {
-  ...byBackend((backend) => locationMap(backend, { id: sourceId }, sourceSettings)),
+  ...byBackend((backend) =>
+    locationMap(
+      backend,
+      { id: sourceId },
+      { ...sourceSettings, ...(backend.name === 'local' ? { links_to: linksTo } : {}) },
+    ),
+  ),
   http_upload: httpUpload,
 }).description('Where the bundles of the pipeline come from.') as Setting<SourceDocument, false>;
 
