@@ -23,13 +23,13 @@ export function modeSettings({ mode }: Kinds): Settings {
     file_mode: mode({ owner: [6, 7] })
       .default(644)
       .description(
-        'Mode of published files, whatever the umask. Files that others may write to would be refused at the next start, so the last digit is 0, 1, 4 or 5.',
+        'Mode of published files, whatever the umask. A run changes published files that have another mode. Files that others may write to would be refused at the next start, so the last digit is 0, 1, 4 or 5.',
       )
       .example(640),
     directory_mode: mode({ owner: [7] })
       .default(755)
       .description(
-        'Mode of the directories that are made for published files, the root included, whatever the umask.',
+        'Mode of the directories that are made for published files, the root included, whatever the umask. A run changes directories of published files below the bundle path that have another mode.',
       )
       .example(750),
   };
