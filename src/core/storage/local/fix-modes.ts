@@ -1,5 +1,4 @@
-import { closeSync, fstatSync, lstatSync, openSync, type Stats, statSync } from 'node:fs';
-import { constants } from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats, statSync } from 'node:fs';
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
 import type { Key } from '../key.ts';
@@ -36,7 +35,8 @@ export async function fixModes(
       const inside = handles.of(key);
       const found = statSync(inside);
       if ((found.mode & 0o777) === modes.directory) return null;
-      return isOwn(found) && (dryRun || applyMode(inside, modes.directory));
+      if (!isOwn(found) || dryRun) return isOwn(found);
+      return applyMode(inside, modes.directory) && (statSync(inside).mode & 0o777) === modes.directory;
     });
     if (isFixed === true || isFixed === false) count(isFixed);
   }
@@ -61,7 +61,8 @@ function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: n
     const isListed = found.isFile() && found.ino === listed.ino && found.dev === listed.dev;
     if (!isListed || !mayChange(found, mode)) return false;
     const file = openPath(opened, '');
-    return applyMode(file === '' ? opened : file, mode);
+    // Some file systems without modes report success.
+    return applyMode(file === '' ? opened : file, mode) && (fstatSync(opened).mode & 0o7777) === mode;
   } catch (error) {
     if (isAbsent(error)) return false;
     throw error;
