@@ -86,7 +86,7 @@ export function whatIsWrong(
       return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
     return {
       code: 'file_is_link',
-      message: `lies below the symbolic link "${link}", and links are not followed`,
+      message: `lies below the symbolic link "${link}", which is not followed; docs/manifest.md describes links`,
     };
   }
   if (entry.type === 'link')

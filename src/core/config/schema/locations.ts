@@ -101,7 +101,7 @@ const sourceSettings = {
 const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
   .default([])
   .description(
-    'With links: follow, directories outside of the source that links may lead to. Any user who may write in the source can then publish every file of them that waybill may read.',
+    'With links: follow, directories outside of the source that links may lead to. Any user who may write in the source can then publish every file in them that waybill may read.',
   )
   .example(['./shared']);
 
