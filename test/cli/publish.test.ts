@@ -126,15 +126,23 @@ t.test('--save writes the configuration that does the same, and overwrites nothi
   t.match(await waybill(args), { status: 2, stderr: /exists already[^]*next/ });
 });
 
-t.test('--links skip leaves symbolic links out', async (t) => {
+t.test('--links follow publishes what links lead to, and --links skip leaves them out', async (t) => {
   const { cwd, waybill } = layOut(t);
   symlinkSync('index.html', path.join(cwd, 'site/home.html'));
   t.match(await waybill(['publish', 'site', 'www']), {
     status: 1,
-    stdout: /home\.html: is a symbolic link.*--links skip/,
+    stdout: /home\.html: is a symbolic link.*--links follow.*--links skip/,
   });
   t.match(await waybill(['publish', 'site', 'www', '--links', 'skip']), { status: 0 });
   t.notOk(existsSync(path.join(cwd, 'www/home.html')));
+  mkdirSync(path.join(cwd, 'media'));
+  writeFileSync(path.join(cwd, 'media/logo.svg'), '<svg/>');
+  symlinkSync('../media', path.join(cwd, 'site/media'));
+  const follow = ['publish', 'site', 'www', '--links', 'follow'];
+  t.match(await waybill([...follow, '--save', 'followed.yml']), { status: 0 });
+  t.equal(read(cwd, 'www/home.html'), '<p>home</p>');
+  t.equal(read(cwd, 'www/media/logo.svg'), '<svg/>');
+  t.match(await waybill(['run', '-c', 'followed.yml']), { status: 0, stdout: /skip_same=1/ });
 });
 
 t.test('foreign content is kept, unless --force is confirmed', async (t) => {

@@ -4,8 +4,10 @@ import path from 'node:path';
 import t, { type Test } from 'tap';
 import { discoverBundles, loadBundle } from '../../src/core/bundle/discover.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
+import { listedKey } from '../../src/core/storage/key.ts';
 import { localStorage } from '../../src/core/storage/local/local-storage.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
+import { followLinks } from '../../src/core/storage/wrappers/follow-links.ts';
 import { nameExchanger } from '../support/exchange-names.ts';
 import { memoryDirectory } from '../support/memory-directory.ts';
 import { type Case, walkCases } from '../support/sampling.ts';
@@ -21,6 +23,8 @@ import { bundlePath, contextWith, destinationOf, owner, testClock } from './worl
 const calls = [
   'openSync',
   'lstatSync',
+  'statSync',
+  'chmodSync',
   'readdirSync',
   'mkdirSync',
   'rmdirSync',
@@ -85,6 +89,40 @@ actions.push({
       );
   },
   work: publishDirectory,
+});
+actions.push({
+  name: 'publish a directory with followed links',
+  prepare: async ({ inside }) => {
+    const bundle = path.join(inside, 'source/bundle');
+    fs.mkdirSync(bundle, { recursive: true });
+    fs.mkdirSync(path.join(inside, 'source/.shared/deep'), { recursive: true });
+    for (const name of ['a.txt', 'deep/b.txt'])
+      fs.writeFileSync(path.join(inside, 'source/.shared', name), secret.toUpperCase());
+    plainFs.symlinkSync('../.shared/a.txt', path.join(bundle, 'a.txt'));
+    plainFs.symlinkSync('../.shared/deep', path.join(bundle, 'deep'));
+    const manifest = { schema_version: 1, created: '2026-11-20T00:00:00Z', files: ['a.txt', 'deep/b.txt'] };
+    fs.writeFileSync(path.join(bundle, 'manifest.json'), JSON.stringify(manifest));
+  },
+  work: async (place) => {
+    const open = async (): Promise<never> => Promise.reject(new Error('no link leads outside'));
+    const root = path.join(place.inside, 'source');
+    const source = followLinks(place.source, { root, linksTo: [], open });
+    await publishDirectory({ ...place, source });
+  },
+});
+actions.push({
+  name: 'fix modes',
+  prepare: async ({ inside }) => {
+    const deep = path.join(inside, 'destination/old/deep');
+    fs.mkdirSync(deep, { recursive: true });
+    for (const name of ['../a', 'b']) fs.writeFileSync(path.join(deep, name), secret.toUpperCase());
+    for (const name of ['..', '.', '../a', 'b']) fs.chmodSync(path.join(deep, name), 0o777);
+  },
+  work: async ({ destination }) => {
+    const files = new Map(['old/a', 'old/deep/b'].map((name) => [listedKey(name), secret.length]));
+    const directories = ['old', 'old/deep'].map(listedKey);
+    await destination.facts.fixModes?.({ files, directories }, { dryRun: false });
+  },
 });
 actions.push({
   name: 'removeTree',
@@ -192,10 +230,11 @@ async function wrongAfter(
 /** Makes a directory with the names of `target` in it and a link that leads there; returns how it looks. */
 function layTrap(target: string, outside: string, trap: string): string[] {
   const mirror = path.join(outside, 'mirror');
-  plainFs.mkdirSync(mirror, { recursive: true });
-  for (const directory of directoriesBelow(target)) plainFs.mkdirSync(path.join(mirror, directory));
+  plainFs.mkdirSync(mirror, { recursive: true, mode: 0o700 });
+  for (const directory of directoriesBelow(target))
+    plainFs.mkdirSync(path.join(mirror, directory), { mode: 0o700 });
   for (const file of filesBelow(target))
-    plainFs.writeFileSync(path.join(mirror, path.relative(target, file)), secret);
+    plainFs.writeFileSync(path.join(mirror, path.relative(target, file)), secret, { mode: 0o600 });
   plainFs.symlinkSync(mirror, trap);
   for (const each of [
     mirror,
@@ -209,8 +248,8 @@ function layTrap(target: string, outside: string, trap: string): string[] {
 /** Names, times of reading and of change: before the directories are read, which changes theirs. */
 function looked(mirror: string): string[] {
   const lookAt = (file: string): string => {
-    const { ino, size, mtimeMs, atimeMs, nlink } = plainFs.lstatSync(file);
-    return `${path.relative(mirror, file)} ${[ino, size, mtimeMs, atimeMs, nlink].join(' ')}`;
+    const { ino, mode, size, mtimeMs, atimeMs, nlink } = plainFs.lstatSync(file);
+    return `${path.relative(mirror, file)} ${[ino, mode, size, mtimeMs, atimeMs, nlink].join(' ')}`;
   };
   const found = [lookAt(mirror)];
   const visit = (directory: string): void => {

@@ -11,8 +11,8 @@ export const formatOption = (): Option =>
 export const linksOption = (): Option =>
   new Option(
     '--links <policy>',
-    'handling of symbolic links: an error, or skipped (default: refuse)',
-  ).choices(['refuse', 'skip']);
+    'what to do with symbolic links: fail, publish their targets, or omit them (default: refuse)',
+  ).choices(['refuse', 'follow', 'skip']);
 
 export const maxRateOption = (): Option =>
   new Option('--max-rate <rate>', 'maximum transfer rate, such as 2MiB/s (default: no limit)');
@@ -64,7 +64,7 @@ export interface BundleFlags {
   metadata?: string[];
   include?: string[];
   exclude?: string[];
-  links?: 'refuse' | 'skip';
+  links?: 'refuse' | 'follow' | 'skip';
   sceneMap?: string[];
   renew: boolean;
 }

@@ -168,15 +168,17 @@ function reportUnreadable(found: Discovery, unreadable: readonly UnreadableName[
   }
 }
 
+const linkNotFollowed =
+  'is a symbolic link, which is not followed; use links: follow, or put the bundle here';
+
 function directoriesToSearch(entries: readonly Entry[], warnings: Finding[]): Key[] {
   const directories: Key[] = [];
   const skip = (code: string, file: string, message: string): void =>
     void warnings.push(finding('warning', code, message, { file }));
-  for (const { key, type } of entries) {
+  for (const { key, type, unfollowed } of entries) {
     const name = nameOf(key);
     if (type === 'file' || isReservedSegment(name)) continue;
-    if (type === 'link')
-      skip('link_skipped', key, 'is a symbolic link, which is not followed; put the bundle itself here');
+    if (type === 'link') skip('link_skipped', key, unfollowed ?? linkNotFollowed);
     else if (type === 'other')
       skip('special_file_skipped', key, 'is neither a file nor a directory and was passed over');
     else if (name.startsWith('.'))

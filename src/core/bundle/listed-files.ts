@@ -86,11 +86,16 @@ export function whatIsWrong(
       return { code: 'file_missing', message: 'is listed in the manifest and is not there' };
     return {
       code: 'file_is_link',
-      message: `lies below the symbolic link "${link}", and links are not followed`,
+      message: `lies below the symbolic link "${link}", which is not followed; docs/manifest.md describes links`,
     };
   }
   if (entry.type === 'link')
-    return { code: 'file_is_link', message: 'is a symbolic link, and a bundle holds regular files only' };
+    return {
+      code: 'file_is_link',
+      message:
+        entry.unfollowed ??
+        'is a symbolic link; publish its target with --links follow (links: follow in a source)',
+    };
   if (entry.type !== 'file') return { code: 'file_not_regular', message: 'is not a regular file' };
   if (size !== null && entry.size !== size)
     return { code: 'size_mismatch', message: `should have ${size} bytes, and has ${entry.size}` };

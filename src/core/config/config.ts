@@ -94,6 +94,8 @@ export interface PipelineConfig {
   sourceId: string;
   /** How to make a manifest for a source without one; absent if the source must have a manifest. */
   autoManifest?: AutoManifestConfig;
+  /** The directories outside of the source that links may lead to; absent if links are not followed. */
+  followLinks?: { linksTo: readonly string[] };
   destinations: DestinationConfig[];
   /**
    * Maximum share of `queueSize` for uploads of this pipeline that are being received or waiting; null: all
@@ -121,7 +123,7 @@ export interface AutoManifestConfig {
   include: readonly string[];
   exclude: readonly string[];
   /** How symbolic links are treated. */
-  links: 'refuse' | 'skip';
+  links: 'refuse' | 'follow' | 'skip';
 }
 
 export type SourceConfig = SourceLocation | UploadSourceConfig;

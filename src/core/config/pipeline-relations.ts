@@ -23,6 +23,7 @@ export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
   return [
     ...locationFaults(pipeline, base),
     ...orphanFaults(pipeline),
+    ...linkFaults(pipeline),
     ...destinations.flatMap(rootIndexFaults),
     ...destinations.flatMap(layoutFaults),
     ...scheduleFaults(pipeline),
@@ -83,6 +84,15 @@ function orphanFaults({ value: pipeline, path }: Item): Fault[] {
       : 'mapping fixed publishes one bundle only';
     return [fault('invalid_value', [...at, 'orphans'], `${why}, so there are no orphans; expected keep`)];
   });
+}
+
+/** `links_to` has an effect only if links are followed. */
+function linkFaults({ value: pipeline, path }: Item): Fault[] {
+  const source = mapIn(pipeline)['source'];
+  const linksTo = mapIn(source)['links_to'];
+  if (!Array.isArray(linksTo) || linksTo.length === 0 || textOf(source, 'links') === 'follow') return [];
+  const message = 'links are not followed here; expected links: follow next to links_to';
+  return [fault('invalid_value', [...path, 'source', 'links_to'], message)];
 }
 
 /** A root index needs a root that is not itself a bundle path, as with `fixed`. */

@@ -144,6 +144,7 @@ function resolvePipeline(
     source,
     sourceId: identityOf(pipeline, source),
     ...resolveAutoManifest(pipeline.source),
+    ...resolveLinks(pipeline.source, base),
     destinations: pipeline.destinations.map((destination) =>
       resolveDestination(destination, pipeline.source, base),
     ),
@@ -166,6 +167,11 @@ function resolveAutoManifest(source: SourceDocument): Pick<PipelineConfig, 'auto
   // An archive with a link is refused before it is extracted.
   const links = 'links' in source ? source.links : 'refuse';
   return { autoManifest: { include, exclude, links } };
+}
+
+function resolveLinks(source: SourceDocument, base: PathBase): Pick<PipelineConfig, 'followLinks'> {
+  if (!('links' in source) || source.links !== 'follow') return {};
+  return { followLinks: { linksTo: (source.links_to ?? []).map((each) => resolvePath(each, base)) } };
 }
 
 export function resolveSource(source: SourceDocument, base: PathBase): SourceConfig {

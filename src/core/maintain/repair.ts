@@ -8,7 +8,7 @@ import type { CoreContext } from '../context.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../lib/errors.ts';
 import { type Release, withReleasers } from '../lib/lifecycle.ts';
 import { apply } from '../publish/apply/apply.ts';
-import { findBundles } from '../publish/find-bundles.ts';
+import { findBundles, openSource } from '../publish/find-bundles.ts';
 import { planOutputs } from '../publish/outputs.ts';
 import type { PlannedOutput, Work } from '../publish/plan.ts';
 import { measure, storedBody } from '../storage/body.ts';
@@ -178,7 +178,7 @@ function supplies(
     return storage;
   };
   const places = [
-    { from: 'source', find: lazily(() => fromSource(context, open, pipeline, destination)) },
+    { from: 'source', find: lazily(() => fromSource(context, onRelease, pipeline, destination)) },
     ...pipeline.destinations
       .filter(({ id }) => id !== destination.id)
       .map(({ id, location }) => ({
@@ -209,13 +209,14 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
 /** Searches the outputs that the source would publish now. */
 async function fromSource(
   context: CoreContext,
-  open: (location: Parameters<CoreContext['openStorage']>[0]) => Promise<Storage>,
+  onRelease: (release: Release) => void,
   pipeline: PipelineConfig,
   destination: DestinationConfig,
 ): Promise<FindBody> {
   const { id: pipelineId, source, sourceId, sceneMaps } = pipeline;
   if (source.backend === 'http_upload') return async () => null;
-  const storage = await open(source);
+  const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
+  onRelease(() => storage.close());
   const { candidates } = await findBundles(context, storage, pipeline, { dryRun: true });
   const origin = { backend: source.backend, id: sourceId, sceneMaps };
   const owner = { pipelineId, destinationId: destination.id };

@@ -17,6 +17,7 @@ import { describeLocation, type SourceLocation } from '../storage/backends.ts';
 import { measure } from '../storage/body.ts';
 import { keyOf, listedKey } from '../storage/key.ts';
 import type { Stamp, Storage } from '../storage/storage.ts';
+import { followLinks } from '../storage/wrappers/follow-links.ts';
 
 /** The bundles of a source, and the paths that its patterns exclude. */
 interface FoundBundles extends Discovery {
@@ -165,6 +166,20 @@ function candidateOf(
 function nameOf(id: string): RelativePath | undefined {
   const verdict = parseRelativePath(id);
   return verdict.ok ? verdict.path : undefined;
+}
+
+/** Opens a source for reading, with its links followed if the pipeline says so. Throws as `openStorage`. */
+export async function openSource(
+  { openStorage }: Pick<CoreContext, 'openStorage'>,
+  { source, followLinks: links }: { source: SourceLocation } & Pick<PipelineConfig, 'followLinks'>,
+  { dryRun }: { dryRun: boolean },
+): Promise<Storage> {
+  const options = { readOnly: true, mustExist: true, dryRun };
+  const storage = await openStorage(source, options);
+  if (links === undefined) return storage;
+  const root = source.backend === 'local' ? source.path : null;
+  const open = async (path: string): Promise<Storage> => openStorage({ backend: 'local', path }, options);
+  return followLinks(storage, { root, linksTo: links.linksTo, open });
 }
 
 /** The source location of a pipeline. Throws `usage` for an upload pipeline. Pure. */

@@ -8,7 +8,7 @@ import { destinationsWithChannel } from '../releases/place.ts';
 import type { SourceLocation } from '../storage/backends.ts';
 import type { Storage } from '../storage/storage.ts';
 import { withinDiscoveryTimeout } from './deadlines.ts';
-import { findBundles } from './find-bundles.ts';
+import { findBundles, openSource } from './find-bundles.ts';
 import { type OrphanTask, settleOrphans, type SourceListing } from './orphans.ts';
 import type { PublishRequest } from './publish-request.ts';
 import { publishToDestination } from './publish-to-destination.ts';
@@ -78,7 +78,7 @@ async function publishFromSource(
 ): Promise<PipelineResult> {
   return withReleasers(async (onRelease) => {
     const { dryRun } = request;
-    const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun });
+    const storage = await openSource(context, { ...pipeline, source }, { dryRun });
     onRelease(() => storage.close());
     const origin = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
     const read = async (): Promise<ReadSource> =>

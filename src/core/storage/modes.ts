@@ -23,13 +23,13 @@ export function modeSettings({ mode }: Kinds): Settings {
     file_mode: mode({ owner: [6, 7] })
       .default(644)
       .description(
-        'Mode of published files, independent of the umask. The last digit is 0, 1, 4 or 5, because files that other users can write to are refused at startup.',
+        'Mode of published files, independent of the umask. Runs correct published files that have another mode. The last digit is 0, 1, 4 or 5, because files that other users can write to are refused at startup.',
       )
       .example(640),
     directory_mode: mode({ owner: [7] })
       .default(755)
       .description(
-        'Mode of directories that are created for published files, including the root. It is independent of the umask.',
+        'Mode of directories that are created for published files, including the root. It is independent of the umask. Runs correct directories of published files below the bundle path that have another mode.',
       )
       .example(750),
   };

@@ -159,6 +159,11 @@ export interface StorageFacts {
   replacesLinks: boolean;
   /** Larger files, in bytes, are not kept by `keep`; null if there is no such limit. */
   largestKeptBytes: number | null;
+  /**
+   * Gives those of these files and directories that exist the modes of the storage; a dry run only counts
+   * them. Absent if the storage has no modes.
+   */
+  fixModes?: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
   /** The files, if they are on this machine; null if the bytes are stored elsewhere. */
   localFiles: LocalFiles | null;
   /**
@@ -166,6 +171,19 @@ export interface StorageFacts {
    * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
    */
   clockOffsetMs: number | null;
+}
+
+/** Published files with their sizes in bytes, and directories. A file of another size is left alone. */
+export interface ManagedEntries {
+  files: ReadonlyMap<Key, number>;
+  directories: readonly Key[];
+}
+
+/** The number of entries that had another mode. */
+export interface FixedModes {
+  fixed: number;
+  /** Not changed, because of their owner, the file system or the server. */
+  refused: number;
 }
 
 /** Files of this machine. Calls are synchronous. */
@@ -216,6 +234,10 @@ export interface Entry {
   identity?: FileIdentity;
   /** Set for files if the listing was requested with stamps. */
   stamp?: Stamp;
+  /** The target of the followed link that this entry was listed as. */
+  leadsTo?: string;
+  /** Why a link was not followed, as the predicate of a sentence, if links are followed. */
+  unfollowed?: string;
 }
 
 /** The state of a file as a listing shows it, by which a change is noticed without reading the file. */

@@ -69,7 +69,7 @@ t.test('opens source and destination with the needed access, and closes them', a
     t.same(result.warnings, []);
     t.same(stand.opened, [
       ['/source', { readOnly: true, mustExist: true, dryRun }],
-      ['/destination', { readOnly: dryRun, dryRun }],
+      ['/destination', { readOnly: dryRun, dryRun, maxRate: null }],
     ]);
     t.same(stand.closed, ['/destination', '/source']);
     t.equal((await snapshot(stand.web)).size, dryRun ? 0 : 2);

@@ -8,7 +8,7 @@ import type { Instant } from '../../../core/lib/instant.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { formatRate } from '../../../core/lib/settings/rate.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
+import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
 import { findOrphans, heldPaths, type PublishedFrom } from '../../../core/publish/orphans.ts';
 import { mapBundles } from '../../../core/publish/select-bundles.ts';
 import { publishedState } from '../../../core/releases/describe.ts';
@@ -70,7 +70,7 @@ export async function inspect(options: InspectOptions): Promise<number> {
   const pipeline = pipelineOf(config, options.pipeline);
   const source = readableSource(pipeline);
   return withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
+    const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
     onRelease(() => storage.close());
     const found = await findBundles(context, storage, pipeline, { dryRun: false });
     const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));

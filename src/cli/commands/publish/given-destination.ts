@@ -130,7 +130,7 @@ export interface PublishSettings {
   index: 'auto' | 'always' | 'never';
   include: readonly string[];
   exclude: readonly string[];
-  links: 'refuse' | 'skip';
+  links: 'refuse' | 'follow' | 'skip';
   maxRate: string | undefined;
   url: string | undefined;
   channelUrl: string | undefined;
@@ -154,6 +154,8 @@ export function configurationText(settings: PublishSettings): string {
       ...(include.length === 0 ? {} : { include }),
       ...(exclude.length === 0 ? {} : { exclude }),
       ...(links === 'refuse' ? {} : { links }),
+      // The command runs with the rights of its user, whose links may lead anywhere.
+      ...(links === 'follow' ? { links_to: ['/'] } : {}),
     }),
     '    destinations:',
     ...destinations.flatMap((destination) => [

@@ -8,11 +8,10 @@ import {
 } from '../../../core/bundle/discover.ts';
 import { validateBundle } from '../../../core/bundle/validate-bundle.ts';
 import type { DestinationConfig } from '../../../core/config/config.ts';
-import type { CoreContext } from '../../../core/context.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { chooseOutputs } from '../../../core/outputs/generator.ts';
-import { findBundles, readableSource } from '../../../core/publish/find-bundles.ts';
+import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
 import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { makeOutput, type Output, plural } from '../../output/output.ts';
@@ -109,7 +108,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   });
   const pipeline = pipelineOf(config, options.pipeline);
   const source = readableSource(pipeline);
-  const storage = await open(context, source);
+  const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
   try {
     const found = await findBundles(context, storage, pipeline, { dryRun: false });
     const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
@@ -119,10 +118,6 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   } finally {
     await storage.close();
   }
-}
-
-function open(context: CoreContext, source: Parameters<CoreContext['openStorage']>[0]): Promise<Storage> {
-  return context.openStorage(source, { readOnly: true, mustExist: true, dryRun: true });
 }
 
 interface Found {

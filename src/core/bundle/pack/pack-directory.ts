@@ -9,6 +9,7 @@ import { bytesBody, measure, readAll, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
 import type { Storage } from '../../storage/storage.ts';
+import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
 import { contentDigest, type Manifest, manifestName, maxManifestBytes, parseManifest } from '../manifest.ts';
@@ -49,7 +50,8 @@ const filesAtOnce = 8;
  * error of a file or directory that cannot be read.
  */
 export async function packDirectory(directory: string, options: PackOptions = {}): Promise<PackedBundle> {
-  const storage = await openDirectory(directory);
+  const opened = await openDirectory(directory);
+  const storage = options.links === 'follow' ? followedAnywhere(opened, directory) : opened;
   const found = await storage.stat(listedKey(manifestName));
   if (found !== undefined && found.type !== 'file')
     throw refused(directory, [
@@ -74,6 +76,12 @@ async function openDirectory(directory: string): Promise<Storage> {
       cause: error,
     });
   }
+}
+
+/** The caller packs with own rights, so that links may lead to any directory. */
+function followedAnywhere(storage: Storage, directory: string): Storage {
+  const open = (root: string): Promise<Storage> => localStorage(root, { readOnly: true, mustExist: true });
+  return followLinks(storage, { root: path.resolve(directory), linksTo: ['/'], open });
 }
 
 function refuseOptions(directory: string, options: PackOptions): void {

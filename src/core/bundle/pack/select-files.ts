@@ -3,7 +3,7 @@ import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
 import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
 import { readAll } from '../../storage/body.ts';
-import { joinKey, type Key, listedKey } from '../../storage/key.ts';
+import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
 import { maxPathSegments } from '../limits.ts';
 import { manifestName } from '../manifest.ts';
@@ -40,8 +40,11 @@ export interface Patterns {
   links?: LinkPolicy;
 }
 
-/** `refuse`: a link is an error. `skip`: links are left out. Links are never followed. */
-export type LinkPolicy = 'refuse' | 'skip';
+/**
+ * `refuse`: a link is an error. `skip`: links are left out. `follow`: a link is the file or directory that it
+ * leads to; the storage is then one of `followLinks`.
+ */
+export type LinkPolicy = 'refuse' | 'follow' | 'skip';
 
 export interface SelectedFile {
   path: RelativePath;
@@ -146,7 +149,7 @@ function matcher(patterns: readonly string[]): Ignore {
 }
 
 function whatIsWrong(
-  { key, type }: Entry,
+  { key, type, leadsTo, unfollowed }: Entry,
   { included, secret }: Rules,
 ): { code: string; message: string } | null {
   if (foldedPath(key) === manifestName)
@@ -155,7 +158,8 @@ function whatIsWrong(
     return {
       code: 'file_is_link',
       message:
-        'is a symbolic link, but a bundle has only regular files; skip links with --links skip (in a source links: skip), or put the file here',
+        unfollowed ??
+        'is a symbolic link; publish its target with --links follow, or leave links out with --links skip (links: in a source)',
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
@@ -163,6 +167,11 @@ function whatIsWrong(
     return {
       code: 'secret_file',
       message: `has the name of a file with secrets; exclude it, or publish it with the exclusion "!${key}"`,
+    };
+  if (included === null && leadsTo !== undefined && secret.ignores(nameOf(leadsTo)))
+    return {
+      code: 'secret_file',
+      message: `leads to "${leadsTo}", which has the name of a file with secrets; exclude it, or copy the file`,
     };
   if (key.split('/').length > maxPathSegments)
     return { code: 'unsafe_path', message: `has more than ${maxPathSegments} segments; exclude it` };

@@ -87,12 +87,21 @@ const sourceSettings = {
       'With manifest: auto, files to leave out, in .gitignore syntax. "!.git" restores a name that is excluded by default.',
     )
     .example(['*.map', 'drafts/']),
-  links: choice('refuse', 'skip')
+  links: choice('refuse', 'follow', 'skip')
     .default('refuse')
     .description(
-      'With manifest: auto, whether a symbolic link is an error, or is left out. No link is followed.',
-    ),
+      'Handling of symbolic links. refuse: an error. follow: publishes the target file or directory. skip: leaves the link out (with manifest: auto). Targets must be inside the source; links_to of a local source allows more directories.',
+    )
+    .example('follow'),
 };
+
+/** Only sources of this machine have it. */
+const linksTo = list(kinds.path(), { min: 0, expected: 'a list of directories' })
+  .default([])
+  .description(
+    'With links: follow, directories outside the source that links may point to. Any user who can write to the source can then publish every file in them that waybill can read.',
+  )
+  .example(['./shared']);
 
 const channelNames = {
   form: channelForm,
@@ -227,11 +236,18 @@ const httpUpload = map({
 });
 
 export type SourceDocument =
-  (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string }) | AcceptedBy<typeof httpUpload>;
+  | (LocationDocument & DocumentOf<typeof sourceSettings> & { id?: string; links_to?: string[] })
+  | AcceptedBy<typeof httpUpload>;
 
 // A list of backends has no type for each of them, hence the assertions.
 export const sourceSchema = variants('backend', 'a source', {
-  ...byBackend((backend) => locationMap(backend, { id: sourceId }, sourceSettings)),
+  ...byBackend((backend) =>
+    locationMap(
+      backend,
+      { id: sourceId },
+      { ...sourceSettings, ...(backend.name === 'local' ? { links_to: linksTo } : {}) },
+    ),
+  ),
   http_upload: httpUpload,
 }).description('The source of the bundles.') as Setting<SourceDocument, false>;
 

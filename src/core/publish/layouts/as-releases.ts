@@ -8,6 +8,7 @@ import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { activate, type SwitchRefusal, switchRefused } from '../../releases/switch.ts';
 import { refuseObstructed } from '../apply/apply.ts';
+import { healModes } from '../apply/heal-modes.ts';
 import { allKept } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { type AdoptedInPlace, adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
@@ -100,11 +101,18 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     const { shown } = snapshot;
     if (plan.action === 'skip_same') {
       await this.#sweep(snapshot);
+      if (shown !== null) await this.#healModes(shown, candidate);
       const isSwitched =
         this.#channel === null || shown === null || (await this.#switchTo(shown, snapshot)) === 'switched';
       if (!isSwitched) return null;
     }
     return this.#result(decision, candidate);
+  }
+
+  async #healModes(shown: ReleaseId, { planned }: Candidate): Promise<void> {
+    const { context, storage, publication, request } = this.#assignment;
+    const warning = await healModes(context, releaseIn(storage, shown), { planned }, request);
+    if (warning !== null) publication.warn?.(warning);
   }
 
   /** null if another process was first. */

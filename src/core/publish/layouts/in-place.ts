@@ -3,6 +3,7 @@ import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lea
 import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
 import { versionConflict } from '../../storage/errors.ts';
 import { type Applied, applyUnderLease, refuseObstructed } from '../apply/apply.ts';
+import { healModes } from '../apply/heal-modes.ts';
 import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
 import { allKept, plannedResult } from '../results/action-result.ts';
@@ -74,6 +75,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
     const refused = refusedBy(decision);
     if (refused !== null) return this.#result(candidate, refused, null, false);
     if (move !== null) await refuseObstructedMove(storage, move, plan);
+    else if (plan.action === 'skip_same') await this.#healModes(candidate, stored.raw?.size);
     else if (changesDestination(plan.action))
       await refuseObstructed(storage, plan, { stateBytes: stored.raw?.size ?? 0, isUnderLease: false });
     return this.#result(candidate, plan, null, move !== null);
@@ -88,13 +90,24 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
       this.#hasMoved = (await carryOutMove(this.#assignment, move)) || this.#hasMoved;
       return null;
     }
-    if (plan.action === 'skip_same') await sweepAbandoned(context, storage, stored.state);
+    if (plan.action === 'skip_same') {
+      await sweepAbandoned(context, storage, stored.state);
+      await this.#healModes(candidate, stored.raw?.size);
+    }
     const done = changesDestination(plan.action)
       ? await this.#decideAndApply(decision, candidate)
       : { plan, applied: null };
     if (done === null) return null;
+    // Kept files are not written, so they keep a mode that another process gave them.
+    if ((done.applied?.outputsKept ?? 0) > 0) await this.#healModes(candidate);
     const applied = done.plan.action === 'skip_same' ? allKept(candidate.planned) : done.applied;
     return this.#result(candidate, done.plan, applied, this.#hasMoved);
+  }
+
+  async #healModes({ planned }: Candidate, stateBytes?: number): Promise<void> {
+    const { context, storage, publication, request } = this.#assignment;
+    const warning = await healModes(context, storage, { planned, stateBytes }, request);
+    if (warning !== null) publication.warn?.(warning);
   }
 
   /** Takes the lease, decides again and applies the plan. null if the bundle became outdated. */

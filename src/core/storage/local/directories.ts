@@ -27,7 +27,7 @@ import { applyMode, cannotMakeDirectory, makeRoot } from './root.ts';
 const descriptors = process.platform === 'linux' ? descriptorsDirectory() : null;
 
 /** O_PATH, which Node.js does not name: needs no right to list the directory. */
-const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
+export const pathOnly = process.platform === 'linux' ? 0o10000000 : constants.O_RDONLY;
 const directoryFlags = pathOnly | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 /** Directories that a thread keeps open. A call on a deep directory may hold its ancestors as well. */

@@ -23,6 +23,7 @@ import type {
 import { DirectoryHandles, ImpliedDirectories } from './directories.ts';
 import { entriesBelow, entriesPerTurn, removeIfThere, removeTreeAt, sizeOf, statOf } from './entries.ts';
 import { createFile, openToRead, readChunks, writeBody } from './files.ts';
+import { fixModes } from './fix-modes.ts';
 import { LocalNames } from './names.ts';
 import { linkAbove, localObstacle } from './obstacles.ts';
 import { realOrResolved, requireDirectory, requireMakeableRoot } from './root.ts';
@@ -91,6 +92,7 @@ export class LocalStorage implements Storage {
       localFiles: {
         sizeOf: (key) => this.#handles.near(key, sizeOf),
       },
+      fixModes: (managed, how) => fixModes(this.#handles, modes, managed, how),
       clockOffsetMs: 0,
     };
   }

@@ -22,6 +22,7 @@ import type {
 import { distrusted, maxDepth } from '../untrusted.ts';
 import { requireDirectory, requireMakeableRoot, SftpDirectories } from './directories.ts';
 import { isAbsent, requestFailure } from './errors.ts';
+import { fixModes } from './fix-modes.ts';
 import { FurtherSessions } from './further-sessions.ts';
 import { SftpLinks } from './links.ts';
 import { describeSftp, type SftpLocation } from './location.ts';
@@ -122,6 +123,7 @@ class SftpStorage implements Storage {
       replacesLinks: root.replaces,
       largestKeptBytes: null,
       localFiles: null,
+      fixModes: (managed, how) => this.#asking('', () => fixModes(this.#root, managed, how)),
       clockOffsetMs: null,
     };
   }

@@ -1,5 +1,5 @@
 import { joinKey, type Key, listedKey } from '../key.ts';
-import type { Entry, LocalFiles, Move, Storage, UnreadableName } from '../storage.ts';
+import type { Entry, LocalFiles, Move, Storage, StorageFacts, UnreadableName } from '../storage.ts';
 import { delegate } from './delegate.ts';
 
 /**
@@ -20,12 +20,13 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     to: outer(move.to),
     ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
   });
-  const { localFiles } = whole.facts;
+  const { localFiles, fixModes } = whole.facts;
   return {
     label: `${whole.label}, ${directory}`,
     facts: {
       ...whole.facts,
       localFiles: localFiles === null ? null : filesWithin(localFiles, outer),
+      ...(fixModes === undefined ? {} : { fixModes: modesWithin(fixModes, outer) }),
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
@@ -58,6 +59,16 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     remove: (key, options) => whole.remove(outer(key), options),
     removeTree: (below) => whole.removeTree(outer(below)),
     close: async () => undefined,
+  };
+}
+
+function modesWithin(
+  fixModes: NonNullable<StorageFacts['fixModes']>,
+  outer: (key: Key) => Key,
+): NonNullable<StorageFacts['fixModes']> {
+  return ({ files, directories }, options) => {
+    const outerFiles = new Map([...files].map(([key, size]) => [outer(key), size]));
+    return fixModes({ files: outerFiles, directories: directories.map(outer) }, options);
   };
 }
 

@@ -67,6 +67,7 @@ class Publisher {
       },
       source: source.location,
       autoManifest: { include: [], exclude: [], links: 'refuse', ...patterns },
+      ...(patterns.links === 'follow' ? { followLinks: { linksTo: [] } } : {}),
       sceneMaps: { contentRules: 'warning' },
       destinations: [
         {
@@ -286,6 +287,27 @@ t.test('symbolic links are refused with the flag that leaves them out', async (t
   t.same(await skipping.actions(), ['publish_new']);
   t.notOk(existsSync(path.join(skipping.web, 'home.html')));
   t.ok((await skipping.excluded()).includes('home.html'));
+});
+
+t.test('followed links stay below the source, and errors name the link', async (t) => {
+  const source = localSource(t, { ...site, '.env': 'KEY=1' });
+  const at = (name: string): string => path.join(source.directory, name);
+  symlinkSync('index.html', at('home.html'));
+  const follow = { links: 'follow', exclude: ['.env'] } as const;
+  t.same(await new Publisher(source, placeOf(source), follow).actions(), ['publish_new']);
+  symlinkSync('.env', at('settings.txt'));
+  symlinkSync('nowhere', at('gone.html'));
+  symlinkSync('..', at('outside'));
+  symlinkSync('.', at('loop'));
+  const refused = await new Publisher(source, placeOf(source), follow).run();
+  const findings = refused.invalidBundles[0]?.error.findings ?? [];
+  t.same(
+    findings.map(({ file, code }) => `${file ?? ''} ${code}`),
+    ['gone.html file_is_link', 'loop file_is_link', 'outside file_is_link', 'settings.txt secret_file'],
+  );
+  t.match(findings[0]?.message, /is a symbolic link to "nowhere", which leads to nothing/);
+  const excluding = { ...follow, exclude: ['.env', 'gone.html', 'outside', 'loop', 'settings.txt'] };
+  t.same(await new Publisher(source, placeOf(source), excluding).actions(), ['skip_same']);
 });
 
 t.test('a directory with a manifest is the bundle that the manifest describes', async (t) => {

@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { gunzipSync } from 'node:zlib';
@@ -197,6 +205,28 @@ t.test('everything that a receiver refuses is told at once, with its place', asy
   t.match(await refusal(packDirectory(path.join(site, 'A.txt'))), { code: 'usage' });
   for (const wrong of [{ name: '../up' }, { created: 'yesterday' }])
     t.throws(() => parsePackSettings(wrong), { code: 'usage' });
+});
+
+t.test('followed links are packed as their targets, with a manifest and without', async (t) => {
+  const top = t.testdir({ site: { 'index.html': 'home' }, media: { 'logo.svg': '<svg/>' } });
+  const site = path.join(top, 'site');
+  symlinkSync('index.html', path.join(site, 'home.html'));
+  symlinkSync(path.join(top, 'media'), path.join(site, 'media'));
+  t.match(await refusal(packDirectory(site, settings())), {
+    findings: [{ file: path.join(site, 'home.html'), message: /--links follow/ }, {}],
+  });
+  const paths = ['home.html', 'index.html', 'media/logo.svg'];
+  const bundle = await packDirectory(site, settings({ links: 'follow' }));
+  t.same(pathsIn(bundle), paths);
+  const files = mkdtempSync(path.join(top, 'packed-'));
+  execFileSync('tar', ['-xzf', '-', '-C', files], { input: await bytesOf(bundle.open()) });
+  t.same(
+    paths.map((name) => readFileSync(path.join(files, name), 'utf8')),
+    ['home', 'home', '<svg/>'],
+  );
+  writeFileSync(path.join(site, 'manifest.json'), bundle.manifest);
+  t.match(await refusal(packDirectory(site)), { message: /home\.html.*links: follow/ });
+  t.same(pathsIn(await packDirectory(site, { links: 'follow' })), paths);
 });
 
 t.test('a file that changes after it was measured ends the archive', async (t) => {

@@ -1,0 +1,46 @@
+import { stateKey } from '../../catalog/store.ts';
+import type { CoreContext } from '../../context.ts';
+import { type Finding, finding } from '../../lib/errors.ts';
+import { ancestorsOf } from '../../lib/paths.ts';
+import { type Key, keyOf, listedKey } from '../../storage/key.ts';
+import type { Storage } from '../../storage/storage.ts';
+import type { PlannedOutput } from '../plan.ts';
+
+/**
+ * Gives published files, the directories below the bundle path that lead to them, and the catalog the modes
+ * of the destination, if they have others. Bytes and catalog stay as they are, and so does the action of the
+ * publication. Returns a warning with the number of changes; null if there was none. Never throws: a mode
+ * that cannot be changed is logged.
+ *
+ * @param stateBytes The size of the catalog; undefined leaves it out.
+ */
+export async function healModes(
+  { log }: Pick<CoreContext, 'log'>,
+  storage: Storage,
+  { planned, stateBytes }: { planned: readonly PlannedOutput[]; stateBytes?: number | undefined },
+  { dryRun }: { dryRun: boolean },
+): Promise<Finding | null> {
+  const { fixModes } = storage.facts;
+  if (fixModes === undefined) return null;
+  const files = new Map<Key, number>(planned.map(({ path, size }) => [keyOf(path), size]));
+  if (stateBytes !== undefined) files.set(stateKey, stateBytes);
+  const directories = new Set<Key>();
+  for (const { path } of planned) for (const above of ancestorsOf(path)) directories.add(listedKey(above));
+  try {
+    const { fixed, refused } = await fixModes({ files, directories: [...directories] }, { dryRun });
+    if (refused > 0)
+      log.info({ storage: storage.label, refused }, 'published files have another mode, which stays');
+    return fixed === 0 ? null : finding('warning', 'modes_fixed', described(fixed, dryRun));
+  } catch (error) {
+    log.warn({ storage: storage.label, err: error }, 'the modes of published files were not checked');
+    return null;
+  }
+}
+
+function described(count: number, dryRun: boolean): string {
+  const what = count === 1 ? '1 published file or directory' : `${count} published files or directories`;
+  const had = count === 1 ? 'has' : 'have';
+  return dryRun
+    ? `${what} ${had} another mode than file_mode or directory_mode; a run changes it`
+    : `${what} had another mode than file_mode or directory_mode; it was changed`;
+}

@@ -1,0 +1,72 @@
+import { closeSync, constants, fstatSync, lstatSync, openSync, type Stats, statSync } from 'node:fs';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
+import { isAbsent, unlessAbsent } from '../../lib/system-errors.ts';
+import type { Key } from '../key.ts';
+import type { Modes } from '../modes.ts';
+import type { FixedModes, ManagedEntries } from '../storage.ts';
+import { type DirectoryHandles, openPath, pathOnly } from './directories.ts';
+import { entriesPerTurn } from './entries.ts';
+import { applyMode } from './root.ts';
+
+/**
+ * As `StorageFacts.fixModes`. A user who may write in the destination could put another file in place, and
+ * its mode must not become more open. Only files of this user are changed, and a file with a second name only
+ * loses rights. Each is opened without following links, and changed through the descriptor.
+ */
+export async function fixModes(
+  handles: DirectoryHandles,
+  modes: Modes,
+  { files, directories }: ManagedEntries,
+  { dryRun }: { dryRun: boolean },
+): Promise<FixedModes> {
+  const result: FixedModes = { fixed: 0, refused: 0 };
+  const count = (isFixed: boolean): void => void (result[isFixed ? 'fixed' : 'refused'] += 1);
+  let looked = 0;
+  for (const [key, size] of files) {
+    looked += 1;
+    if (looked % entriesPerTurn === 0) await yieldToEventLoop();
+    const found = unlessAbsent(() => handles.near(key, (file) => lstatSync(file)));
+    if (found?.isFile() !== true || found.size !== size || (found.mode & 0o7777) === modes.file) continue;
+    if (!mayChange(found, modes.file)) count(false);
+    else count(dryRun || isFileFixed(handles, key, found, modes.file));
+  }
+  for (const key of directories) {
+    const isFixed = unlessAbsent(() => {
+      const inside = handles.of(key);
+      const found = statSync(inside);
+      if ((found.mode & 0o777) === modes.directory) return null;
+      if (!isOwn(found) || dryRun) return isOwn(found);
+      return applyMode(inside, modes.directory) && (statSync(inside).mode & 0o777) === modes.directory;
+    });
+    if (isFixed === true || isFixed === false) count(isFixed);
+  }
+  return result;
+}
+
+function isOwn({ uid }: Stats): boolean {
+  return uid === process.geteuid?.();
+}
+
+function mayChange(found: Stats, mode: number): boolean {
+  const losesOnly = (mode & ~found.mode) === 0;
+  return isOwn(found) && (found.nlink === 1 || losesOnly);
+}
+
+/** Needs no right to read the file, which its mode may deny. */
+function isFileFixed(handles: DirectoryHandles, key: Key, listed: Stats, mode: number): boolean {
+  let opened: number | null = null;
+  try {
+    opened = handles.near(key, (file) => openSync(file, pathOnly | constants.O_NOFOLLOW));
+    const found = fstatSync(opened);
+    const isListed = found.isFile() && found.ino === listed.ino && found.dev === listed.dev;
+    if (!isListed || !mayChange(found, mode)) return false;
+    const file = openPath(opened, '');
+    // Some file systems without modes report success.
+    return applyMode(file === '' ? opened : file, mode) && (fstatSync(opened).mode & 0o7777) === mode;
+  } catch (error) {
+    if (isAbsent(error)) return false;
+    throw error;
+  } finally {
+    if (opened !== null) closeSync(opened);
+  }
+}

@@ -1,0 +1,49 @@
+import type { FileEntryWithStats } from 'ssh2';
+import { inParallel } from '../../lib/parallel.ts';
+import { joinKey, type Key, parentOf } from '../key.ts';
+import type { FixedModes, ManagedEntries } from '../storage.ts';
+import { ConnectionLost } from './errors.ts';
+import { readDirectory, type SftpRoot, typeOf, unlessMissing } from './root.ts';
+
+const directoriesAtOnce = 16;
+
+/**
+ * As `StorageFacts.fixModes`. Lists the directories, whose entries have modes, and asks for each change with
+ * a request that follows no link (lsetstat@openssh.com). Servers without that request refuse. Rejects with
+ * `ConnectionLost`, and if a directory cannot be listed.
+ */
+export async function fixModes(
+  root: SftpRoot,
+  { files, directories }: ManagedEntries,
+  { dryRun }: { dryRun: boolean },
+): Promise<FixedModes> {
+  const result: FixedModes = { fixed: 0, refused: 0 };
+  const inside = new Set<Key>(directories);
+  const listed = new Set<Key | ''>([...files.keys(), ...directories].map(parentOf));
+  await inParallel(listed, directoriesAtOnce, async (directory) => {
+    const found = await unlessMissing(() =>
+      root.ask<FileEntryWithStats[]>((sftp, done) => readDirectory(root, sftp, root.at(directory), done)),
+    );
+    for (const { filename, attrs } of found ?? []) {
+      const key = joinKey(directory, filename);
+      const type = typeOf(attrs);
+      const isManagedFile = type === 'file' && files.get(key) === attrs.size;
+      if (!isManagedFile && !(type === 'directory' && inside.has(key))) continue;
+      const wanted = isManagedFile ? root.modes.file : root.modes.directory | (attrs.mode & 0o3000);
+      if ((attrs.mode & 0o7777) === wanted) continue;
+      if (dryRun || (await isChanged(root, key, wanted))) result.fixed += 1;
+      else result.refused += 1;
+    }
+  });
+  return result;
+}
+
+async function isChanged(root: SftpRoot, key: Key, mode: number): Promise<boolean> {
+  try {
+    await root.ask((sftp, done) => sftp.ext_openssh_lsetstat(root.at(key), { mode }, done));
+    return true;
+  } catch (error) {
+    if (error instanceof ConnectionLost) throw error;
+    return false;
+  }
+}

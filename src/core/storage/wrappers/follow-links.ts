@@ -1,0 +1,276 @@
+import { realpathSync } from 'node:fs';
+import path from 'node:path';
+import { WaybillError } from '../../lib/errors.ts';
+import { errnoOf, isAbsent } from '../../lib/system-errors.ts';
+import { joinKey, type Key, listedKey, nameOf, parentOf } from '../key.ts';
+import type { Entry, FileIdentity, FileStat, ListOptions, Storage, UnreadableName } from '../storage.ts';
+import { delegate } from './delegate.ts';
+
+export interface LinkOptions {
+  /** The absolute path of the root on this machine; null for a remote storage. */
+  root: string | null;
+  /** Directories of this machine outside the root that links may lead to. */
+  linksTo: readonly string[];
+  /** Opens one of them for reading. */
+  open: (directory: string) => Promise<Storage>;
+  /** The maximum number of links. Set in tests only. */
+  maxLinks?: number;
+}
+
+/**
+ * A view of a storage in which symbolic links are the files and directories that they lead to. Links lead
+ * below the root and, on this machine, to the directories in `linksTo`. A link that is not followed stays a
+ * link, and `unfollowed` of its entry has the reason: it leads to nothing, out of these directories, or to a
+ * directory that contains it.
+ *
+ * A resolved link is only a proposal: its target is opened by the storage that holds it, which follows no
+ * link itself. A user who exchanges a directory for a link cannot direct a read out of these directories.
+ * Throws the errors of the storages, and `storage_permanent` for more than 20,000 links or 250,000 entries
+ * below them.
+ */
+export function followLinks(storage: Storage, options: LinkOptions): Storage {
+  const view = new FollowedLinks(storage, options);
+  return delegate(storage, {
+    facts: { ...storage.facts, localFiles: null },
+    stat: (key) => view.stat(key),
+    list: (directory, how) => view.list(directory, how),
+    read: (key, expected) => view.read(key, expected),
+    close: () => view.close(),
+  });
+}
+
+/** A storage, with the absolute path of its root on this machine. */
+interface Place {
+  storage: Storage;
+  root: string | null;
+}
+
+interface Spot {
+  place: Place;
+  key: Key | '';
+  /** The listed file, if the spot is one on this machine. */
+  identity?: FileIdentity | undefined;
+}
+
+/** Why a link is not followed, as the predicate of a sentence about it. */
+type Unfollowed = string;
+
+/** Links to directories of links multiply: twenty such directories can make a million paths. */
+const defaultMaxLinks = 20_000;
+const maxEntries = 250_000;
+/** As in the kernel. */
+const maxHops = 40;
+
+class FollowedLinks {
+  readonly #main: Place;
+  readonly #options: LinkOptions;
+  readonly #opened = new Map<string, Promise<Place>>();
+  /** The followed links. */
+  readonly #spots = new Map<Key | '', Spot>();
+  /** The followed links, and the entries in directories below them, since the root was last listed. */
+  #links = 0;
+  #entries = 0;
+
+  constructor(storage: Storage, options: LinkOptions) {
+    this.#main = { storage, root: options.root === null ? null : realPath(options.root) };
+    this.#options = options;
+  }
+
+  async stat(key: Key): Promise<FileStat | undefined> {
+    const spot = this.#spotOf(key);
+    if (spot.key === '') return { type: 'directory', size: 0, version: null, modifiedAt: null };
+    const found = await spot.place.storage.stat(spot.key);
+    if (found?.type !== 'link') return found;
+    const entry = await this.#follow(key, spot, {}, new Map());
+    return entry.type === 'link' ? found : this.stat(key);
+  }
+
+  async *read(key: Key, expected?: FileIdentity): AsyncIterable<Uint8Array> {
+    const { place, key: at, identity } = this.#spotOf(key);
+    yield* place.storage.read(listedKey(at), expected ?? identity);
+  }
+
+  async *list(directory: Key | '', options: ListOptions): AsyncIterable<Entry> {
+    if (directory === '') [this.#links, this.#entries] = [0, 0];
+    const pending: (Key | '')[] = [directory];
+    for (let each = pending.pop(); each !== undefined; each = pending.pop())
+      for await (const entry of this.#listLevel(each, options))
+        if (options.recursive && entry.type === 'directory') pending.push(entry.key);
+        else yield entry;
+  }
+
+  async close(): Promise<void> {
+    const opened = await Promise.all(this.#opened.values());
+    await Promise.all([this.#main, ...opened].map(({ storage }) => storage.close()));
+  }
+
+  async *#listLevel(directory: Key | '', { onUnreadable, stamps }: ListOptions): AsyncIterable<Entry> {
+    const spot = this.#spotOf(directory);
+    const how = stamps === undefined ? {} : { stamps };
+    const isFollowed = spot.place !== this.#main || spot.key !== directory;
+    const seen = new Map<string, Map<string, Entry>>();
+    const unreadable = (found: UnreadableName): void => onUnreadable?.({ ...found, directory });
+    const named = onUnreadable === undefined ? {} : { onUnreadable: isFollowed ? unreadable : onUnreadable };
+    for await (const entry of spot.place.storage.list(spot.key, { recursive: false, ...how, ...named })) {
+      const key = isFollowed ? joinKey(directory, nameOf(entry.key)) : entry.key;
+      if (isFollowed) this.#entries += 1;
+      if (entry.type === 'link') this.#links += 1;
+      this.#refuseTooMany(key);
+      if (entry.type !== 'link') {
+        this.#spots.delete(key);
+        yield { ...entry, key };
+      } else yield await this.#follow(key, { place: spot.place, key: entry.key }, how, seen);
+    }
+  }
+
+  #refuseTooMany(key: Key): void {
+    const { maxLinks = defaultMaxLinks } = this.#options;
+    if (this.#links <= maxLinks && this.#entries <= maxEntries) return;
+    const many = this.#links > maxLinks ? `${maxLinks} symbolic links` : `${maxEntries} files below links`;
+    throw new WaybillError(
+      'storage_permanent',
+      `${this.#main.storage.label}: there are more than ${many}; the last one is "${key}"`,
+      { hint: 'remove or exclude links that lead to large directories, or to directories of further links' },
+    );
+  }
+
+  /** The place of a key: of the longest followed link above it, or the same key. */
+  #spotOf(key: Key | ''): Spot {
+    const own = this.#spots.get(key);
+    if (own !== undefined) return own;
+    for (let above = key; above !== '';) {
+      above = parentOf(listedKey(above));
+      const spot = this.#spots.get(above);
+      const rest = key.slice(above === '' ? 0 : above.length + 1);
+      if (spot !== undefined) return { place: spot.place, key: joinKey(spot.key, rest) };
+    }
+    return { place: this.#main, key };
+  }
+
+  /** The entry that the link leads to, under the key of the link. `seen` holds listings for further links. */
+  async #follow(
+    key: Key,
+    link: Spot,
+    how: { stamps?: boolean },
+    seen: Map<string, Map<string, Entry>>,
+  ): Promise<Entry> {
+    this.#spots.delete(key);
+    const text = (await link.place.storage.readLink(listedKey(link.key))) ?? '';
+    const refused = (reason: Unfollowed): Entry => ({
+      ...{ key, type: 'link', size: 0 },
+      unfollowed: `is a symbolic link to "${text}", ${reason}`,
+    });
+    const target = link.place.root === null ? await this.#walk(link, text) : await this.#resolve(link);
+    if (typeof target === 'string') return refused(target);
+    const found = await entryAt(target, how, seen);
+    if (found === undefined) return refused(nowhere);
+    if (found.type === 'link') return refused('which was replaced by a link at the same time; run again');
+    if (found.type === 'directory' && this.#containsItself(target, key)) return refused(circular);
+    this.#spots.set(key, { ...target, identity: found.identity });
+    return { ...found, key, leadsTo: absolute(target) };
+  }
+
+  /** Whether a directory is one of those that lead to the key. */
+  #containsItself(target: Spot, key: Key): boolean {
+    for (let above: Key | '' = key; above !== '';) {
+      above = parentOf(above);
+      if (absolute(this.#spotOf(above)) === absolute(target)) return true;
+    }
+    return false;
+  }
+
+  /** Resolves a link of this machine. */
+  async #resolve(link: Spot): Promise<Spot | Unfollowed> {
+    let real: string;
+    try {
+      real = realpathSync.native(absolute(link));
+    } catch (error) {
+      if (isAbsent(error)) return nowhere;
+      if (errnoOf(error) === 'ELOOP') return circular;
+      return `which cannot be followed (${errnoOf(error) ?? String(error)}); fix or exclude it`;
+    }
+    for (const root of [this.#main.root, ...this.#options.linksTo.map(realPath)]) {
+      const inside = root === null ? null : keyBelow(root, real);
+      if (root !== null && inside !== null) return { place: await this.#placeAt(root), key: inside };
+    }
+    return outside;
+  }
+
+  #placeAt(root: string): Promise<Place> {
+    if (root === this.#main.root) return Promise.resolve(this.#main);
+    const open = this.#opened.get(root) ?? this.#options.open(root).then((storage) => ({ storage, root }));
+    this.#opened.set(root, open);
+    return open;
+  }
+
+  /** Resolves a link of a remote storage, step by step. */
+  async #walk({ place, key }: Spot, text: string): Promise<Spot | Unfollowed> {
+    let at: Key | '' = '';
+    const left = [...parentOf(listedKey(key)).split('/'), ...text.split('/')];
+    let hops = 1;
+    if (text.startsWith('/')) return outside;
+    for (let name = left.shift(); name !== undefined; name = left.shift()) {
+      if (name === '' || name === '.') continue;
+      if (name === '..' && at === '') return outside;
+      if (name === '..') {
+        at = parentOf(at as Key);
+        continue;
+      }
+      const next: Key = joinKey(at, name);
+      const found = await place.storage.stat(next);
+      if (found === undefined) return nowhere;
+      const further = found.type === 'link' ? ((await place.storage.readLink(next)) ?? '') : null;
+      if (further === null) at = next;
+      else if (further.startsWith('/')) return outside;
+      else if ((hops += 1) > maxHops) return circular;
+      else left.unshift(...further.split('/'));
+    }
+    return { place, key: at };
+  }
+}
+
+const nowhere: Unfollowed = 'which leads to nothing; fix the link, or exclude it';
+const circular: Unfollowed = 'which leads back to itself, so that it has no end; exclude it';
+const outside: Unfollowed =
+  'which leads out of the source; exclude it, or add the directory to links_to of a local source';
+
+/** The listed entry at a spot. A root is a directory. */
+async function entryAt(
+  { place, key }: Spot,
+  how: { stamps?: boolean },
+  seen: Map<string, Map<string, Entry>>,
+): Promise<Entry | undefined> {
+  if (key === '') return { key: listedKey(''), type: 'directory', size: 0 };
+  const directory = parentOf(key);
+  const id = `${place.root ?? ''}\0${directory}`;
+  let entries = seen.get(id);
+  if (entries === undefined) {
+    entries = new Map();
+    for await (const entry of place.storage.list(directory, { recursive: false, ...how }))
+      entries.set(entry.key, entry);
+    seen.set(id, entries);
+  }
+  return entries.get(key);
+}
+
+/** A path that is the same for the same file of this machine. */
+function absolute({ place, key }: Spot): string {
+  return place.root === null ? key : path.join(place.root, key);
+}
+
+function keyBelow(root: string, real: string): Key | '' | null {
+  const relative = path.relative(root, real);
+  return relative === '..' || relative.startsWith('../') || path.isAbsolute(relative)
+    ? null
+    : relative === ''
+      ? ''
+      : listedKey(relative);
+}
+
+function realPath(directory: string): string {
+  try {
+    return realpathSync.native(directory);
+  } catch {
+    return path.resolve(directory);
+  }
+}
