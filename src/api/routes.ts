@@ -1,3 +1,4 @@
+import { listAuditRoute } from './daemon/audit-route.ts';
 import { healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { reloadRoute } from './daemon/reload-route.ts';
 import { listUndeliveredRoute, redeliverRoute } from './daemon/undelivered-routes.ts';
@@ -52,6 +53,7 @@ const daemon: readonly Route<ApiPorts>[] = [
   readyRoute,
   liveRoute,
   reloadRoute,
+  listAuditRoute,
   listUndeliveredRoute,
   redeliverRoute,
   metricsRoute,

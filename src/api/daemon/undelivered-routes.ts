@@ -140,6 +140,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
     'redelivery_running',
     'queue_unavailable',
   ],
+  audit: 'events.redeliver',
   handle: (ports) => redeliver(ports),
 };
 

@@ -8,6 +8,7 @@ import { runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
+import { recordedReload } from './recorded.ts';
 
 export interface ServeFlags extends ProgramFlags {
   /** `--no-workers` */
@@ -55,7 +56,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
     const url = `${server.origin}${config.server.http.basePath}`;
     log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
-    return { url, reload, close: runOnce(() => stop(daemon)) };
+    const signalled = recordedReload(reload, daemon.reporting.audit);
+    return { url, reload: signalled, close: runOnce(() => stop(daemon)) };
   });
 }
 

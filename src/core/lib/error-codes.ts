@@ -42,6 +42,12 @@ export const errorTable = {
     about: 'Too many attempts to log in to the console have failed.',
   },
 
+  // the audit trail
+  audit_unavailable: {
+    retryable: true,
+    about: 'The audit trail cannot be written, so acts that need a record are refused.',
+  },
+
   // events
   unreachable: {
     retryable: true,

@@ -92,6 +92,7 @@ export const formerBoard: PageRoute<ConsoleParts> = {
 export const reloadAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/reload`,
+  audit: 'reload',
   handle: (parts) =>
     action(
       parts,
@@ -107,6 +108,7 @@ export const reloadAction: PageRoute<ConsoleParts> = {
 export const redeliverAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/notifiers/{notifier_id}/redeliver`,
+  audit: 'events.redeliver',
   handle: (parts) =>
     action<{ notifierId: string }>(
       parts,

@@ -127,6 +127,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
 export const startAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/start',
+  audit: 'run.start',
   handle: (parts) =>
     action<PipelineParams>(
       parts,
@@ -140,6 +141,7 @@ export const startAction: PageRoute<ConsoleParts> = {
 export const pauseAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/pause',
+  audit: 'pipeline.pause',
   handle: (parts) =>
     action<PipelineParams>(
       parts,
@@ -155,6 +157,7 @@ export const pauseAction: PageRoute<ConsoleParts> = {
 export const resumeAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/resume',
+  audit: 'pipeline.resume',
   handle: (parts) =>
     action<PipelineParams>(
       parts,

@@ -61,6 +61,7 @@ function withPath(address: string, path: string | null): string {
 export const cancelAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/cancel',
+  audit: 'run.cancel',
   handle: (parts) =>
     action<RunParams>(
       parts,
@@ -77,6 +78,7 @@ export const cancelAction: PageRoute<ConsoleParts> = {
 export const retryAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/retry',
+  audit: 'run.retry',
   handle: (parts) =>
     action<RunParams>(
       parts,
@@ -93,15 +95,17 @@ export const retryAction: PageRoute<ConsoleParts> = {
 export const rerunAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/rerun',
+  audit: 'run.rerun',
   handle: (parts) =>
     action<RunParams>(
       parts,
       async (visit) => {
         const { runId } = visit.req.params;
         const pipelineId = await permitRun(visit, 'rerun');
-        const { trace } = requestContext(visit.req);
+        const { trace, fields } = requestContext(visit.req);
         const next = newRunId(pipelineId, parts.clock.now());
         const { record } = await parts.queue.rerun(runId, next, trace);
+        fields['run_id'] = record.run_id;
         goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
       },
       showRun,

@@ -14,6 +14,7 @@ export const statusOf: Record<ErrorCode, number> = {
   reload_refused: 422,
   form_expired: 403,
   too_many_logins: 429,
+  audit_unavailable: 503,
   unreachable: 500,
   notifier_not_found: 404,
   redelivery_running: 409,
@@ -139,6 +140,7 @@ export function isConcealed(code: ErrorCode): boolean {
 export const retryAfterSeconds: Partial<Record<ErrorCode, number>> = {
   shutting_down: 30,
   too_many_logins: 60,
+  audit_unavailable: 10,
   queue_full: 10,
   pipeline_full: 10,
   partial_uploads_full: 60,

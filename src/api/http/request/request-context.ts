@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Act, Actor } from '../../../core/audit/record.ts';
 import type { Clock, Timer } from '../../../core/lib/clock.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
@@ -31,6 +32,10 @@ export interface RequestContext {
   problemMembers?: Readonly<Record<string, unknown>>;
   /** The request hands a resumable upload to the queue, so it is answered like an upload. */
   finishesUpload?: true;
+  /** The audited act of the request; null: it turned out to change nothing. Undefined for other requests. */
+  act?: Act | null;
+  /** The subject of the request, if it is not a token of the configuration. Never contains a secret. */
+  actor?: Actor;
   /** The span of the request and parent of the work that it starts. Empty if it is not traced. */
   trace: TraceContext;
   /** Bytes read from the request body, if its reader counts them. */

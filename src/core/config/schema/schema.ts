@@ -22,6 +22,7 @@ import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/
 import { parseCron, parseTimeZone } from '../timetable.ts';
 import { databases } from '../weather/databases.ts';
 import { templates, weather } from '../weather/settings.ts';
+import { auditSchema } from './audit.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { serverSchema } from './server.ts';
 
@@ -32,8 +33,10 @@ import { serverSchema } from './server.ts';
  */
 
 /** The rights of an upload token for its pipelines. */
-export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
+export const scopes = ['upload', 'run', 'cancel', 'releases', 'read', 'audit'] as const;
 export type Scope = (typeof scopes)[number];
+/** The scopes of a token that names none. */
+export const defaultScopes: readonly Scope[] = ['upload', 'run', 'cancel', 'releases', 'read'];
 
 /** Settings that start runs automatically. `pipeline-relations.ts` checks their combinations. */
 const scheduleSettings = {
@@ -169,9 +172,9 @@ export const uploadToken = map({
       'Ids of the pipelines that the token may upload to, or, where they have a source of their own, may start; it also lists their runs.',
     ),
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
-    .default([...scopes])
+    .default([...defaultScopes])
     .description(
-      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, give readers another release (releases), or read lists of runs and releases and records of runs, and follow runs.',
+      'What the token may do with its pipelines: upload bundles, start a run (run), cancel runs, give readers another release (releases), read lists of runs and releases and records of runs and follow runs (read), or read the audit trail (audit). Without it, all but audit.',
     )
     .example(['read']),
   expires: instant()
@@ -246,6 +249,7 @@ export const configSchema = map({
   server: serverSchema.default(),
   log: logSchema.default(),
   tracing: tracingSchema,
+  audit: auditSchema,
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('What is published: each pipeline connects one source to one or more destinations.'),
