@@ -44,6 +44,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
     crumbs: [{ label: 'Daemon' }],
     view: {
       path: paths.admin(),
+      auditPath: parts.audit == null ? null : paths.audit(),
       notifiers,
       pauses,
       queues: await queuesOf(visit),
