@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { openApiDocument } from '../src/api/openapi/document.ts';
 import { serviceUnit, socketUnit, type UnitSettings } from '../src/cli/commands/publish/systemd-unit.ts';
 import { daemonRoutes as routes } from '../src/cli/daemon/daemon-app.ts';
+import { auditRecordSchema } from '../src/core/audit/record-schema.ts';
 import { configJsonSchema } from '../src/core/config/json-schema.ts';
 import { apiTypes } from './api-types.ts';
 import { withCliReference } from './cli-reference.ts';
@@ -26,6 +27,13 @@ interface Generated {
 
 const root = join(import.meta.dirname, '..');
 
+const auditRecordDocument = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  $id: 'urn:waybill:audit-record',
+  title: 'Audit record',
+  ...auditRecordSchema,
+};
+
 const generated: Generated[] = [
   { file: 'schemas/config.schema.json', make: () => json(configJsonSchema()) },
   {
@@ -36,6 +44,7 @@ const generated: Generated[] = [
   { file: 'docs/limits.md', make: limitsReference },
   { file: 'templates/weather-pages/states.json', make: stateOutlines },
   { file: 'docs/hostile-archives.md', make: hostileArchiveReference },
+  { file: 'schemas/audit-record.schema.json', make: () => json(auditRecordDocument) },
   { file: 'schemas/openapi.json', make: () => json(openApiDocument(routes, '/')) },
   { file: 'src/client/generated/api-types.ts', make: () => apiTypes(openApiDocument(routes, '/')) },
   unit('waybill', 'serve'),

@@ -54,6 +54,7 @@ async function layOut(t: Test): Promise<Place> {
   writeFileSync(
     path.join(directory, 'c.yml'),
     `
+audit: {}
 upload_tokens: [{id: ci, value_env: TOKEN, pipelines: [up]}]
 server: {http: {listen: "127.0.0.1:0"}, staging: {directory: ./staging}}
 notifiers:
@@ -131,6 +132,7 @@ t.test('no command tells a secret, whatever goes wrong', async (t) => {
     ['prune', ...on, '-d', 'web', '--apply', '--format', 'json', '--verbose'],
     ['notify', 'test', '-c', 'c.yml', '--format', 'json', '--verbose'],
     ['notify', 'test', '-c', 'c.yml'],
+    ['audit', 'show', '-c', 'c.yml', '--format', 'json'],
   ])
     clean(t, await waybill(place, args), args.join(' '));
   clean(t, written(place.directory), 'what is on disk');
@@ -183,6 +185,13 @@ t.test('the daemon tells no secret: log, run records, problems, states, events',
     await ask(`Basic ${secrets.TOKEN}`, upload, new Uint8Array(1));
     await ask(right, 'nowhere');
     await fetch(`${url}runs/${secrets.TOKEN}`);
+    await ask(right, `v1/pipelines/${secrets.TOKEN}/upload`, new Uint8Array(1));
+    for (const token of [secrets.TOKEN, `${secrets.TOKEN}-mistyped`])
+      await fetch(`${url}console/login`, {
+        method: 'POST',
+        redirect: 'manual',
+        body: new URLSearchParams({ token }),
+      });
     await cutOff(url, secrets.TOKEN);
   });
   t.ok(answers.some((text) => text.includes('"succeeded"')));
@@ -190,6 +199,10 @@ t.test('the daemon tells no secret: log, run records, problems, states, events',
   clean(t, log, 'the log');
   clean(t, answers.join('\n'), 'the answers');
   clean(t, written(place.directory), 'what is on disk');
+  const trail = await waybill(place, ['audit', 'show', '-c', 'c.yml']);
+  for (const act of [/upload +done/, /upload +refused/, /login +done/, /login +refused/, /token\.use +done/])
+    t.match(trail, act, 'the audit trail has the acts');
+  clean(t, trail, 'the audit trail');
   clean(t, place.events.join('\n'), 'the events');
 });
 

@@ -1,3 +1,4 @@
+import { listAuditRoute } from './daemon/audit-route.ts';
 import { healthRoute, liveRoute, readyRoute } from './daemon/health-routes.ts';
 import { reloadRoute } from './daemon/reload-route.ts';
 import { listUndeliveredRoute, redeliverRoute } from './daemon/undelivered-routes.ts';
@@ -54,6 +55,7 @@ const daemon: readonly Route<ApiPorts>[] = [
   liveRoute,
   tokenRoute,
   reloadRoute,
+  listAuditRoute,
   listUndeliveredRoute,
   redeliverRoute,
   metricsRoute,

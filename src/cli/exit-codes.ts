@@ -11,6 +11,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   reload_refused: 2,
   form_expired: 2,
   too_many_logins: 1,
+  audit_unavailable: 1,
   unreachable: 1,
   notifier_not_found: 2,
   redelivery_running: 1,

@@ -10,6 +10,7 @@ import {
   workerCommand,
 } from './commands/daemon/commands.ts';
 import {
+  auditCommand,
   inspectCommand,
   pruneCommand,
   reconcileStateCommand,
@@ -55,6 +56,7 @@ const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> 
     verify: verifyCommand,
     'reconcile-state': reconcileStateCommand,
     prune: pruneCommand,
+    audit: auditCommand,
   },
   'Weather:': { weather: weatherCommand },
   'Scene maps:': { 'scene-map': sceneMapCommand },

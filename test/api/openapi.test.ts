@@ -719,6 +719,21 @@ const activating = (
     body,
   });
 
+const withTrailAt = (directory: string): ApiSettings => ({
+  ports: {
+    audit: {
+      directory,
+      trail: {
+        admit: async () => {
+          throw new WaybillError('audit_unavailable', 'full by the will of the test');
+        },
+        append: async () => undefined,
+      },
+    },
+  },
+});
+const noTrail = withTrailAt('/nowhere');
+
 const provocations: Record<string, Record<string, Provocation>> = {
   ...ofResumables,
   ...Object.fromEntries(Object.entries(weatherReads).map(([name, path]) => [name, ofWeather(path)])),
@@ -977,6 +992,7 @@ const provocations: Record<string, Record<string, Provocation>> = {
   getReadiness: ofReadiness('/readyz'),
   exchangeToken: exchanges(),
   reload: reloads(),
+  listAudit: ofAudit(),
   listUndelivered: ofUndelivered(),
   redeliver: redeliveries(),
   getLiveness: { 200: [{ draining: true }, get('/livez')] },
@@ -994,8 +1010,11 @@ const neverFail = ['getUploadOptions', 'getSceneMapSchema', 'getLiveness', 'getO
 
 for (const { method, path, operation } of operations()) {
   t.test(`${method.toUpperCase()} ${path} answers as the document says, in every case`, async (t) => {
-    const cases = provocations[operation.operationId] ?? {};
     const left = new Set(casesOf(operation));
+    const cases = {
+      ...provocations[operation.operationId],
+      ...(left.has('audit_unavailable') && { audit_unavailable: unrecorded(method, path) }),
+    };
     if (neverFail.includes(operation.operationId)) left.delete('internal_error');
     for (const [name, provocation] of Object.entries(cases)) {
       const [settings, call] = Array.isArray(provocation) ? provocation : [{}, provocation];
@@ -1005,6 +1024,33 @@ for (const { method, path, operation } of operations()) {
     }
     t.same([...left], [], 'every answer of the document was brought about');
   });
+}
+
+/** An act that cannot be recorded is refused first of all. */
+function unrecorded(method: string, path: string): Provocation {
+  return [
+    noTrail,
+    ({ origin }) =>
+      fetch(`${origin}${path.replaceAll(/\{[a-z_]+\}/g, 'x')}`, { method: method.toUpperCase() }),
+  ];
+}
+
+function ofAudit(): Record<string, Provocation> {
+  const list = (token: string, query = ''): Provocation => [
+    noTrail,
+    get(`/v1/audit${query}`, authorized(token)),
+  ];
+  return {
+    200: list(tokens.admin),
+    unauthorized: list('guess'),
+    token_expired: list(tokens.expired),
+    insufficient_scope: list(tokens.reader),
+    invalid_request: list(tokens.admin, '?act=none'),
+    pipeline_not_found: list(tokens.maps, '?pipeline=none'),
+    forbidden: list(tokens.maps, '?pipeline=docs'),
+    not_found: get('/v1/audit', authorized(tokens.admin)),
+    internal_error: [withTrailAt('no\0path'), get('/v1/audit', authorized(tokens.admin))],
+  };
 }
 
 /** `200`, `304`, and each code of the problems. */

@@ -51,6 +51,7 @@ interface PublishOptions {
 
 function configuration(queue: string): string {
   return `
+audit: {}
 upload_tokens:
   - {id: operator, value_env: T_OPERATOR, pipelines: [maps, library, blocked]}
   - {id: guest, value_env: T_GUEST, pipelines: [library], scopes: [read]}

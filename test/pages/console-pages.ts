@@ -128,6 +128,8 @@ export const adminPages: PageSet = {
   enter: (page, base) => logIn(page, base, consoleTokens.admin),
   pages: [
     { name: 'console-admin', path: 'console/admin', inDocs: true },
+    { name: 'console-audit', path: 'console/audit' },
+    { name: 'console-audit-empty', isState: true, path: 'console/audit?actor=none' },
     { name: 'console-admin-overview', isState: true, path: 'console' },
     { name: 'console-paused-pipeline', isState: true, path: 'console/pipelines/maps' },
     { name: 'console-pipeline-without-runs', path: 'console/pipelines/secret' },

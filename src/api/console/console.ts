@@ -2,6 +2,7 @@ import type { RequestHandler } from 'express';
 import { type PageRoute, servePages } from '../pages/page-routes.ts';
 import type { Site } from '../pages/site.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
+import { auditPage } from './pages/audit-page.ts';
 import {
   activateAction,
   destinationPage,
@@ -54,6 +55,7 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   releasesPage,
   activateAction,
   adminPage,
+  auditPage,
   formerBoard,
   reloadAction,
   redeliverAction,

@@ -16,6 +16,7 @@ export const paths = {
   releases: (id: string, destination: string) =>
     `console/pipelines/${part(id)}/destinations/${part(destination)}/releases`,
   admin: () => 'console/admin',
+  audit: () => 'console/audit',
   events: () => 'console/events',
   login: () => 'console/login',
   logout: () => 'console/logout',

@@ -82,10 +82,10 @@ async function tellRefusal<Params>(
   if (refusal.status === 500) throw error;
   const retryAfter = error.retryAfterSeconds ?? retryAfterSeconds[error.code];
   if (retryAfter !== undefined) visit.res.setHeader('Retry-After', retryAfter);
+  context.fields['code'] = refusal.code;
   await Promise.resolve(again({ ...visit, refusal })).catch(() => {
     throw error;
   });
-  context.fields['code'] = refusal.code;
 }
 
 type ConsoleRequest = IncomingMessage & Pick<Request, 'secure'>;

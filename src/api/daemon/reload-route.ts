@@ -54,6 +54,7 @@ export const reloadRoute: Route<ReloadPorts> = {
     },
   },
   problems: ['forbidden', 'invalid_request', 'unsupported_media_type', 'reload_refused', 'queue_unavailable'],
+  audit: 'reload',
   handle: (ports) => reload(ports),
 };
 

@@ -143,6 +143,7 @@ export const redeliverRoute: Route<UndeliveredPorts> = {
     'redelivery_running',
     'queue_unavailable',
   ],
+  audit: 'events.redeliver',
   handle: (ports) => redeliver(ports),
 };
 

@@ -1,5 +1,6 @@
 import type { RequestHandler } from 'express';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import type { RouteAct } from './recorded-acts.ts';
 import type { ProblemForm } from './request/request-context.ts';
 
 /**
@@ -28,6 +29,8 @@ export interface Route<Ports> {
   isProbe?: true;
   /** Its requests start runs. With tracing on, each request gets a span. */
   isTraced?: true;
+  /** The act that the audit trail records. Every route needs it, unless its method is GET. */
+  audit?: RouteAct;
   /** The successful responses, by status. */
   responses: Readonly<Record<number, ResponseObject>>;
   /** The error codes of this route. Codes that `access` or `body` implies need not be repeated. */
@@ -56,10 +59,12 @@ export function problemsOf({
   access,
   body,
   problems,
-}: Pick<Route<never>, 'access' | 'body' | 'problems'>): ErrorCode[] {
+  audit,
+}: Pick<Route<never>, 'access' | 'body' | 'problems' | 'audit'>): ErrorCode[] {
   const always: ErrorCode[] = access === 'open' ? ['internal_error'] : ['unauthorized', 'internal_error'];
   // `request/request-body.ts` can end the reading of any body with these two.
   if (body !== undefined) always.push('upload_timeout', 'shutting_down');
+  if (typeof audit === 'string') always.push('audit_unavailable');
   return [...new Set([...problems, ...always])];
 }
 

@@ -1,37 +1,57 @@
 import type { IncomingMessage } from 'node:http';
 import type { RequestHandler, Router } from 'express';
 import express from 'express';
+import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Tracer } from '../../core/tracing/span.ts';
 import { receivedTrace, traceFields } from '../../core/tracing/trace-context.ts';
+import { type AuditTarget, recordAct, Seldom } from './recorded-acts.ts';
 import { requestContext } from './request/request-context.ts';
 import type { Handler, Route } from './route.ts';
 
 /** The parts of a route that serve requests. `Served` is the part of other routes that handlers can see. */
 interface ServedRoute<Ports, Served> extends Pick<
   Route<Ports>,
-  'method' | 'path' | 'isPresent' | 'isProbe' | 'isTraced' | 'problemForm'
+  'method' | 'path' | 'isPresent' | 'isProbe' | 'isTraced' | 'problemForm' | 'audit'
 > {
   handle: (ports: Ports, served: readonly Served[]) => Handler | readonly Handler[];
 }
 
+interface RouterPorts {
+  clock: Clock;
+  tracer?: Tracer;
+  audit?: AuditTarget | null;
+}
+
 /** Serves the routes that are present. A known path answers every other method with 405 and `Allow`. */
-export function createRouter<Ports extends { tracer?: Tracer }, R extends ServedRoute<Ports, R>>(
+export function createRouter<Ports extends RouterPorts, R extends ServedRoute<Ports, R>>(
   routes: readonly R[],
   ports: Ports,
+  via: 'api' | 'console' = 'api',
 ): Router {
   const router = express.Router({ strict: true, caseSensitive: true });
+  const seldom = new Seldom(ports.clock);
   const present = routes.filter(({ isPresent }) => isPresent?.(ports) ?? true);
   for (const path of new Set(present.map((route) => route.path))) {
     const ofPath = present.filter((route) => route.path === path);
     const served = router.route(expressPath(path)).all(noteRoute(path, ofPath));
     for (const route of ofPath) {
       const spans = route.isTraced === true && ports.tracer?.isOn === true ? [requestSpan(ports.tracer)] : [];
-      served[route.method](...([...spans, route.handle(ports, present)].flat() as RequestHandler[]));
+      const records = recordsOf(route, ports.audit, { via, seldom });
+      const handlers = [...spans, ...records, route.handle(ports, present)].flat();
+      served[route.method](...(handlers as RequestHandler[]));
     }
     served.all(onlyMethods(ofPath.flatMap(({ method }) => (method === 'get' ? ['get', 'head'] : [method]))));
   }
   return router;
+}
+
+function recordsOf(
+  { audit: act }: Pick<Route<never>, 'audit'>,
+  audit: AuditTarget | null = null,
+  options: { via: 'api' | 'console'; seldom: Seldom },
+): RequestHandler[] {
+  return typeof act === 'string' && audit !== null ? [recordAct({ audit, act, ...options })] : [];
 }
 
 /** `/runs/{run_id}` → `/runs/:runId`. */

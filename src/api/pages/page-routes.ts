@@ -15,7 +15,10 @@ import type { Site } from './site.ts';
  * A route for people, which the OpenAPI document omits. Refusals of its handlers are problem pages for
  * clients that prefer HTML.
  */
-export interface PageRoute<Ports> extends Pick<Route<Ports>, 'method' | 'path' | 'isPresent' | 'isProbe'> {
+export interface PageRoute<Ports> extends Pick<
+  Route<Ports>,
+  'method' | 'path' | 'isPresent' | 'isProbe' | 'audit'
+> {
   /** Creates the handlers; called once. */
   handle: (ports: Ports) => Handler | readonly Handler[];
 }
@@ -25,7 +28,7 @@ export function servePages<Ports extends HttpPorts>(
   pages: readonly PageRoute<Ports>[],
   ports: Ports,
 ): RequestHandler {
-  return Router().use(ports.http.basePath, createRouter(pages, ports));
+  return Router().use(ports.http.basePath, createRouter(pages, ports, 'console'));
 }
 
 const answers = new WeakMap<Asset, TaggedAnswer>();

@@ -83,6 +83,7 @@ export const pausePipelineRoute: Route<PausePorts> = {
   },
   responses: { 200: answer },
   problems,
+  audit: 'pipeline.pause',
   handle: (ports) =>
     steer(ports, checkPauseRequest, async (pipelineId, body) => {
       const { reason = null } = (body ?? {}) as { reason?: string | null };
@@ -109,6 +110,7 @@ export const resumePipelineRoute: Route<PausePorts> = {
     200: { ...answer, content: jsonContent('PipelineState', { pipeline_id: 'maps', paused: null }) },
   },
   problems,
+  audit: 'pipeline.resume',
   handle: (ports) =>
     steer({ ...ports, isKnown: isPaused }, checkEmpty, async (pipelineId) => {
       await resumePipeline(pipelineId, ports);

@@ -130,6 +130,7 @@ export const activateReleaseRoute: Route<ReleasesPorts> = {
     'not_published',
     'destination_busy',
   ],
+  audit: 'release.activate',
   handle: (ports) => activate(ports),
 };
 
@@ -151,6 +152,7 @@ function activate(ports: ReleasesPorts): RequestHandler<PlaceParams & { releaseI
     const body = await readSmallJson(req, res, ports);
     if (body !== undefined) checkActivation(body);
     const { rollback = false } = (body ?? {}) as { rollback?: boolean };
+    requestContext(req).act = dryRun ? null : rollback ? 'release.rollback' : 'release.activate';
     const { releaseId: release } = req.params;
     const verb = rollback ? 'rollback' : 'promote';
     const answer = await askReleases(req, res, ports, { kind: 'activate', path, release, verb, dryRun });

@@ -78,6 +78,7 @@ export const tokenRoute: Route<TokenPorts> = {
   description:
     'Token exchange (RFC 8693) for `trusted_publishers`. An ID token is accepted once. A refusal is a problem document that also has the members `error` and `error_description` of OAuth: `invalid_request`, `unsupported_grant_type`, `invalid_scope` or `temporarily_unavailable`.',
   access: 'open',
+  audit: 'token.exchange',
   body: {
     description: `A form of at most ${smallBodyBytes} bytes.`,
     required: true,
@@ -142,7 +143,9 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
   const now = ports.clock.now();
   const expiresAt = new Date(now.getTime() + publisher.maxLifetimeMs);
   const pipelines = pipeline === null ? publisher.pipelines : [pipeline];
-  const { fields } = requestContext(req);
+  const context = requestContext(req);
+  const { fields } = context;
+  context.publishedBy = by;
   Object.assign(fields, { token_id: publisher.id, claims_digest: by.claims_digest });
   if (by.subject !== null) fields['publisher_subject'] = by.subject;
   return {

@@ -70,6 +70,7 @@ export const cancelRunRoute: Route<RunPorts> = {
     },
   },
   problems: [...actingProblems, 'run_not_found', 'run_finished'],
+  audit: 'run.cancel',
   handle: (ports) => cancelRun(ports),
 };
 
@@ -106,6 +107,7 @@ export const retryRunRoute: Route<RunPorts> = {
   body: emptyRequest,
   responses: { 200: { description: 'The record of the run.', content: jsonContent('RunRecord') } },
   problems: [...actingProblems, 'run_not_found', 'run_finished'],
+  audit: 'run.retry',
   handle: (ports) => retryRun(ports),
 };
 
@@ -148,6 +150,7 @@ export const rerunRoute: Route<RunPorts> = {
     'pipeline_full',
     'insufficient_storage',
   ],
+  audit: 'run.rerun',
   handle: (ports) => rerun(ports),
 };
 

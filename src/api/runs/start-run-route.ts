@@ -62,6 +62,7 @@ export const startRunRoute: Route<RunPorts> = {
     'queue_unavailable',
     'idempotency_in_progress',
   ],
+  audit: 'run.start',
   handle: (ports) => handleStartRun(ports),
 };
 

@@ -59,6 +59,7 @@ export const validateSceneMapRoute: Route<SceneMapPorts> = {
   },
   responses: { 200: { description: 'The report.', content: jsonContent('SceneMapReport') } },
   problems: ['token_expired', 'unsupported_media_type', 'upload_too_large', 'invalid_request', 'server_busy'],
+  audit: { none: 'it keeps nothing' },
   handle: (ports) => checkDocument(ports),
 };
 

@@ -103,6 +103,7 @@ export const createUploadRoute: Route<ResumablePorts> = {
     'staging_unavailable',
   ],
   isPresent: isSpoken,
+  audit: 'upload',
   handle: (ports) => create(ports),
 };
 
@@ -137,6 +138,8 @@ function create(ports: ResumablePorts): RequestHandler<{ pipelineId: string }> {
         headers: req.headers,
         store,
       });
+      // Its last byte makes it a run.
+      requestContext(req).act = null;
       requestContext(req).fields['upload_id'] = answer.headers.get('location')?.split('/').at(-1) ?? '';
       sendTus(res, answer);
     } catch (error) {
@@ -170,6 +173,7 @@ export const uploadOptionsRoute: Route<ResumablePorts> = {
   },
   problems: callerProblems,
   isPresent: isSpoken,
+  audit: { none: 'it describes the server' },
   handle: (ports) => tellOptions(ports),
 };
 

@@ -56,6 +56,7 @@ export const missingRoute: Route<MissingPorts> = {
   },
   problems,
   isPresent: ({ content }) => content.isOn,
+  audit: { none: 'it reads only' },
   handle: (ports) => tellMissing(ports),
 };
 

@@ -78,6 +78,7 @@ export const removeUploadRoute: Route<ResumablePorts> = {
   responses: { 204: { description: 'The upload is removed.', headers: { 'Tus-Resumable': tusHeader } } },
   problems: [...resumableProblems, 'unsupported_tus_version', 'upload_locked'],
   isPresent: isSpoken,
+  audit: 'upload.remove',
   handle: (ports) => remove(ports),
 };
 
@@ -155,6 +156,7 @@ export const sendUploadRoute: Route<ResumablePorts> = {
     'staging_unavailable',
   ],
   isPresent: isSpoken,
+  audit: 'upload',
   handle: (ports) => send(ports),
 };
 
@@ -167,14 +169,16 @@ function send(ports: ResumablePorts): RequestHandler<UploadParams> {
     takeShare(req, res, ports.archives, 'uploads');
     await holding(ports, upload, async (hold) => {
       if (req.headers.expect !== undefined) res.writeContinue();
+      const context = requestContext(req);
+      context.act = null;
       const answer = await receiveChunk(ports, pipeline, { req, upload, hold });
       if (upload.outcome === null && upload.received === upload.length) {
-        requestContext(req).finishesUpload = true;
+        Object.assign(context, { finishesUpload: true, act: 'upload' });
         await finishUpload(ports, pipeline, upload, req);
       }
       const { outcome } = upload;
       if (outcome !== null) {
-        requestContext(req).fields['run_id'] = outcome.runId;
+        context.fields['run_id'] = outcome.runId;
         tellOutcome(res, ports.http.basePath, outcome);
       }
       sendTus(res, answer);

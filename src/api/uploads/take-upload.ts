@@ -133,7 +133,7 @@ async function admit(
   const query = uploadQuery.read(req.url ?? '');
   const { dry_run: isDryRun, channel } = query;
   if (channel !== null) requireChannel(pipeline, channel);
-  if (isDryRun) requestContext(req).fields['dry_run'] = true;
+  if (isDryRun) Object.assign(requestContext(req), { act: null }).fields['dry_run'] = true;
   const asked = idempotencyOf(req, { caller: token.id, rerunFailed: query.rerun_failed });
   const partial = partialOf(req);
   const archive = openArchive(form, req, res);

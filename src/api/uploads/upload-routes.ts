@@ -29,6 +29,7 @@ export const uploadRoute: Route<UploadPorts> = {
   },
   responses: { 200: planResponse, 202: acceptedResponse },
   problems: uploadProblems,
+  audit: 'upload',
   handle: (ports) => takeUpload(ports, raw),
 };
 
@@ -66,5 +67,6 @@ export const uploadFormRoute: Route<UploadPorts> = {
   },
   responses: { 200: planResponse, 202: acceptedResponse },
   problems: uploadProblems,
+  audit: 'upload',
   handle: (ports) => takeUpload(ports, form),
 };

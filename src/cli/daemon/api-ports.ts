@@ -19,7 +19,7 @@ import type { Daemon } from './open-daemon.ts';
 /** Connects the API to the parts of the daemon. */
 export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): DaemonPorts {
   const { foundation, configured, metrics, coordinator, weather, shutdown } = daemon;
-  const { notifier, tracing } = daemon.reporting;
+  const { audit, notifier, tracing } = daemon.reporting;
   const { content, partialUploads, stagingDisk } = daemon.uploads;
   const { config, clock, log, logging } = foundation;
   const { disk, requireAnswers } = stagingDisk;
@@ -32,6 +32,7 @@ export function apiPorts(daemon: Daemon, reload: () => Promise<ReloadReport>): D
     log,
     logging,
     tracer: tracing.tracer,
+    audit: config.audit === null ? null : { trail: audit, directory: config.audit.directory },
     configured,
     reload,
     notifier,

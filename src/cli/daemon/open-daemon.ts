@@ -26,6 +26,7 @@ import { findLastSuccesses, type Search } from './last-successes.ts';
 import { type Entrance, newEntrance } from './listener.ts';
 import { openConfiguredWeather } from './open-weather.ts';
 import { openPublishing, openReporting, type Own, ownedBy, type Reporting } from './publishing.ts';
+import { recordedTriggers } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface DaemonOptions extends ProgramOptions {
@@ -83,7 +84,9 @@ export async function openDaemon(
   const uploads = await openUploads(foundation, configured, stagingDisk, own);
   const { tracer } = reporting.tracing;
   const { queue } = coordinator;
-  const scheduler = own(createScheduler({ ...foundation, queue, tracer, observer: metrics?.schedules }));
+  const triggers = recordedTriggers(queue.triggers, reporting.audit);
+  const starting = { queue: { triggers }, tracer, observer: metrics?.schedules };
+  const scheduler = own(createScheduler({ ...foundation, ...starting }));
   const background = startBackground(foundation, { metrics, coordinator, workers }, own);
   onFailure(() => background.lag.cancel());
   const endedSessions = await openEndedSessions({ ...foundation, store: reporting.store });

@@ -1,5 +1,7 @@
 import type { ProcessMetrics } from '../../api/metrics/process-metrics.ts';
 import { productVersion } from '../../api/version.ts';
+import { entryOfOccurrence, programActor } from '../../core/audit/occurrence-acts.ts';
+import { openConfiguredTrail, type Trail } from '../../core/audit/trail.ts';
 import type { Disk } from '../../core/lib/disk.ts';
 import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
@@ -39,6 +41,7 @@ export function ownedBy(onFailure: (release: Release) => void): Own {
 
 /** How a program reports on its runs. */
 export interface Reporting {
+  audit: Trail;
   tracing: ProgramTracing;
   /** null unless the queue is embedded. */
   store: QueueStore | null;
@@ -48,7 +51,7 @@ export interface Reporting {
 
 type ProgramTracing = Tracing & { close: () => Promise<void> };
 
-/** Throws like `openTracing`, `openConfiguredStore`, `openEvents` and `openNotifiers`. */
+/** Throws as `openConfiguredTrail`, `openTracing`, `openConfiguredStore`, `openEvents`, `openNotifiers`. */
 export async function openReporting(
   foundation: Foundation,
   metrics: ProcessMetrics | null,
@@ -59,11 +62,12 @@ export async function openReporting(
     log.warn({ notifier, count }, 'too many undelivered events; the oldest were dropped');
     metrics?.undeliveredDropped(notifier, count);
   };
+  const audit = own(await openConfiguredTrail(foundation.config.audit, foundation));
   const tracing = own(await openConfiguredTracing(foundation));
   const store = own(await openConfiguredStore({ ...foundation, onDropped }));
   const events = own(await openEvents({ ...foundation, store, onDropped }));
   const notifier = own(await openNotifier(foundation, { events, tracing, metrics }));
-  return { tracing, store, events, notifier };
+  return { audit, tracing, store, events, notifier };
 }
 
 // The user waits while a daemon stops, and an unreachable collector never answers.
@@ -134,7 +138,7 @@ async function openNotifier(
 /** The coordinator of a program, whose runs report to `reporting` and are counted in `metrics`. */
 export async function openPublishing(
   foundation: Foundation,
-  { tracing, store, events, notifier }: Reporting,
+  { audit, tracing, store, events, notifier }: Reporting,
   { metrics, disk }: { metrics: ProcessMetrics | null; disk?: Disk },
   own: Own,
 ): Promise<Coordinator> {
@@ -144,17 +148,22 @@ export async function openPublishing(
     store,
     verbose: () => foundation.logging.shows('debug'),
     tracing,
-    notify: (occurrence, trace) => notifier.notify(occurrence, trace),
+    notify: (occurrence, trace) => {
+      const entry = entryOfOccurrence(occurrence, programActor);
+      if (entry !== null) void audit.append(entry);
+      notifier.notify(occurrence, trace);
+    },
     told: (redis) => events.told(redis),
     observer: metrics?.runs,
   });
   return own(coordinator);
 }
 
-/** Delivers the remaining events and spans, then closes the places where they are kept. */
-export async function closeReporting({ notifier, tracing, events, store }: Reporting): Promise<void> {
+/** Delivers the remaining events and spans, then closes the places where they are kept, and the trail. */
+export async function closeReporting({ notifier, tracing, events, store, audit }: Reporting): Promise<void> {
   await notifier.close();
   await tracing.close();
   await events.close();
   await store?.close();
+  await audit.close();
 }

@@ -10,6 +10,7 @@ import { runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
+import { recordedReload } from './recorded.ts';
 
 export interface ServeFlags extends ProgramFlags {
   /** `--no-workers` */
@@ -76,7 +77,8 @@ export async function serve(options: ServeOptions): Promise<Served> {
     log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
     void onConsole?.(config.server.console.enabled ? `${url}console` : url);
-    return { url, reload, close: runOnce(() => stop(daemon)) };
+    const signalled = recordedReload(reload, daemon.reporting.audit);
+    return { url, reload: signalled, close: runOnce(() => stop(daemon)) };
   });
 }
 

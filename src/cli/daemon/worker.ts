@@ -14,6 +14,7 @@ import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
 import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting } from './publishing.ts';
+import { recordedReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
 export interface WorkerFlags extends ProgramFlags {
@@ -80,7 +81,8 @@ export async function work(options: WorkerOptions): Promise<Working> {
     const url = listener?.url ?? null;
     if (url !== null) log.info({ url }, 'listening');
     log.info({ max_concurrency: config.server.http.maxConcurrency }, 'working');
-    return { url, reload: () => worker.reloader.reload(), close: runOnce(() => stop(worker)) };
+    const reload = recordedReload(() => worker.reloader.reload(), worker.reporting.audit);
+    return { url, reload, close: runOnce(() => stop(worker)) };
   });
 }
 

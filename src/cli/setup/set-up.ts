@@ -214,7 +214,10 @@ export async function withNotifier<T>(
   try {
     result = await work({
       ...context,
-      notify: (occurrence, trace) => notifier.notify(occurrence, trace),
+      notify: (occurrence, trace) => {
+        context.notify?.(occurrence, trace);
+        notifier.notify(occurrence, trace);
+      },
     });
   } finally {
     await notifier.close(waitAtMostMs);

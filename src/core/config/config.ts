@@ -1,3 +1,4 @@
+import type { TrailSettings } from '../audit/trail-writer.ts';
 import type { SceneMapRules } from '../bundle/validate-bundle.ts';
 import type { LogSettings } from '../lib/log.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
@@ -25,6 +26,8 @@ export interface Config {
   trustedPublishers: PublisherConfig[];
   server: ServerConfig;
   log: LogSettings;
+  /** null: no audit trail. */
+  audit: TrailSettings | null;
   /** null: no tracing. */
   tracing: ResolvedBy<typeof tracingSchema> | null;
   pipelines: PipelineConfig[];

@@ -1,7 +1,8 @@
 import { dirname } from 'node:path';
+import type { TrailSettings } from '../audit/trail-writer.ts';
 import { dateOf } from '../lib/instant.ts';
 import { resolved } from '../lib/settings/resolved.ts';
-import type { ResolvedBy } from '../lib/settings/setting.ts';
+import type { AcceptedBy, ResolvedBy } from '../lib/settings/setting.ts';
 import { type PathBase, resolveDuration, resolvePath, resolveSize } from '../lib/settings/values.ts';
 import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
@@ -13,6 +14,7 @@ import type {
   ServerConfig,
   SourceConfig,
 } from './config.ts';
+import type { auditSchema } from './schema/audit.ts';
 import {
   type DestinationDocument,
   destinationSettings,
@@ -58,12 +60,25 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     trustedPublishers: document.trusted_publishers.map((one) => resolved(trustedPublisher, one, base)),
     server: resolveServer(document.server, base),
     log: document.log,
+    audit: document.audit === undefined ? null : resolveAudit(document.audit, base),
     tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
     notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
     databases: document.databases.map((database) => resolveDatabase(database, base)),
     templates: { baseDir: document.templates.base_dir ?? null },
     weather: resolveWeather(document.weather, base),
+  };
+}
+
+function resolveAudit(
+  { max_size, max_age, on_full, directory }: AcceptedBy<typeof auditSchema>,
+  base: PathBase,
+): TrailSettings {
+  return {
+    directory: resolvePath(directory, base),
+    maxBytes: resolveSize(max_size),
+    maxAgeMs: resolveDuration(max_age),
+    onFull: on_full,
   };
 }
 

@@ -74,6 +74,7 @@ function judged({ config, locate }: Pick<Loaded, 'config' | 'locate'>, scope: Pa
 
 function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope): UsedPath[] {
   const used: UsedPath[] = secretFiles(config);
+  if (config.audit !== null) used.push(own(['audit', 'directory'], config.audit.directory));
   for (const [index, { id, source, followLinks, destinations }] of config.pipelines.entries()) {
     if (pipelineIds?.includes(id) === false) continue;
     const at = ['pipelines', index];
@@ -95,10 +96,11 @@ function keyFiles({ trustedPublishers }: Config): UsedPath[] {
   );
 }
 
+const own = (setting: KeyPath, place: string): UsedPath => ({ setting, path: place, use: 'private' });
+
 function daemonPaths({ server: { staging, queue }, pipelines }: Config): UsedPath[] {
   const at = ['server', 'staging'];
   const isUploading = pipelines.some(({ source }) => source.backend === 'http_upload');
-  const own = (setting: KeyPath, place: string): UsedPath => ({ setting, path: place, use: 'private' });
   if (queue.driver === 'bullmq')
     return [
       own(['server', 'queue', 'scratch_directory'], staging.directory),

@@ -42,6 +42,12 @@ export const errorTable = {
     about: 'Too many logins to the console, or exchanges of ID tokens, have failed.',
   },
 
+  // the audit trail
+  audit_unavailable: {
+    retryable: true,
+    about: 'The audit trail cannot be written, so acts that need a record are refused.',
+  },
+
   // events
   unreachable: {
     retryable: true,

@@ -62,6 +62,7 @@ t.test('every setting is described to people, in the reference and in the comple
   const all = new Map(settings(schema));
   t.ok(all.size > 50, 'there are settings');
   const plain = [
+    'audit',
     'secrets',
     'server',
     'pipelines',

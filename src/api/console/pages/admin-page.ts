@@ -44,6 +44,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
     crumbs: [{ label: 'Daemon' }],
     view: {
       path: paths.admin(),
+      auditPath: parts.audit == null ? null : paths.audit(),
       notifiers,
       pauses,
       queues: await queuesOf(visit),
@@ -92,6 +93,7 @@ export const formerBoard: PageRoute<ConsoleParts> = {
 export const reloadAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/reload`,
+  audit: 'reload',
   handle: (parts) =>
     action(
       parts,
@@ -107,6 +109,7 @@ export const reloadAction: PageRoute<ConsoleParts> = {
 export const redeliverAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.admin()}/notifiers/{notifier_id}/redeliver`,
+  audit: 'events.redeliver',
   handle: (parts) =>
     action<{ notifierId: string }>(
       parts,

@@ -95,6 +95,7 @@ export const openPage: PageRoute<ConsoleParts> = {
 export const verifyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/verify',
+  audit: { none: 'it changes nothing' },
   handle: (parts) =>
     action<PlaceParams>(
       parts,
@@ -225,6 +226,7 @@ function undoOf(
 export const activateAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/destinations/{destination_id}/releases/{release_id}/activate',
+  audit: 'release.activate',
   handle: (parts) =>
     action<PlaceParams & { releaseId: string }>(
       parts,
@@ -237,6 +239,7 @@ export const activateAction: PageRoute<ConsoleParts> = {
             'invalid_request',
             'the form does not say whether to promote or to roll back',
           );
+        if (verb === 'rollback') requestContext(req).act = 'release.rollback';
         const path = pathOf(form);
         const asked = { kind: 'activate', path, release: req.params.releaseId, verb, dryRun: false } as const;
         const answer = await askReleases(req, res, parts, asked);

@@ -27,6 +27,7 @@ export const loginPage: PageRoute<ConsoleParts> = {
 export const loginAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: login,
+  audit: 'login',
   handle: (parts) =>
     (async (req: Request, res: Response) => {
       requireOwnSite(req);
@@ -49,6 +50,7 @@ export const loginAction: PageRoute<ConsoleParts> = {
 export const logoutAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.logout()}`,
+  audit: 'logout',
   handle: (parts) =>
     action(parts, async ({ req, res, visitor }) => {
       await parts.sessions.end(req, res, visitor);

@@ -144,6 +144,7 @@ export const trendsPage: PageRoute<ConsoleParts> = {
 export const startAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/start',
+  audit: 'run.start',
   handle: (parts) =>
     action<PipelineParams>(
       parts,
@@ -157,6 +158,7 @@ export const startAction: PageRoute<ConsoleParts> = {
 export const pauseAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/pause',
+  audit: 'pipeline.pause',
   handle: (parts) =>
     action<PipelineParams>(
       parts,
@@ -173,6 +175,7 @@ export const pauseAction: PageRoute<ConsoleParts> = {
 export const resumeAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/pipelines/{pipeline_id}/resume',
+  audit: 'pipeline.resume',
   handle: (parts) =>
     action<PipelineParams>(
       parts,

@@ -23,6 +23,7 @@ export const planPage: PageRoute<ConsoleParts> = {
 export const planAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
+  audit: { none: 'it changes nothing' },
   handle: (parts) =>
     action<PipelineParams>(
       parts,
@@ -38,15 +39,17 @@ export const planAction: PageRoute<ConsoleParts> = {
 export const runPlanAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `${path}/run`,
+  audit: 'run.start',
   handle: (parts) =>
     action<PipelineParams>(
       parts,
       async (visit, form) => {
         const channel = channelOf(visit, form);
         const planned = await plan(visit, channel);
-        if (planView(planned).digest !== form.get('plan'))
+        if (planView(planned).digest !== form.get('plan')) {
+          requestContext(visit.req).act = null;
           showPlan(visit, planned, { channel, isChanged: true });
-        else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
+        } else goTo(visit, withFlash(paths.run(await startFrom(visit, form)), 'started'));
       },
       (visit) => showPlan(visit, null),
     ),

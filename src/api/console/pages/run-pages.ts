@@ -54,6 +54,7 @@ async function showRun(visit: Visit<RunParams>): Promise<void> {
 export const cancelAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/cancel',
+  audit: 'run.cancel',
   handle: (parts) =>
     action<RunParams>(
       parts,
@@ -70,6 +71,7 @@ export const cancelAction: PageRoute<ConsoleParts> = {
 export const retryAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/retry',
+  audit: 'run.retry',
   handle: (parts) =>
     action<RunParams>(
       parts,
@@ -86,6 +88,7 @@ export const retryAction: PageRoute<ConsoleParts> = {
 export const rerunAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: '/console/runs/{run_id}/rerun',
+  audit: 'run.rerun',
   handle: (parts) =>
     action<RunParams>(
       parts,
@@ -94,6 +97,7 @@ export const rerunAction: PageRoute<ConsoleParts> = {
         const pipelineId = await permitRun(visit, 'rerun');
         const next = newRunId(pipelineId, parts.clock.now());
         const { record } = await parts.queue.rerun(runId, next, originOf(visit.req));
+        requestContext(visit.req).fields['run_id'] = record.run_id;
         goTo(visit, withFlash(paths.run(record.run_id), 'rerun'));
       },
       showRun,

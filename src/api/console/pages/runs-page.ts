@@ -2,7 +2,7 @@ import { asWaybillError, WaybillError } from '../../../core/lib/errors.ts';
 import { runStatuses } from '../../../workers/queue/run-record.ts';
 import { newRunId } from '../../../workers/queue/start-run.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
-import { originOf } from '../../http/request/request-context.ts';
+import { originOf, requestContext } from '../../http/request/request-context.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
 import { findRun } from '../../runs/run-route.ts';
@@ -94,11 +94,13 @@ function firstOf(query: ReturnType<typeof search.read>): string {
 export const rerunManyAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path: `/${paths.runs()}`,
+  audit: 'run.rerun',
   handle: (parts) =>
     action(
       parts,
       async (visit, form) => {
         const ids = chosenOf(form);
+        requestContext(visit.req).reruns = [];
         const refused: Refused[] = [];
         for (const id of ids) {
           const refusal = await rerunOne(visit, id);
@@ -133,11 +135,18 @@ async function rerunOne(
   try {
     const record = await findRun(visitor.isAdmin ? null : visitor.token, id, parts);
     permit(res, visitor, 'rerun', record.pipeline_id, access);
-    await parts.queue.rerun(id, newRunId(record.pipeline_id, parts.clock.now()), originOf(req));
+    const next = newRunId(record.pipeline_id, parts.clock.now());
+    const repeated = await parts.queue.rerun(id, next, originOf(req));
+    requestContext(req).reruns?.push({
+      pipelineId: record.pipeline_id,
+      runId: repeated.record.run_id,
+      rerunOf: id,
+    });
     return null;
   } catch (thrown) {
     const { code, message, hint = null } = asWaybillError(thrown);
     if (code === 'internal_error' || code === 'queue_unavailable') throw thrown;
+    requestContext(req).reruns?.push({ code });
     return { id, message, hint };
   }
 }

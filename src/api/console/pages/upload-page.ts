@@ -46,6 +46,7 @@ export const uploadPage: PageRoute<ConsoleParts> = {
 export const uploadAction: PageRoute<ConsoleParts> = {
   method: 'post',
   path,
+  audit: 'upload',
   handle: (parts) =>
     (async (req: Request<PipelineParams>, res: Response, next) => {
       requireOwnSite(req);
@@ -80,8 +81,8 @@ export const uploadAction: PageRoute<ConsoleParts> = {
         const problem = problemOf(error, requestContext(req).id);
         // A server fault or a foreign form has no page that could show its error.
         if (!isPage || problem.status === 500 || error.code === 'form_expired') throw thrown;
-        showUpload(visit, { problem, status: problem.status });
         requestContext(req).fields['code'] = error.code;
+        showUpload(visit, { problem, status: problem.status });
       }
     }) as RequestHandler<PipelineParams> as Handler,
 };

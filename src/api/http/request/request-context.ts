@@ -1,11 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { Act, Actor } from '../../../core/audit/record.ts';
 import type { Clock, Timer } from '../../../core/lib/clock.ts';
+import type { ErrorCode } from '../../../core/lib/error-codes.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type { TraceContext } from '../../../core/tracing/trace-context.ts';
 
 /** The forms of a problem document. RFC 9457 defines JSON and XML; text and HTML are for people. */
 export type ProblemForm = 'json' | 'xml' | 'text' | 'html';
+
+/** A run that repeats another, or the refusal to repeat one, which names no run. */
+export type Rerun = { pipelineId: string; runId: string; rerunOf: string } | { code: ErrorCode };
 
 /** State that accompanies a request through all of its handlers. */
 export interface RequestContext {
@@ -34,6 +39,12 @@ export interface RequestContext {
   problemMembers?: Readonly<Record<string, unknown>>;
   /** The request hands a resumable upload to the queue, so it is answered like an upload. */
   finishesUpload?: true;
+  /** The audited act of the request; null: it turned out to change nothing. Undefined for other requests. */
+  act?: Act | null;
+  /** The runs that the request repeated, if it can repeat several: each has an audit record of its own. */
+  reruns?: Rerun[];
+  /** The subject of the request, if it is not a token of the configuration. Never contains a secret. */
+  actor?: Actor;
   /** The span of the request and parent of the work that it starts. Empty if it is not traced. */
   trace: TraceContext;
   /** Bytes read from the request body, if its reader counts them. */

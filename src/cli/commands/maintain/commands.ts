@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { Command, Option } from 'commander';
 import {
   collect,
   configOption,
@@ -8,6 +8,7 @@ import {
   pipelineOption,
   verboseCommand,
 } from '../../setup/command-options.ts';
+import type { ShowAuditOptions, VerifyAuditOptions } from './audit.ts';
 import type { InspectOptions } from './inspect.ts';
 import type { PruneOptions } from './prune.ts';
 import type { ReconcileOptions } from './reconcile-state.ts';
@@ -70,4 +71,35 @@ export function pruneCommand(): Command {
     .action(async (options: PruneOptions) =>
       exitWith((await import('./prune.ts')).pruneDestination(options)),
     );
+}
+
+export function auditCommand(): Command {
+  const group = new Command('audit').description(
+    'show the audit trail of this machine, and verify its chain',
+  );
+  trailCommand(group, 'show', 'the newest records that match, in the order of the acts')
+    .option('--since <time>', 'only records since then: 1h, 7d or an RFC 3339 time')
+    .option('-p, --pipeline <id>', 'only records about this pipeline (may be given again)', collect)
+    .option('--actor <id>', 'only records of this token or user')
+    .option('--act <act>', 'only records of this act, such as upload or release.rollback')
+    .option('--limit <count>', 'maximum number of records', '100')
+    .action(async (options: ShowAuditOptions) => exitWith((await import('./audit.ts')).showAudit(options)));
+  trailCommand(group, 'verify', 'check that no record was edited, removed, reordered or cut')
+    .option('--partial', 'earlier files are in an archive: begin with the first file that is there')
+    .option('--contains <record>', 'also require this record, as an earlier verify printed it')
+    .addHelpText('after', `\nExit codes: 0 whole, 1 something is wrong, 2 usage or configuration.`)
+    .action(async (options: VerifyAuditOptions) =>
+      exitWith((await import('./audit.ts')).verifyAudit(options)),
+    );
+  return group;
+}
+
+function trailCommand(group: Command, name: string, description: string): Command {
+  const command = new Command(name)
+    .description(description)
+    .option('-c, --config <file>', 'configuration file (YAML) with the setting audit')
+    .option('--directory <directory>', 'directory of a trail, such as a copy; instead of --config')
+    .addOption(formatOption());
+  group.addCommand(command);
+  return command;
 }

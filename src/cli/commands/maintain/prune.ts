@@ -4,6 +4,7 @@ import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
 import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import { audited } from '../../setup/audited.ts';
 import type { DestinationOptions } from '../../setup/command-options.ts';
 import { destinationOf, pipelineOf, setUp, withNotifier } from '../../setup/set-up.ts';
 
@@ -49,19 +50,26 @@ async function pruneNow(
   const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const found: Finding[] = [];
-  const notified = await withNotifier(
+  const act = { act: 'prune', dryRun, ...owner, detail: { allow_removals: maxRemoved === null } } as const;
+  const notified = await audited(
     prepared,
-    { dryRun, pipelineIds: [options.pipeline] },
-    async (context) =>
-      withReleasers(async (onRelease) => {
-        const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
-        onRelease(() => storage.close());
-        const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
-        const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
-        const index = { owner, destination };
-        found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
-        return pruned;
-      }),
+    act,
+    (recorded) =>
+      withNotifier(
+        { ...prepared, context: recorded },
+        { dryRun, pipelineIds: [options.pipeline] },
+        async (context) =>
+          withReleasers(async (onRelease) => {
+            const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
+            onRelease(() => storage.close());
+            const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+            const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
+            const index = { owner, destination };
+            found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
+            return pruned;
+          }),
+      ),
+    ({ result }) => result.refused ?? result.errors[0]?.error ?? null,
   );
   const report = notified.result;
   const warnings = [...prepared.warnings, ...found, ...notified.warnings];

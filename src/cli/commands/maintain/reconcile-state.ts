@@ -1,9 +1,12 @@
+import type { CoreContext } from '../../../core/context.ts';
+import type { ErrorRecord } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { makeOutput, type Output, plural } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import { audited } from '../../setup/audited.ts';
 import type { DestinationOptions } from '../../setup/command-options.ts';
 import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
 
@@ -16,7 +19,7 @@ export async function reconcileState(options: ReconcileOptions): Promise<number>
 }
 
 async function repair(options: ReconcileOptions, output: Output, signal: AbortSignal): Promise<number> {
-  const { config, context, warnings } = await setUp({
+  const { config, warnings, ...prepared } = await setUp({
     config: options.config,
     output,
     signal,
@@ -25,20 +28,25 @@ async function repair(options: ReconcileOptions, output: Output, signal: AbortSi
   });
   const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
   const { location, rootIndex } = destination;
-  const paths = await withReleasers(async (onRelease) => {
-    const storage = await context.openStorage(location, {
-      readOnly: options.dryRun,
-      dryRun: options.dryRun,
+  const { dryRun, allOwners } = options;
+  const owner = { pipelineId: options.pipeline, destinationId: options.destination };
+  const act = { act: 'catalog.reconcile', dryRun, ...owner, detail: { all_owners: allOwners } } as const;
+  const change = async (context: CoreContext): Promise<ReconcileReport[]> =>
+    withReleasers(async (onRelease) => {
+      const storage = await context.openStorage(location, {
+        readOnly: options.dryRun,
+        dryRun: options.dryRun,
+      });
+      onRelease(() => storage.close());
+      const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
+      if (!rootIndex || dryRun) return reports;
+      const warning = await rebuildRootIndex(context, storage, { owner, destination });
+      if (warning !== null) warnings.push(warning);
+      return reports;
     });
-    onRelease(() => storage.close());
-    const owner = { pipelineId: options.pipeline, destinationId: options.destination };
-    const { dryRun, allOwners } = options;
-    const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
-    if (!rootIndex || dryRun) return reports;
-    const warning = await rebuildRootIndex(context, storage, { owner, destination });
-    if (warning !== null) warnings.push(warning);
-    return reports;
-  });
+  const failureOf = (reports: readonly ReconcileReport[]): ErrorRecord | null =>
+    reports.find(({ error }) => error !== null)?.error ?? null;
+  const paths = await audited({ config, ...prepared }, act, change, failureOf);
   if (output.isJson)
     output.json('reconcile-state', {
       dryRun: options.dryRun,

@@ -1,3 +1,4 @@
+import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
@@ -9,6 +10,7 @@ import { describeLocation } from '../../../core/storage/backends.ts';
 import { columns, makeOutput, type Output, plural, type Style, tookText } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
 import { endedBySignal, untilStopped } from '../../process/stop-signal.ts';
+import { audited } from '../../setup/audited.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import { chooseDestinations, setUp } from '../../setup/set-up.ts';
 
@@ -64,7 +66,8 @@ async function verifyAll(
   for (const { pipeline, destinations } of chosen) {
     for (const destination of destinations) {
       const { id, location, fileConcurrency, maxRate } = destination;
-      const base = { pipelineId: pipeline.id, destinationId: id, location: describeLocation(location) };
+      const owner = { pipelineId: pipeline.id, destinationId: id };
+      const base = { ...owner, location: describeLocation(location) };
       const { repair: repairs = false, dryRun = false } = options;
       try {
         const paths = await withReleasers(async (onRelease) => {
@@ -73,7 +76,12 @@ async function verifyAll(
           const lingerMs = destination.releases?.lingerMs ?? null;
           const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes, lingerMs };
           const reports = await verify(root, subset === undefined ? reading : { ...reading, subset });
-          const done = repairs ? await repair(context, { pipeline, destination, root, dryRun }, reports) : [];
+          const at = { pipeline, destination, root, dryRun };
+          const act = { act: 'catalog.repair', dryRun, ...owner } as const;
+          const work = (recorded: CoreContext): ReturnType<typeof repair> => repair(recorded, at, reports);
+          const failureOf = (all: Awaited<ReturnType<typeof repair>>): ErrorRecord | null =>
+            all.find((one) => one !== null && one.error !== null)?.error ?? null;
+          const done = repairs ? await audited({ config, context }, act, work, failureOf) : [];
           return reports.map((report, index) => ({ ...report, repair: done[index] ?? null }));
         });
         results.push({ ...base, clean: paths.every((path) => isClean(path, dryRun)), paths, error: null });

@@ -19,6 +19,7 @@ import {
 import { makeOutput, type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import { audited, type CommandAct } from '../../setup/audited.ts';
 import type { RunOptions } from '../../setup/command-options.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import { chooseDestinations, type Chosen, type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
@@ -53,12 +54,14 @@ export async function run(options: RunOptions): Promise<number> {
         : await chosenByPlan(prepared.config, plan);
     const chosen = withMaxRate(named, maxRate);
     const notifying = { dryRun: options.dryRun, pipelineIds: ids };
-    const notified = await withTracing(prepared, async (traced) =>
-      withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
-        const tries = { forMs: retryForMs, note: (text: string) => output.note(text) };
-        const task = { chosen, options, tries, setUp: { ...prepared, context } };
-        return plan === null ? runAsked(task, output) : runPlanned(task, plan);
-      }),
+    const notified = await audited(prepared, actOf(options, ids), async (recorded) =>
+      withTracing({ ...prepared, context: recorded }, async (traced) =>
+        withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
+          const tries = { forMs: retryForMs, note: (text: string) => output.note(text) };
+          const task = { chosen, options, tries, setUp: { ...prepared, context } };
+          return plan === null ? runAsked(task, output) : runPlanned(task, plan);
+        }),
+      ),
     );
     const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
     if (output.isJson) output.json('run', result);
@@ -72,6 +75,20 @@ export async function run(options: RunOptions): Promise<number> {
     if (!allSucceeded(result.pipelines)) return 1;
     return isHeldBack ? heldBackExitCode : 0;
   });
+}
+
+/** The start of the command is its act; each publication has a record of its own. */
+function actOf(
+  { dryRun, force, allowRemovals = false, channel, plan }: RunOptions,
+  ids: readonly string[] | undefined,
+): CommandAct {
+  const [only, ...others] = [...new Set(ids)];
+  return {
+    act: 'run.start',
+    dryRun,
+    pipelineId: others.length === 0 ? (only ?? null) : null,
+    detail: { force, allow_removals: allowRemovals, channel: channel ?? null, planned: plan !== undefined },
+  };
 }
 
 interface Task {

@@ -8,6 +8,7 @@ import type { Layout } from '../../../core/releases/release.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { makeOutput, type Output, plural } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
+import { audited } from '../../setup/audited.ts';
 import type { ConfiguredOptions } from '../../setup/command-options.ts';
 import {
   givenBundlePath,
@@ -81,22 +82,40 @@ async function attempt(
   const owner = { pipelineId, destinationId };
   const found: Finding[] = [];
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
-  const { result, warnings } = await withNotifier(
+  const act = {
+    act: 'unpublish',
+    dryRun,
+    ...owner,
+    detail: { path: destinationPath, allow_removals: allowRemovals },
+  } as const;
+  const { result, warnings } = await audited(
     prepared,
-    { dryRun, pipelineIds: [pipelineId] },
-    async (context) =>
-      withReleasers(async (onRelease) => {
-        const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
-        onRelease(() => root.close());
-        const request = {
-          ...{ owner, destinationPath, maxRemoved, dryRun, concurrency },
-          ...(layout === undefined ? {} : { layout }),
-        };
-        return unpublishListed(context, root, destination, request, (warning) => void found.push(warning));
-      }).catch((error: unknown) => {
-        if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
-        throw error;
-      }),
+    act,
+    (recorded) =>
+      withNotifier(
+        { ...prepared, context: recorded },
+        { dryRun, pipelineIds: [pipelineId] },
+        async (context) =>
+          withReleasers(async (onRelease) => {
+            const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
+            onRelease(() => root.close());
+            const request = {
+              ...{ owner, destinationPath, maxRemoved, dryRun, concurrency },
+              ...(layout === undefined ? {} : { layout }),
+            };
+            return unpublishListed(
+              context,
+              root,
+              destination,
+              request,
+              (warning) => void found.push(warning),
+            );
+          }).catch((error: unknown) => {
+            if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
+            throw error;
+          }),
+      ),
+    ({ result: outcome }) => (outcome instanceof WaybillError ? outcome : null),
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }

@@ -22,9 +22,10 @@ import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/
 import { parseCron, parseTimeZone } from '../timetable.ts';
 import { databases } from '../weather/databases.ts';
 import { templates, weather } from '../weather/settings.ts';
+import { auditSchema } from './audit.ts';
 import { destinationSchema, sourceSchema } from './locations.ts';
 import { trustedPublisher } from './publishers.ts';
-import { scopes } from './scopes.ts';
+import { defaultScopes, scopes } from './scopes.ts';
 import { serverSchema } from './server.ts';
 
 /*
@@ -33,7 +34,7 @@ import { serverSchema } from './server.ts';
  * `relations.ts` checks combinations of settings.
  */
 
-export { type Scope, scopes } from './scopes.ts';
+export { defaultScopes, type Scope, scopes } from './scopes.ts';
 
 /** Settings that start runs automatically. `pipeline-relations.ts` checks their combinations. */
 const scheduleSettings = {
@@ -165,9 +166,9 @@ export const uploadToken = map({
     .required()
     .description('Ids of the pipelines that the token may use.'),
   scopes: list(choice(...scopes), { min: 1, expected: `a list of some of ${scopes.join(', ')}` })
-    .default([...scopes])
+    .default([...defaultScopes])
     .description(
-      'Rights of the token for its pipelines: upload bundles, start runs (run), cancel runs and pause the pipeline (cancel), change the current release (releases), or read runs and releases and follow runs (read).',
+      'Rights of the token for its pipelines: upload bundles, start runs (run), cancel runs and pause the pipeline (cancel), change the current release (releases), read runs and releases and follow runs (read), or read the audit trail (audit). Default: all but audit.',
     )
     .example(['read']),
   expires: instant()
@@ -247,6 +248,7 @@ export const configSchema = map({
   server: serverSchema.default(),
   log: logSchema.default(),
   tracing: tracingSchema,
+  audit: auditSchema,
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('Pipelines: each connects one source to one or more destinations.'),

@@ -1,3 +1,5 @@
 /** The rights of a token for its pipelines. */
-export const scopes = ['upload', 'run', 'cancel', 'releases', 'read'] as const;
+export const scopes = ['upload', 'run', 'cancel', 'releases', 'read', 'audit'] as const;
 export type Scope = (typeof scopes)[number];
+/** The scopes of a token that names none. */
+export const defaultScopes: readonly Scope[] = ['upload', 'run', 'cancel', 'releases', 'read'];

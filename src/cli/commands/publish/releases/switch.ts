@@ -6,6 +6,7 @@ import { switchAt, type Switched, type SwitchRequest } from '../../../../core/re
 import { exitCodes } from '../../../exit-codes.ts';
 import { makeOutput, type Output, plural } from '../../../output/output.ts';
 import { untilStopped } from '../../../process/stop-signal.ts';
+import { audited } from '../../../setup/audited.ts';
 import type { RollbackOptions, SwitchOptions } from '../../../setup/command-options.ts';
 import { type SetUp, setUp, withNotifier } from '../../../setup/set-up.ts';
 import { pathOf, releasesDestination, setUpFor } from './show.ts';
@@ -64,22 +65,38 @@ async function carryOut(
   const { dryRun, pipeline } = options;
   const owner = { pipelineId: pipeline, destinationId: destination.id };
   const found: Finding[] = [];
-  const { result, warnings } = await withNotifier(
+  const act = { act: actOf[request.verb], dryRun, ...owner, detail: factsOf(request) };
+  const { result, warnings } = await audited(
     prepared,
-    { dryRun, pipelineIds: [pipeline] },
-    async (context) =>
-      atDestination(context, destination, { readOnly: dryRun }, async (root) => {
-        const place = await placeOf(root, destination, pathOf(options));
-        const { destinationPath } = place;
-        return outcomeOf(destinationPath, async () => {
-          const switched = await switchAt(context, owner, place, request, { dryRun });
-          const index = { owner, destination };
-          found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
-          return switched;
-        });
-      }),
+    act,
+    (recorded) =>
+      withNotifier({ ...prepared, context: recorded }, { dryRun, pipelineIds: [pipeline] }, async (context) =>
+        atDestination(context, destination, { readOnly: dryRun }, async (root) => {
+          const place = await placeOf(root, destination, pathOf(options));
+          const { destinationPath } = place;
+          return outcomeOf(destinationPath, async () => {
+            const switched = await switchAt(context, owner, place, request, { dryRun });
+            const index = { owner, destination };
+            found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
+            return switched;
+          });
+        }),
+      ),
+    ({ result: { error } }) => error,
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
+}
+
+const actOf = {
+  rollback: 'release.rollback',
+  promote: 'release.activate',
+  resume: 'release.resume',
+  drop: 'release.drop',
+} as const;
+
+function factsOf(request: SwitchRequest): Record<string, string> {
+  if (request.verb === 'drop') return { channel: request.channel };
+  return 'release' in request && request.release !== undefined ? { release: request.release } : {};
 }
 
 /** Returns a refusal or a failure as an outcome. Throws for bad input. */
@@ -135,13 +152,19 @@ function printSwitch(
 export async function tidyReleases(options: SwitchOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   return untilStopped(async (signal) => {
-    const { config, context, warnings } = await setUp({ ...setUpFor(options), output, signal });
+    const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
     const destination = releasesDestination({ config }, options);
     const { dryRun } = options;
-    const paths = await atDestination(context, destination, { readOnly: dryRun }, async (root) =>
-      tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
-    );
     const about = { pipelineId: options.pipeline, destinationId: destination.id };
+    const paths = await audited(
+      { config, ...prepared },
+      { act: 'release.tidy', dryRun, ...about },
+      (context) =>
+        atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+          tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
+        ),
+      () => null,
+    );
     if (output.isJson) output.json('releases-tidied', { dryRun, ...about, paths, warnings });
     else {
       for (const warning of warnings) output.warn(warning);

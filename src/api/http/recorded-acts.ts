@@ -1,0 +1,200 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
+import type { Trail } from '../../core/audit/trail.ts';
+import type { Clock } from '../../core/lib/clock.ts';
+import type { ErrorCode } from '../../core/lib/error-codes.ts';
+import { statusOf } from './answer/error-status.ts';
+import { type RequestContext, requestContext, type Rerun } from './request/request-context.ts';
+import { networkOf } from './request/shares.ts';
+
+/*
+ * The audit records of requests. A route names its act; one handler before it makes the record, when the
+ * response is complete and before it is sent.
+ */
+
+/** The act of a route that changes something, or why it needs no record. */
+export type RouteAct = Act | { none: string };
+
+/** Where records go. */
+export interface AuditTarget {
+  trail: Pick<Trail, 'admit' | 'append'>;
+  /** Where the trail is, for reading. */
+  directory: string;
+}
+
+interface RecordOptions {
+  audit: AuditTarget;
+  act: Act;
+  via: 'api' | 'console';
+  seldom: Seldom;
+}
+
+/** Admits the act and records it. Throws `audit_unavailable` before the act if it could not be recorded. */
+export function recordAct({ audit, act: actOfRoute, via, seldom }: RecordOptions): RequestHandler {
+  return async (req, res, next) => {
+    const { params } = req;
+    await audit.trail.admit();
+    const context = requestContext(req);
+    context.act = actOfRoute;
+    beforeEnd(res, async () => {
+      const { act } = context;
+      if (act == null) return;
+      const entry = entryOf(act, context, { params, res, via });
+      const repeated = isLimited(entry) ? 0 : seldom.note(anonymousKey(entry));
+      if (repeated === null) return;
+      for (const one of context.reruns?.map((rerun) => entryOfRerun(entry, rerun)) ?? [entry])
+        await audit.trail.append(repeated === 0 ? one : { ...one, detail: { ...one.detail, repeated } });
+    });
+    next();
+  };
+}
+
+/** Records the first use of each token from each address in an hour. */
+export function recordTokenUse({ trail }: AuditTarget, seldom: Seldom): RequestHandler {
+  return (req, res, next) => {
+    res.once('close', () => {
+      const context = requestContext(req);
+      const { token_id: id } = context.fields;
+      const address = context.client ?? null;
+      if (typeof id !== 'string') return;
+      const repeated = seldom.note(`${id} ${address ?? ''}`);
+      if (repeated === null) return;
+      const actor = context.actor ?? actorOf(context);
+      const detail: Record<string, Fact> = repeated === 0 ? {} : { repeated };
+      void trail.append({ act: 'token.use', result: 'done', actor, address, requestId: context.id, detail });
+    });
+    next();
+  };
+}
+
+/** Whether something else limits how often the client can cause the record. */
+function isLimited({ act, actor, code }: ActEntry): boolean {
+  return actor.type !== 'anonymous' || (act === 'login' && code === 'unauthorized');
+}
+
+/** Anyone can send refused requests, so those of one network and kind share a record. */
+function anonymousKey({ act, code, address }: ActEntry): string {
+  return `${act} ${code ?? ''} ${networkOf(address ?? null)}`;
+}
+
+/** Calls `work` once, when the response ends or is abandoned, and ends it after that. */
+function beforeEnd(res: Response, work: () => Promise<void>): void {
+  const end: Response['end'] = res.end.bind(res);
+  const destroy: Response['destroy'] = res.destroy.bind(res);
+  const restore = (): void => void Object.assign(res, { end, destroy });
+  res.end = ((...args: Parameters<typeof end>) => {
+    restore();
+    void work().finally(() => end(...args));
+    return res;
+  }) as typeof end;
+  res.destroy = (error) => {
+    restore();
+    void work().finally(() => destroy(error));
+    return res;
+  };
+}
+
+/** The record of a request that has been answered. Contains ids of the configuration only. Pure. */
+function entryOf(
+  act: Act,
+  context: RequestContext,
+  { params, res, via }: { params: Request['params']; res: Response; via: 'api' | 'console' },
+): ActEntry {
+  const { fields, actor, client = null, id: requestId } = context;
+  const code = textOf(fields['code']);
+  const result = resultOf(code, res.statusCode);
+  // Until the request is accepted, ids of its path may be any text.
+  const accepted = (name: string): string | null => (result === 'done' ? textOf(params[name]) : null);
+  return {
+    act,
+    result,
+    code,
+    actor: { ...(actor ?? actorOf(context)), via },
+    address: client,
+    pipelineId: textOf(fields['pipeline_id']) ?? accepted('pipelineId'),
+    destinationId: accepted('destinationId'),
+    runId: textOf(fields['run_id']),
+    requestId,
+    detail: detailOf({
+      release: accepted('releaseId'),
+      notifier: accepted('notifierId'),
+      rerun_of: rerunOf(act, params, fields),
+      replayed: res.hasHeader('Idempotency-Replayed') ? true : null,
+    }),
+  };
+}
+
+/** The record of one of several runs that a request repeats. */
+function entryOfRerun(entry: ActEntry, rerun: Rerun): ActEntry {
+  if ('code' in rerun) return { ...entry, code: rerun.code, result: resultOf(rerun.code, 0) };
+  const { rerunOf, ...ids } = rerun;
+  return { ...entry, ...ids, detail: { ...entry.detail, rerun_of: rerunOf } };
+}
+
+function actorOf({ fields: { token_id: id }, publishedBy }: RequestContext): Actor {
+  if (publishedBy !== undefined)
+    return {
+      type: 'publisher',
+      id: publishedBy.publisher_id,
+      claims_digest: publishedBy.claims_digest,
+    };
+  return typeof id === 'string' ? { type: 'token', id } : { type: 'anonymous', id: null };
+}
+
+function resultOf(code: string | null, statusCode: number): ActEntry['result'] {
+  const status = code === null ? statusCode : statusOf[code as ErrorCode];
+  if (code === null && status < 400) return 'done';
+  return status >= 500 ? 'failed' : 'refused';
+}
+
+/** The repeated run, if the act has repeated one. */
+function rerunOf(act: Act, params: Request['params'], fields: RequestContext['fields']): string | null {
+  const { run_id: runId } = fields;
+  const given = textOf(params['runId']);
+  return act === 'run.rerun' && typeof runId === 'string' && runId !== given ? given : null;
+}
+
+function detailOf(facts: Readonly<Record<string, Fact>>): Record<string, Fact> {
+  return Object.fromEntries(Object.entries(facts).filter(([, fact]) => fact !== null));
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+const hourMs = 3_600_000;
+const maxKeys = 10_000;
+
+/** Limits records that clients can cause at will to one for each key and hour. */
+export class Seldom {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #noted = new Map<string, { at: number; repeated: number }>();
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock;
+  }
+
+  /** null if this hour has a record of the key; otherwise how many were left out since its last record. */
+  note(key: string): number | null {
+    const now = this.#clock.monotonic();
+    const known = this.#noted.get(key);
+    if (known !== undefined && now - known.at < hourMs) {
+      known.repeated += 1;
+      return null;
+    }
+    this.#noted.delete(key);
+    if (this.#noted.size >= maxKeys) this.#forget(now);
+    this.#noted.set(key, { at: now, repeated: 0 });
+    return known?.repeated ?? 0;
+  }
+
+  /** Forgets the keys of former hours or, if there are none, the oldest key. */
+  #forget(now: number): void {
+    let isFirst = true;
+    for (const [key, { at }] of this.#noted) {
+      if (!isFirst && now - at < hourMs) return;
+      this.#noted.delete(key);
+      isFirst = false;
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import { homedir } from 'node:os';
+import { type AuditFilter, readPage } from '../../../core/audit/read-trail.ts';
+import { type Act, acts, type AuditRecord, type ChainEnd } from '../../../core/audit/record.ts';
+import { type TrailReport, verifyTrail } from '../../../core/audit/verify-trail.ts';
+import { loadConfig } from '../../../core/config/load.ts';
+import { systemClock } from '../../../core/lib/clock.ts';
+import { WaybillError } from '../../../core/lib/errors.ts';
+import { dateOf, parseInstant } from '../../../core/lib/instant.ts';
+import { parseDuration } from '../../../core/lib/settings/units.ts';
+import { nearest } from '../../../core/lib/text.ts';
+import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
+import { endedBySignal } from '../../process/stop-signal.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
+
+/** The trail that a command reads, as commander parses it. */
+interface TrailOptions extends Pick<CommonOptions, 'format' | 'color'> {
+  config?: string;
+  directory?: string;
+}
+
+export interface ShowAuditOptions extends TrailOptions {
+  since?: string;
+  pipeline?: string[];
+  actor?: string;
+  act?: string;
+  limit: string;
+}
+
+/** `waybill audit show`: the newest records that match, in the order of the acts. */
+export async function showAudit(options: ShowAuditOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return endedBySignal(async () => {
+    const filter: AuditFilter = {
+      since: sinceOf(options.since),
+      act: actOf(options.act),
+      actor: options.actor ?? null,
+      pipelines: options.pipeline ?? null,
+    };
+    const limit = limitOf(options.limit);
+    const records = await newest(await directoryOf(options), filter, limit);
+    if (output.isJson) output.json('audit', { records });
+    else {
+      for (const line of columns(records.map((record) => rowOf(record, output)))) output.data(line);
+      if (records.length === 0) output.note('no record matches');
+    }
+    return 0;
+  });
+}
+
+async function newest(directory: string, filter: AuditFilter, limit: number): Promise<AuditRecord[]> {
+  const found: AuditRecord[] = [];
+  let before: number | null = null;
+  do {
+    const { records, next }: Awaited<ReturnType<typeof readPage>> = await readPage(directory, {
+      ...filter,
+      limit: limit - found.length,
+      before,
+    });
+    found.push(...records);
+    before = next;
+  } while (before !== null && found.length < limit);
+  return found.reverse();
+}
+
+function rowOf(record: AuditRecord, { style }: Output): string[] {
+  const { time, act, result, code, actor, address, pipeline_id, destination_id, run_id, detail } = record;
+  const colour = { done: style.green, refused: style.yellow, failed: style.red }[result];
+  const place = [pipeline_id, destination_id].filter((part) => part !== null).join('/');
+  const facts = Object.entries(detail).map(([name, fact]) => `${name}=${String(fact)}`);
+  return [
+    time,
+    act,
+    colour(result),
+    actor.id === null ? actor.type : `${actor.type} ${actor.id}`,
+    address ?? '-',
+    place === '' ? '-' : place,
+    [code, run_id, ...facts].filter((part) => part !== null).join(' '),
+  ];
+}
+
+export interface VerifyAuditOptions extends TrailOptions {
+  partial: boolean;
+  contains?: string;
+}
+
+/** `waybill audit verify`: checks the chain over all files. */
+export async function verifyAudit(options: VerifyAuditOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  return endedBySignal(async () => {
+    const expected = options.contains === undefined ? null : recordOf(options.contains);
+    const directory = await directoryOf(options);
+    const report = await verifyTrail(directory, { isPartial: options.partial, expected });
+    const isWhole = report.problems.length === 0;
+    if (output.isJson) output.json('audit-verify', { clean: isWhole, ...report });
+    else printReport(report, output);
+    return isWhole ? 0 : 1;
+  });
+}
+
+function printReport({ records, files, end, problems, interrupted }: TrailReport, output: Output): void {
+  const { style, data } = output;
+  for (const { fault, message } of problems) data(`${style.red(fault)}  ${message}`);
+  for (const { file, line } of interrupted)
+    data(`${style.dim('interrupted')}  ${file}:${line} is an interrupted write, not a change`);
+  const amount = `${plural(records, 'record')} in ${plural(files, 'file')}`;
+  const last = end.digest === null ? '' : `, the last is ${end.seq}:${end.digest}`;
+  if (problems.length === 0) data(`${style.green('whole')}  ${amount}${last}`);
+  else data(`${style.red('failed')}  ${amount}, ${plural(problems.length, 'problem')}`);
+}
+
+/** Throws `usage` unless the options name a directory, or a configuration with an audit trail. */
+async function directoryOf({ config, directory }: TrailOptions): Promise<string> {
+  if (directory !== undefined) return directory;
+  if (config === undefined)
+    throw new WaybillError('usage', 'no audit trail is named', { hint: 'give --config or --directory' });
+  const loaded = await loadConfig(config, { home: homedir() });
+  if (loaded.config.audit !== null) return loaded.config.audit.directory;
+  throw new WaybillError('usage', `${config} has no audit trail`, { hint: 'set `audit: {}`' });
+}
+
+/** A duration before now, or a time. Throws `usage`. */
+function sinceOf(text: string | undefined): Date | null {
+  if (text === undefined) return null;
+  const ms = parseDuration(text);
+  if (ms !== undefined) return new Date(systemClock.now().getTime() - ms);
+  const verdict = parseInstant(text);
+  if (verdict.ok) return dateOf(verdict.value);
+  throw new WaybillError('usage', `--since "${text}" is not a duration or a time`, {
+    hint: 'give one such as 1h, 7d or 2026-11-20T00:00:00Z',
+  });
+}
+
+function actOf(text: string | undefined): Act | null {
+  if (text === undefined) return null;
+  const act = acts.find((known) => known === text);
+  if (act !== undefined) return act;
+  const meant = nearest(text, acts);
+  throw new WaybillError('usage', `there is no act "${text}"`, {
+    hint: meant === undefined ? `known: ${acts.join(', ')}` : `did you mean "${meant}"?`,
+  });
+}
+
+function limitOf(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit >= 1 && limit <= 1_000_000) return limit;
+  throw new WaybillError('usage', `--limit "${text}" is not a number from 1 to 1000000`);
+}
+
+/** A record as `verify` prints it: `SEQ:DIGEST`. Throws `usage`. */
+function recordOf(text: string): ChainEnd {
+  const [, seq, digest] = /^(\d{1,15}):(sha256:[0-9a-f]{64})$/.exec(text) ?? [];
+  if (seq !== undefined && digest !== undefined) return { seq: Number(seq), digest };
+  throw new WaybillError('usage', `--contains "${text}" is not a record`, {
+    hint: 'give the last record as verify prints it: SEQ:sha256:DIGEST',
+  });
+}

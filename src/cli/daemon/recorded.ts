@@ -1,0 +1,41 @@
+import { programActor } from '../../core/audit/occurrence-acts.ts';
+import type { ActEntry } from '../../core/audit/record.ts';
+import type { Trail } from '../../core/audit/trail.ts';
+import { asWaybillError } from '../../core/lib/errors.ts';
+import type { Triggers } from '../../workers/queue/trigger.ts';
+
+/* Audit records of acts that no request makes. */
+
+/** Decides as `triggers`, and records the runs that start. Throws `audit_unavailable` before a decision. */
+export function recordedTriggers(triggers: Triggers, trail: Trail): Triggers {
+  return {
+    last: (pipelineId, kind) => triggers.last(pipelineId, kind),
+    async decide(job, options) {
+      await trail.admit();
+      const decision = await triggers.decide(job, options);
+      const { runId, pipelineId, trigger } = job;
+      if (decision.outcome === 'started')
+        await trail.append({
+          ...{ act: 'run.start', result: 'done', pipelineId, runId },
+          actor: { type: trigger.kind, id: pipelineId },
+        });
+      return decision;
+    },
+  };
+}
+
+/** A reload that a signal requests. Its refusal is logged by `reload`, even if it cannot be recorded. */
+export function recordedReload<T>(reload: () => Promise<T>, trail: Trail): () => Promise<T> {
+  const entry: ActEntry = { act: 'reload', result: 'done', actor: { ...programActor, signal: 'SIGHUP' } };
+  return async () => {
+    try {
+      await trail.admit();
+      const report = await reload();
+      await trail.append(entry);
+      return report;
+    } catch (thrown) {
+      await trail.append({ ...entry, result: 'refused', code: asWaybillError(thrown).code });
+      throw thrown;
+    }
+  };
+}

@@ -1,0 +1,81 @@
+import { userInfo } from 'node:os';
+import { entryOfOccurrence } from '../../core/audit/occurrence-acts.ts';
+import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
+import type { CoreContext } from '../../core/context.ts';
+import { asWaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
+import { exitCodes } from '../exit-codes.ts';
+import type { SetUp } from './set-up.ts';
+
+/** The act of a command, as its audit record has it. */
+export interface CommandAct {
+  act: Act;
+  /** A dry run changes nothing and has no record. */
+  dryRun: boolean;
+  pipelineId?: string | null;
+  destinationId?: string | null;
+  detail?: Readonly<Record<string, Fact>>;
+}
+
+/**
+ * Carries out a command that changes something, and records it in the audit trail of the configuration. The
+ * context of `work` also records the publications that it makes. Throws `audit_unavailable` before `work`
+ * if the record could not be written.
+ *
+ * @param failureOf The error in a result that is a failure; null for a success. A command whose act is to
+ *   start is recorded as done before `work`, without this function.
+ */
+export async function audited<T>(
+  { config, context }: Pick<SetUp, 'config' | 'context'>,
+  { dryRun, ...about }: CommandAct,
+  work: (context: CoreContext) => Promise<T>,
+  failureOf?: (result: T) => Pick<ErrorRecord, 'code'> | null,
+): Promise<T> {
+  if (config.audit === null || dryRun) return work(context);
+  const { openTrail } = await import('../../core/audit/trail.ts');
+  const trail = await openTrail(config.audit, context);
+  const actor = actorOfProcess();
+  const entry: ActEntry = { ...about, result: 'done', actor };
+  const notify: CoreContext['notify'] = (occurrence, trace) => {
+    const publication = entryOfOccurrence(occurrence, actor);
+    if (publication !== null) void trail.append(publication);
+    context.notify?.(occurrence, trace);
+  };
+  try {
+    await trail.admit();
+    if (failureOf === undefined) await trail.append(entry);
+    const result = await work({ ...context, notify });
+    const failure = failureOf?.(result) ?? null;
+    if (failureOf !== undefined) await trail.append(failure === null ? entry : failed(entry, failure));
+    return result;
+  } catch (thrown) {
+    if (failureOf !== undefined) await trail.append(failed(entry, asWaybillError(thrown)));
+    throw thrown;
+  } finally {
+    await trail.close();
+  }
+}
+
+function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry {
+  return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
+}
+
+/** The user of this process, and the user who called sudo, if any. */
+function actorOfProcess(): Actor {
+  const uid = process.getuid?.() ?? null;
+  const sudoUser = process.env['SUDO_USER'] ?? null;
+  return {
+    type: 'os_user',
+    id: userName() ?? (uid === null ? null : String(uid)),
+    uid,
+    ...(sudoUser === null ? {} : { sudo_user: sudoUser }),
+  };
+}
+
+/** null if the user has no entry in the user database, as in some containers. */
+function userName(): string | null {
+  try {
+    return userInfo().username;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,155 @@
+import { randomBytes } from 'node:crypto';
+import { closeSync, openSync } from 'node:fs';
+import { chmod, chown, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
+import { connect, createServer, type Server } from 'node:net';
+import path from 'node:path';
+import type { Clock } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import { errnoOf, isAbsent } from '../lib/system-errors.ts';
+
+/*
+ * Lets one process of a machine at a time append to a trail. The holder's lock file names a socket that the
+ * holder listens on. The kernel refuses connections to it after the holder's death, so a lock never outlives
+ * its process, not even across containers that number processes differently.
+ */
+
+const maxWaitMs = 15_000;
+const pauseMs = 3;
+/** Maximum length of a socket address on every system. */
+const maxAddressBytes = 100;
+
+export interface AppendLock {
+  /** Runs `work` while no other process appends. Throws `audit_unavailable` if the lock stays taken. */
+  hold<T>(work: () => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** Prepares the lock of a directory, which must exist. Throws the system's error. */
+export async function openAppendLock(
+  directory: string,
+  clock: Pick<Clock, 'sleep' | 'monotonic' | 'now'>,
+): Promise<AppendLock> {
+  const opened = openSync(directory, 'r');
+  const owner = randomBytes(8).toString('hex');
+  const pathOf = (name: string): string => path.join(directory, name);
+  const addressOf = (id: string): string => {
+    const plain = pathOf(socketName(id));
+    return Buffer.byteLength(plain) <= maxAddressBytes ? plain : `/proc/self/fd/${opened}/${socketName(id)}`;
+  };
+  const isAlive = (id: string): Promise<boolean> => answers(addressOf(id));
+  const server = await listenOn(addressOf(owner));
+  await shareWithOwner(directory, pathOf(socketName(owner)));
+  await removeSockets(directory, { clock, isAlive });
+
+  /** Takes the lock `name`. Removes it first if its holder is dead; at most one process does that. */
+  async function take(name: string, end: number): Promise<void> {
+    for (;;) {
+      try {
+        await symlink(owner, pathOf(name));
+        return;
+      } catch (error) {
+        if (errnoOf(error) !== 'EEXIST') throw error;
+      }
+      const holder = await holderOf(pathOf(name));
+      if (holder !== null && !(await isAlive(holder))) await breakLock(name, holder, end);
+      else if (clock.monotonic() > end) throw lockTaken();
+      else if (holder !== null) await clock.sleep(pauseMs);
+    }
+  }
+
+  /** The id of a dead process is never used again, so its lock can only disappear here. */
+  async function breakLock(name: string, dead: string, end: number): Promise<void> {
+    const breaker = `${name}-${dead}`;
+    await take(breaker, end);
+    try {
+      if ((await holderOf(pathOf(name))) === dead) await rm(pathOf(name), { force: true });
+    } finally {
+      await rm(pathOf(breaker), { force: true });
+    }
+  }
+
+  return {
+    hold: async (work) => {
+      await take('lock', clock.monotonic() + maxWaitMs);
+      try {
+        return await work();
+      } finally {
+        await rm(pathOf('lock'), { force: true });
+      }
+    },
+    close: async () => {
+      await new Promise((resolve) => server.close(resolve));
+      closeSync(opened);
+    },
+  };
+}
+
+const socketName = (id: string): string => `writer-${id}.sock`;
+const socketForm = /^writer-([0-9a-f]{16})\.sock$/;
+
+/** The lock is a symbolic link to the id of its holder: it is created in one step and needs no space. */
+async function holderOf(lock: string): Promise<string | null> {
+  try {
+    return await readlink(lock);
+  } catch (error) {
+    if (isAbsent(error)) return null;
+    throw error;
+  }
+}
+
+/** A younger socket may belong to a process that does not listen yet. */
+const minDeadMs = 60_000;
+
+/** Removes the sockets of dead processes. */
+async function removeSockets(
+  directory: string,
+  { clock, isAlive }: { clock: Pick<Clock, 'now'>; isAlive: (id: string) => Promise<boolean> },
+): Promise<void> {
+  for (const name of await readdir(directory)) {
+    const id = socketForm.exec(name)?.[1];
+    if (id === undefined || (await isAlive(id))) continue;
+    const at = path.join(directory, name);
+    const { mtimeMs } = await stat(at).catch(() => ({ mtimeMs: Infinity }));
+    if (clock.now().getTime() - mtimeMs > minDeadMs) await rm(at, { force: true });
+  }
+}
+
+/** Gives a file that root creates to the owner of the directory, so that the daemon can use it. */
+export async function shareWithOwner(directory: string, file: string): Promise<void> {
+  const { uid, gid } = await stat(directory);
+  const made = await stat(file);
+  if (made.uid !== uid) await chown(file, uid, gid).catch(() => undefined);
+  if (made.isSocket()) await chmod(file, 0o600);
+}
+
+function lockTaken(): WaybillError {
+  return new WaybillError('audit_unavailable', 'another process holds the lock of the audit trail', {
+    hint: 'find the process that does not finish its write to audit.directory, and end it',
+  });
+}
+
+const ofTheDead = new Set(['ECONNREFUSED', 'ENOENT']);
+
+function answers(address: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(address);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    // Any other failure, such as missing rights, is not a sign of death.
+    socket.once('error', (error) => resolve(!ofTheDead.has(errnoOf(error) ?? '')));
+  });
+}
+
+function listenOn(address: string): Promise<Server> {
+  const server = createServer((socket) => socket.destroy());
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(address, () => {
+      server.unref();
+      server.on('error', () => undefined);
+      resolve(server);
+    });
+  });
+}

@@ -1,0 +1,44 @@
+import type { Occurrence } from '../notify/event.ts';
+import type { ActEntry, Actor } from './record.ts';
+
+/** The subject of acts that a program makes by itself or for a run. The record of the run's start has who. */
+export const programActor: Actor = { type: 'daemon', id: null };
+
+/**
+ * The record of a publication that a run has made; null for other occurrences. A command or request that
+ * switches releases, prunes or unpublishes has a record of its own. Pure.
+ */
+export function entryOfOccurrence({ type, data }: Occurrence, actor: Actor): ActEntry | null {
+  if (type === 'bundle.published') {
+    const { action, destination_path, release, channel, counts } = data;
+    const { outputs_written, outputs_removed } = counts;
+    return {
+      ...{ act: 'publish', result: 'done', actor, ...placeOf(data) },
+      detail: { action, path: destination_path, release, channel, outputs_written, outputs_removed },
+    };
+  }
+  if (type === 'bundle.publish_failed') {
+    const { action, destination_path, error } = data;
+    return {
+      ...{ act: 'publish', result: 'failed', code: error.code, actor, ...placeOf(data) },
+      detail: { action, path: destination_path },
+    };
+  }
+  if (type !== 'bundle.unpublished' || data.reason !== 'orphan') return null;
+  return {
+    ...{ act: 'unpublish', result: 'done', actor, ...placeOf(data) },
+    detail: {
+      reason: data.reason,
+      path: data.destination_path,
+      outputs_removed: data.counts.outputs_removed,
+    },
+  };
+}
+
+function placeOf(data: {
+  pipeline_id: string;
+  destination_id: string | null;
+  run_id: string | null;
+}): Pick<ActEntry, 'pipelineId' | 'destinationId' | 'runId'> {
+  return { pipelineId: data.pipeline_id, destinationId: data.destination_id, runId: data.run_id };
+}

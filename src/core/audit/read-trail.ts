@@ -1,0 +1,93 @@
+import { open } from 'node:fs/promises';
+import path from 'node:path';
+import { type Act, type AuditRecord, parseLine } from './record.ts';
+import { listTrailFiles } from './trail-files.ts';
+
+/** Selects records. Members that are null or absent select all. */
+export interface AuditFilter {
+  since?: Date | null;
+  act?: Act | null;
+  /** The id of the actor. */
+  actor?: string | null;
+  /** Ids of pipelines; records about no pipeline are left out. */
+  pipelines?: readonly string[] | null;
+}
+
+/** Whether the filter selects the record, apart from `since`. Pure. */
+export function isSelected(record: AuditRecord, { act, actor, pipelines }: AuditFilter): boolean {
+  if (act != null && record.act !== act) return false;
+  if (actor != null && record.actor.id !== actor) return false;
+  return pipelines == null || (record.pipeline_id !== null && pipelines.includes(record.pipeline_id));
+}
+
+export interface AuditPage {
+  /** Newest first. */
+  records: AuditRecord[];
+  /** The `seq` before which the next page begins; null on the last page. */
+  next: number | null;
+}
+
+/** Records that are looked at for one page at most. */
+const maxLooked = 20_000;
+
+/**
+ * Reads one page of records, newest first. A page of a filter that selects few records may be shorter than
+ * `limit` and have a `next`. Lines that are not records are left out.
+ *
+ * @param before Only records with a smaller `seq`; null: begin with the newest.
+ */
+export async function readPage(
+  directory: string,
+  { limit, before = null, ...filter }: AuditFilter & { limit: number; before?: number | null },
+): Promise<AuditPage> {
+  const records: AuditRecord[] = [];
+  let [looked, last] = [0, 0];
+  for await (const record of newestFirst(directory, before)) {
+    if (filter.since != null && new Date(record.time) < filter.since) return { records, next: null };
+    if (records.length === limit || looked === maxLooked) return { records, next: last };
+    looked += 1;
+    last = record.seq;
+    if (isSelected(record, filter)) records.push(record);
+  }
+  return { records, next: null };
+}
+
+/** The records with a `seq` below `before`, from the newest to the oldest. */
+export async function* newestFirst(directory: string, before: number | null): AsyncGenerator<AuditRecord> {
+  const files = await listTrailFiles(directory);
+  for (const { name, firstSeq } of files.reverse()) {
+    if (before !== null && firstSeq >= before) continue;
+    for await (const line of linesBackwards(path.join(directory, name))) {
+      const record = parseLine(line);
+      if (record !== null && (before === null || record.seq < before)) yield record;
+    }
+  }
+}
+
+const blockBytes = 64 * 1024;
+
+/** The whole lines of a file, the last one first. */
+async function* linesBackwards(file: string): AsyncGenerator<string> {
+  const handle = await open(file, 'r');
+  try {
+    let { size: at } = await handle.stat();
+    let rest = Buffer.alloc(0);
+    let isLast = true;
+    while (at > 0) {
+      const begin = Math.max(0, at - blockBytes);
+      const block = Buffer.alloc(at - begin);
+      await handle.read(block, 0, block.length, begin);
+      at = begin;
+      let bytes = Buffer.concat([block, rest]);
+      // An interrupted write is not a line.
+      if (isLast) bytes = bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
+      isLast = isLast && bytes.length === 0;
+      const lines = bytes.toString('latin1').split('\n');
+      const first = at === 0 ? '' : (lines.shift() ?? '');
+      for (const line of lines.reverse()) if (line !== '') yield Buffer.from(line, 'latin1').toString();
+      rest = Buffer.from(first, 'latin1');
+    }
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,40 @@
+import { open, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { isAbsent } from '../lib/system-errors.ts';
+
+/*
+ * A file of zeros that is removed when the disk is full. Its room holds the records of acts that were
+ * admitted before the disk was full.
+ */
+
+export const reserveName = 'reserve';
+export const reserveBytes = 256 * 1024;
+
+/** Creates the reserve if it is missing. Throws the system's error if there is no room for it. */
+export async function requireReserve(directory: string): Promise<void> {
+  const at = path.join(directory, reserveName);
+  const found = await stat(at).catch((error: unknown) => {
+    if (isAbsent(error)) return null;
+    throw error;
+  });
+  if (found !== null && found.size >= reserveBytes) return;
+  const handle = await open(at, 'w', 0o600);
+  try {
+    await handle.writeFile(Buffer.alloc(reserveBytes));
+    await handle.sync();
+  } catch (error) {
+    await handle.truncate(0);
+    throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Returns whether there was a reserve. */
+export async function removeReserve(directory: string): Promise<boolean> {
+  const at = path.join(directory, reserveName);
+  const found = await stat(at).catch(() => null);
+  if (found === null || found.size === 0) return false;
+  await rm(at, { force: true });
+  return true;
+}

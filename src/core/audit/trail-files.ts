@@ -1,0 +1,133 @@
+import { type FileHandle, open, readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { isAbsent } from '../lib/system-errors.ts';
+import { type ChainEnd, chainStart, digestOfLine, parseLine } from './record.ts';
+
+/*
+ * The files of a trail. Each is named after the `seq` of its first record, so that the names sort as the
+ * records do and a missing file shows. `head` holds the end of the chain, so that a cut file shows.
+ */
+
+const nameForm = /^audit-(\d{12,})\.jsonl$/;
+
+/** Longer than any record. */
+export const maxLineBytes = 64 * 1024;
+
+export interface TrailFile {
+  name: string;
+  /** The `seq` of its first record, by its name. */
+  firstSeq: number;
+}
+
+export function trailFileName(firstSeq: number): string {
+  return `audit-${String(firstSeq).padStart(12, '0')}.jsonl`;
+}
+
+/** The files in the order of their records; none if the directory is missing. */
+export async function listTrailFiles(directory: string): Promise<TrailFile[]> {
+  const names = await readdir(directory).catch((error: unknown) => {
+    if (isAbsent(error)) return [];
+    throw error;
+  });
+  return names
+    .flatMap((name): TrailFile[] => {
+      const digits = nameForm.exec(name)?.[1];
+      return digits === undefined ? [] : [{ name, firstSeq: Number(digits) }];
+    })
+    .sort((a, b) => a.firstSeq - b.firstSeq);
+}
+
+/** The end of the chain as last written, and the file and its size at that time. */
+export interface Head extends ChainEnd {
+  file: string | null;
+  size: number;
+}
+
+/** Overwritten in place: its block exists already, so that a full disk does not stop it. */
+const headBytes = 256;
+const headName = 'head';
+
+export async function openHead(directory: string): Promise<{ handle: FileHandle; isNew: boolean }> {
+  const at = path.join(directory, headName);
+  try {
+    return { handle: await open(at, 'r+'), isNew: false };
+  } catch (error) {
+    if (!isAbsent(error)) throw error;
+    return { handle: await open(at, 'wx+', 0o600), isNew: true };
+  }
+}
+
+export async function writeHead(handle: FileHandle, head: Head): Promise<void> {
+  const text = `${JSON.stringify(head).padEnd(headBytes - 1)}\n`;
+  await handle.write(text, 0);
+}
+
+/** null if it is missing or damaged. */
+export async function readHead(directory: string): Promise<Head | null> {
+  try {
+    return parseHead(await readFile(path.join(directory, headName), 'utf8'));
+  } catch (error) {
+    if (isAbsent(error)) return null;
+    throw error;
+  }
+}
+
+export async function readHeadOf(handle: FileHandle): Promise<Head | null> {
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(headBytes), 0, headBytes, 0);
+  return parseHead(buffer.toString('utf8', 0, bytesRead));
+}
+
+function parseHead(text: string): Head | null {
+  try {
+    const { seq, digest, file, size } = JSON.parse(text) as Partial<Head>;
+    if (
+      !Number.isSafeInteger(seq) ||
+      !Number.isSafeInteger(size) ||
+      digest === undefined ||
+      file === undefined
+    )
+      return null;
+    return { seq: seq as number, digest, file, size: size as number };
+  } catch {
+    return null;
+  }
+}
+
+/** The end of one file. */
+export interface FileEnd {
+  size: number;
+  /** The last whole line; null if there is none or it is not a record. */
+  last: ChainEnd | null;
+  /** Whether the last whole line is not a record. */
+  isDamaged: boolean;
+  /** The bytes of an interrupted write: those after the last line feed. */
+  torn: Buffer;
+}
+
+export async function readFileEnd(handle: FileHandle): Promise<FileEnd> {
+  const { size } = await handle.stat();
+  const begin = Math.max(0, size - maxLineBytes);
+  const bytes = Buffer.alloc(size - begin);
+  await handle.read(bytes, 0, bytes.length, begin);
+  const end = bytes.lastIndexOf(0x0a);
+  const torn = bytes.subarray(end + 1);
+  if (end === -1) return { size, last: null, isDamaged: begin > 0, torn };
+  const line = bytes.subarray(bytes.lastIndexOf(0x0a, end - 1) + 1, end);
+  const record = parseLine(line.toString());
+  const last = record === null ? null : { seq: record.seq, digest: digestOfLine(line) };
+  return { size, last, isDamaged: record === null, torn };
+}
+
+/** When the first record of a file was made; null if the file has none. */
+export async function readFirstTime(handle: FileHandle): Promise<Date | null> {
+  const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxLineBytes), 0, maxLineBytes, 0);
+  const text = buffer.toString('utf8', 0, bytesRead);
+  const record = parseLine(text.slice(0, Math.max(0, text.indexOf('\n'))));
+  return record === null ? null : new Date(record.time);
+}
+
+/** The later of two ends; the first if they are equal. Pure. */
+export function laterEnd(a: ChainEnd | null, b: ChainEnd | null): ChainEnd {
+  const [one, other] = [a ?? chainStart, b ?? chainStart];
+  return other.seq > one.seq ? other : one;
+}

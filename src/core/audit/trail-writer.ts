@@ -1,0 +1,235 @@
+import { type FileHandle, open } from 'node:fs/promises';
+import path from 'node:path';
+import type { Clock } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { shareWithOwner } from './append-lock.ts';
+import { type ActEntry, type ChainEnd, chainStart, digestOfLine, lineOf, recordAfter } from './record.ts';
+import {
+  type FileEnd,
+  listTrailFiles,
+  openHead,
+  readFileEnd,
+  readFirstTime,
+  readHeadOf,
+  trailFileName,
+  writeHead,
+} from './trail-files.ts';
+
+export interface TrailSettings {
+  directory: string;
+  /** A file that would become larger is followed by a new one. Bytes. */
+  maxBytes: number;
+  /** A file whose first record is older is followed by a new one. */
+  maxAgeMs: number;
+  /** Whether acts are refused while the trail cannot be written. */
+  onFull: 'refuse' | 'continue';
+}
+
+interface DatedEntry {
+  entry: ActEntry;
+  time: Date;
+}
+
+interface WriterOptions {
+  host: string;
+  clock: Pick<Clock, 'now'>;
+  log: Log;
+}
+
+/** The newest file of the trail, open for appending. */
+interface OpenFile {
+  name: string;
+  handle: FileHandle;
+  size: number;
+  /** When its first record was made; null while it has none. */
+  begun: Date | null;
+}
+
+/**
+ * Appends records to the newest file of a trail. The caller holds the lock of the trail, and another process
+ * may have written since the last call.
+ */
+export class TrailWriter {
+  readonly #settings: TrailSettings;
+  readonly #host: string;
+  readonly #clock: Pick<Clock, 'now'>;
+  readonly #log: Log;
+  #head: FileHandle | null = null;
+  #file: OpenFile | null = null;
+  #end: ChainEnd = chainStart;
+
+  constructor(settings: TrailSettings, { host, clock, log }: WriterOptions) {
+    this.#settings = settings;
+    this.#host = host;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /**
+   * Writes the entries in one write and flushes it. First closes an interrupted write. On an error, no entry
+   * is in the file. Throws the system's error, or `audit_unavailable` for a file that is not a trail.
+   */
+  async append(entries: readonly DatedEntry[]): Promise<void> {
+    const recovery = await this.#catchUp();
+    const all = [
+      ...(recovery === null ? [] : [{ entry: recovery.entry, time: this.#clock.now() }]),
+      ...entries,
+    ];
+    if (all.length === 0) return;
+    let end = this.#end;
+    const lines = all.map(({ entry, time }) => {
+      const line = lineOf(recordAfter(end, entry, { time, host: this.#host }));
+      end = { seq: end.seq + 1, digest: digestOfLine(line) };
+      return `${line}\n`;
+    });
+    // The torn line becomes a line, which the recovery record explains.
+    const isTorn = recovery?.isTorn === true;
+    const bytes = Buffer.from(`${isTorn ? '\n' : ''}${lines.join('')}`);
+    const begun = all[0]?.time ?? null;
+    const file = await this.#fileFor(bytes.length, begun, isTorn);
+    await writeWhole(file, bytes);
+    file.size += bytes.length;
+    file.begun ??= begun;
+    this.#end = end;
+    if (this.#head !== null) await writeHead(this.#head, { ...end, file: file.name, size: file.size });
+  }
+
+  async close(): Promise<void> {
+    await this.#file?.handle.close();
+    await this.#head?.close();
+    this.#file = null;
+    this.#head = null;
+  }
+
+  /** Finds the end of the chain. Returns a record of what is wrong there, if anything is. */
+  async #catchUp(): Promise<Recovery | null> {
+    const head = await this.#openHead();
+    const known = await readHeadOf(head);
+    const file = this.#file;
+    const isCurrent =
+      file !== null &&
+      known !== null &&
+      known.file === file.name &&
+      known.seq === this.#end.seq &&
+      known.digest === this.#end.digest &&
+      (await file.handle.stat()).size === file.size;
+    if (isCurrent) return null;
+    await file?.handle.close();
+    this.#file = null;
+    const { last, torn, isNew } = await this.#openNewest();
+    if (last !== null && known !== null && last.seq < known.seq)
+      this.#log.error(
+        { directory: this.#settings.directory, expected: known.seq, found: last.seq },
+        'records at the end of the audit trail are missing; see `waybill audit verify`',
+      );
+    // Records that are missing stay missing: the gap shows where the next record continues.
+    this.#end = known !== null && known.seq > (last?.seq ?? 0) ? known : (last ?? chainStart);
+    return recoveryOf(torn, { isHeadMissing: known === null && !isNew });
+  }
+
+  async #openHead(): Promise<FileHandle> {
+    if (this.#head !== null) return this.#head;
+    const { directory } = this.#settings;
+    const { handle, isNew } = await openHead(directory);
+    this.#head = handle;
+    if (!isNew) return handle;
+    await shareWithOwner(directory, path.join(directory, 'head'));
+    if ((await listTrailFiles(directory)).length === 0)
+      await writeHead(handle, { ...chainStart, file: null, size: 0 });
+    await handle.sync();
+    return handle;
+  }
+
+  /** Opens the newest file with a record, or the newest one. */
+  async #openNewest(): Promise<Pick<FileEnd, 'last' | 'torn'> & { isNew: boolean }> {
+    const { directory } = this.#settings;
+    const files = await listTrailFiles(directory);
+    const newest = files.at(-1);
+    if (newest === undefined) return { last: null, torn: Buffer.alloc(0), isNew: true };
+    const handle = await open(path.join(directory, newest.name), 'a+');
+    this.#file = { name: newest.name, handle, size: 0, begun: null };
+    const { size, last, isDamaged, torn } = await readFileEnd(handle);
+    if (isDamaged)
+      throw new WaybillError('audit_unavailable', `the last line of ${newest.name} is not an audit record`, {
+        hint: 'run `waybill audit verify`, and move the damaged trail to another place',
+      });
+    this.#file = { name: newest.name, handle, size, begun: await readFirstTime(handle) };
+    return { last: last ?? (await this.#lastBefore(files.at(-2)?.name)), torn, isNew: false };
+  }
+
+  /** The last record of the file before one without records. */
+  async #lastBefore(name: string | undefined): Promise<ChainEnd | null> {
+    if (name === undefined) return null;
+    const handle = await open(path.join(this.#settings.directory, name), 'r');
+    try {
+      return (await readFileEnd(handle)).last;
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** The file for the next bytes: the newest, unless it is too large or too old. */
+  async #fileFor(bytes: number, time: Date | null, mustContinue: boolean): Promise<OpenFile> {
+    const { directory, maxBytes, maxAgeMs } = this.#settings;
+    const file = this.#file;
+    if (file !== null) {
+      const isFull = file.size > 0 && file.size + bytes > maxBytes;
+      const isOld = file.begun !== null && time !== null && time.getTime() - file.begun.getTime() > maxAgeMs;
+      if (mustContinue || (!isFull && !isOld)) return file;
+      await file.handle.close();
+      this.#file = null;
+      this.#log.info(
+        { file: file.name, seq: this.#end.seq, digest: this.#end.digest },
+        'audit file is complete',
+      );
+    }
+    const name = trailFileName(this.#end.seq + 1);
+    const at = path.join(directory, name);
+    const handle = await open(at, 'a+', 0o600);
+    this.#file = { name, handle, size: (await handle.stat()).size, begun: null };
+    await shareWithOwner(directory, at);
+    await syncDirectory(directory);
+    return this.#file;
+  }
+}
+
+/** Writes all bytes and flushes them. After an error, removes the part that was written. */
+async function writeWhole({ handle, size }: OpenFile, bytes: Buffer): Promise<void> {
+  try {
+    await handle.appendFile(bytes);
+    await handle.datasync();
+  } catch (error) {
+    await handle.truncate(size).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+interface Recovery {
+  entry: ActEntry;
+  /** Whether the file ends with an interrupted write. */
+  isTorn: boolean;
+}
+
+/** Describes the line that an interrupted write left, and a missing head. null if all is well. */
+function recoveryOf(torn: Buffer, { isHeadMissing }: { isHeadMissing: boolean }): Recovery | null {
+  const isTorn = torn.length > 0;
+  if (!isTorn && !isHeadMissing) return null;
+  const detail = {
+    ...(isTorn && { torn_bytes: torn.length, torn_digest: digestOfLine(torn) }),
+    ...(isHeadMissing && { head_missing: true }),
+  };
+  return {
+    isTorn,
+    entry: { act: 'audit.recover', result: 'done', actor: { type: 'daemon', id: null }, detail },
+  };
+}

@@ -1,0 +1,247 @@
+import { mkdir, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import type { Clock, Timer } from '../lib/clock.ts';
+import { WaybillError } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import { errnoOf } from '../lib/system-errors.ts';
+import { type AppendLock, openAppendLock } from './append-lock.ts';
+import type { ActEntry } from './record.ts';
+import { removeReserve, requireReserve, reserveBytes, reserveName } from './reserve.ts';
+import { type TrailSettings, TrailWriter } from './trail-writer.ts';
+
+export interface TrailOptions {
+  clock: Clock;
+  log: Log;
+  /** Default: the name of this machine. */
+  host?: string;
+}
+
+/** Records acts. Several processes of a machine may write one trail. */
+export interface Trail {
+  /**
+   * Call before an act. Throws `audit_unavailable` if the trail cannot be written and acts need a record.
+   * After it, there is room for the record.
+   */
+  admit(): Promise<void>;
+  /**
+   * Adds a record. Resolves when the record is on the disk. If it cannot be written, resolves after the first
+   * try: the record stays in memory and is written as soon as possible. Never rejects.
+   */
+  append(entry: ActEntry): Promise<void>;
+  /** Writes what is in memory, and logs the records that cannot be written. */
+  close(): Promise<void>;
+}
+
+/** A trail that records nothing, for a configuration without `audit`. */
+export const noTrail: Trail = {
+  admit: async () => undefined,
+  append: async () => undefined,
+  close: async () => undefined,
+};
+
+interface Waiting {
+  entry: ActEntry;
+  time: Date;
+  /** Called once, after the first try. */
+  tried: () => void;
+}
+
+/** More waiting records than this are dropped, logged and counted in a record `audit.gap`. */
+const maxWaiting = 10_000;
+/** Records of one write. */
+const maxBatch = 256;
+const retryMs = 1_000;
+
+/** Opens the trail of a directory, and creates the directory. Throws `audit_unavailable`. */
+export async function openTrail(settings: TrailSettings, options: TrailOptions): Promise<Trail> {
+  const { directory } = settings;
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    const lock = await openAppendLock(directory, options.clock);
+    const host = options.host ?? hostname();
+    const trail = new QueuedTrail(settings, {
+      ...options,
+      lock,
+      writer: new TrailWriter(settings, { ...options, host }),
+    });
+    await trail.start();
+    return trail;
+  } catch (cause) {
+    throw unavailable(cause);
+  }
+}
+
+/** Opens the trail of a configuration; one that records nothing if the configuration has none. */
+export async function openConfiguredTrail(
+  settings: TrailSettings | null,
+  options: TrailOptions,
+): Promise<Trail> {
+  return settings === null ? noTrail : openTrail(settings, options);
+}
+
+interface Parts extends TrailOptions {
+  lock: AppendLock;
+  writer: TrailWriter;
+}
+
+class QueuedTrail implements Trail {
+  readonly #settings: TrailSettings;
+  readonly #parts: Parts;
+  #waiting: Waiting[] = [];
+  /** Records that were dropped since the last successful write. */
+  #lost = 0;
+  /** Whether the last write failed. */
+  #isFailing = false;
+  /** Why acts are refused: the last write failed, or there is no room for a reserve. */
+  #failure: unknown = null;
+  #draining: Promise<void> | null = null;
+  #retry: Timer | null = null;
+
+  constructor(settings: TrailSettings, parts: Parts) {
+    this.#settings = settings;
+    this.#parts = parts;
+  }
+
+  /** Closes an interrupted write of an earlier process, and makes room. Throws if acts need a record. */
+  async start(): Promise<void> {
+    const { lock, writer } = this.#parts;
+    try {
+      await lock.hold(async () => {
+        await writer.append([]);
+        await this.#reserve();
+      });
+    } catch (error) {
+      this.#noteFailure(error);
+      if (this.#settings.onFull === 'refuse') throw error;
+    }
+  }
+
+  async admit(): Promise<void> {
+    if (this.#settings.onFull === 'continue') return;
+    if (this.#failure === null && (await this.#hasReserve())) return;
+    await this.#drain(true);
+    if (this.#failure !== null) throw unavailable(this.#failure);
+  }
+
+  append(entry: ActEntry): Promise<void> {
+    const time = this.#parts.clock.now();
+    if (this.#waiting.length >= maxWaiting) {
+      this.#drop({ entry, time });
+      return Promise.resolve();
+    }
+    return new Promise((tried) => {
+      this.#waiting.push({ entry, time, tried });
+      // While writes fail, the timer tries again, and an act does not wait for it.
+      if (this.#isFailing) tried();
+      else void this.#drain(false);
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#drain(true);
+    this.#retry?.cancel();
+    for (const one of this.#waiting.splice(0)) this.#drop(one);
+    const { lock, writer } = this.#parts;
+    await writer.close();
+    await lock.close();
+  }
+
+  /** Writes what waits, and makes room for later records. `always`: even if nothing waits. */
+  async #drain(always: boolean): Promise<void> {
+    while (this.#draining !== null) {
+      await this.#draining;
+      if (!always && (this.#isFailing || this.#waiting.length === 0)) return;
+    }
+    this.#draining = this.#writeAll(always).finally(() => (this.#draining = null));
+    await this.#draining;
+  }
+
+  async #writeAll(always: boolean): Promise<void> {
+    const { lock } = this.#parts;
+    try {
+      let isFirst = always;
+      let noRoom: unknown = null;
+      while (this.#waiting.length > 0 || isFirst) {
+        isFirst = false;
+        const batch = this.#waiting.slice(0, maxBatch);
+        noRoom = await lock.hold(() => this.#writeBatch(batch));
+      }
+      this.#isFailing = false;
+      if (noRoom === null) this.#noteSuccess();
+      else this.#noteFailure(noRoom);
+    } catch (error) {
+      this.#isFailing = true;
+      this.#noteFailure(error);
+      for (const { tried } of this.#waiting) tried();
+    }
+  }
+
+  /** Returns why there is no room for further records; null if there is. Throws if the write fails. */
+  async #writeBatch(batch: readonly Waiting[]): Promise<unknown> {
+    const { writer, clock } = this.#parts;
+    const lost = this.#lost;
+    const gap: ActEntry = {
+      act: 'audit.gap',
+      result: 'failed',
+      code: 'audit_unavailable',
+      actor: { type: 'daemon', id: null },
+      detail: { lost },
+    };
+    const entries = [...(lost > 0 ? [{ entry: gap, time: clock.now() }] : []), ...batch];
+    try {
+      await writer.append(entries);
+    } catch (error) {
+      // The reserve is for this: acts that were admitted while there was room get their records.
+      if (!(await removeReserve(this.#settings.directory))) throw error;
+      await writer.append(entries);
+    }
+    this.#lost -= lost;
+    this.#waiting.splice(0, batch.length);
+    for (const { tried } of batch) tried();
+    return this.#reserve().then(
+      () => null,
+      (error: unknown) => error,
+    );
+  }
+
+  async #reserve(): Promise<void> {
+    if (this.#settings.onFull === 'refuse') await requireReserve(this.#settings.directory);
+  }
+
+  async #hasReserve(): Promise<boolean> {
+    const found = await stat(path.join(this.#settings.directory, reserveName)).catch(() => null);
+    return found !== null && found.size >= reserveBytes;
+  }
+
+  #noteSuccess(): void {
+    if (this.#failure === null) return;
+    this.#parts.log.info({ directory: this.#settings.directory }, 'the audit trail is written again');
+    this.#failure = null;
+  }
+
+  #noteFailure(error: unknown): void {
+    const { log, clock } = this.#parts;
+    const { directory, onFull } = this.#settings;
+    if (this.#failure === null)
+      log.error({ err: error, directory, on_full: onFull }, 'the audit trail cannot be written');
+    this.#failure = error;
+    this.#retry?.cancel();
+    this.#retry = clock.timeout(retryMs, () => void this.#drain(true), { unref: true });
+  }
+
+  #drop({ entry, time }: Pick<Waiting, 'entry' | 'time'>): void {
+    this.#lost += 1;
+    this.#parts.log.error({ record: { ...entry, time: time.toISOString() } }, 'an audit record is lost');
+  }
+}
+
+/** Names no path, because clients get the message. */
+function unavailable(cause: unknown): WaybillError {
+  if (cause instanceof WaybillError) return cause;
+  const why = errnoOf(cause) ?? 'the log has the reason';
+  return new WaybillError('audit_unavailable', `the audit trail cannot be written: ${why}`, {
+    cause,
+    hint: 'see that the disk of audit.directory has room and can be written',
+  });
+}

@@ -1,0 +1,259 @@
+import { createReadStream } from 'node:fs';
+import path from 'node:path';
+import { type AuditRecord, type ChainEnd, chainStart, digestOfLine, lineOf, parseLine } from './record.ts';
+import { type Head, listTrailFiles, readHead, type TrailFile } from './trail-files.ts';
+
+/**
+ * `edited`: a line is not as it was written. `removed`: records are missing. `reordered`: a record is in
+ * another place. `cut`: records at the end are missing. `head`: the file `head` is missing or damaged, so a
+ * cut end cannot be excluded.
+ */
+export type TrailFault = 'edited' | 'removed' | 'reordered' | 'cut' | 'head';
+
+export interface TrailProblem {
+  fault: TrailFault;
+  file: string | null;
+  /** From 1; null if the problem is not in a line. */
+  line: number | null;
+  message: string;
+}
+
+export interface TrailReport {
+  records: number;
+  files: number;
+  /** The last record and its digest. Note them elsewhere to prove later that the trail still has them. */
+  end: ChainEnd;
+  problems: TrailProblem[];
+  /** Lines that interrupted writes left. They are no sign of a change. */
+  interrupted: { file: string; line: number }[];
+}
+
+export interface VerifyTrailOptions {
+  /** Accepts that earlier files were moved to an archive: begins with the first file that is there. */
+  isPartial?: boolean;
+  /** A record that the trail must have, as an earlier report gave it. */
+  expected?: ChainEnd | null;
+}
+
+/** Checks the chain over all files of a trail. Throws the system's error if they cannot be read. */
+export async function verifyTrail(
+  directory: string,
+  { isPartial = false, expected = null }: VerifyTrailOptions = {},
+): Promise<TrailReport> {
+  // Read before the files: records that are added meanwhile are after it.
+  const head = await readHead(directory);
+  const files = await listTrailFiles(directory);
+  const check = new ChainCheck({ head, expected, isPartial });
+  for (const file of files) await check.file(directory, file);
+  return { ...check.end(files.length > 0), files: files.length };
+}
+
+/** A line with its place. */
+interface Placed {
+  file: string;
+  line: number;
+}
+
+/** A record whose `prev` is not the digest of the line before. */
+interface BrokenLink {
+  before: Placed | null;
+  at: Placed;
+}
+
+class ChainCheck {
+  readonly #options: { head: Head | null; expected: ChainEnd | null; isPartial: boolean };
+  readonly #problems: TrailProblem[] = [];
+  readonly #interrupted: Placed[] = [];
+  readonly #broken: BrokenLink[] = [];
+  /** Missing `seq`, each with the place of the record after the gap. */
+  readonly #missing = new Map<number, Placed>();
+  #records = 0;
+  #last: ChainEnd = chainStart;
+  #maxSeq = 0;
+  #lastPlace: Placed | null = null;
+  /** A line that is not a record: an interrupted write if the next record says so. */
+  #unreadable: (Placed & { digest: string }) | null = null;
+  #headDigest: string | null = null;
+  #hasExpected = false;
+
+  constructor(options: { head: Head | null; expected: ChainEnd | null; isPartial: boolean }) {
+    this.#options = options;
+  }
+
+  async file(directory: string, { name, firstSeq }: TrailFile): Promise<void> {
+    let number = 0;
+    for await (const { bytes, isWhole } of linesOf(path.join(directory, name))) {
+      number += 1;
+      const place = { file: name, line: number };
+      const record = isWhole ? parseLine(bytes.toString()) : null;
+      if (record === null) this.#noteUnreadable({ ...place, digest: digestOfLine(bytes) }, isWhole);
+      else {
+        if (this.#records === 0) this.#begin(record, firstSeq, place);
+        this.#take(record, bytes, place);
+      }
+    }
+  }
+
+  #noteUnreadable(line: Placed & { digest: string }, isWhole: boolean): void {
+    this.#settleUnreadable(null);
+    // Without a line feed, it is the last write, which no process has closed yet.
+    if (isWhole) this.#unreadable = line;
+    else this.#interrupted.push({ file: line.file, line: line.line });
+  }
+
+  #settleUnreadable(next: AuditRecord | null): void {
+    const line = this.#unreadable;
+    if (line === null) return;
+    this.#unreadable = null;
+    const { file, line: number } = line;
+    if (next?.act === 'audit.recover' && next.detail['torn_digest'] === line.digest)
+      this.#interrupted.push({ file, line: number });
+    else this.#add('edited', line, 'is not an audit record');
+  }
+
+  #begin(record: AuditRecord, firstSeq: number, place: Placed): void {
+    if (this.#options.isPartial) {
+      this.#last = { seq: record.seq - 1, digest: record.prev };
+      this.#maxSeq = record.seq - 1;
+    } else if (record.seq > 1 && record.seq === firstSeq) {
+      this.#add(
+        'removed',
+        place,
+        `is record ${record.seq}: records 1 to ${record.seq - 1} before it are missing`,
+      );
+      this.#last = { seq: record.seq - 1, digest: record.prev };
+      this.#maxSeq = record.seq - 1;
+    }
+  }
+
+  #take(record: AuditRecord, bytes: Buffer, place: Placed): void {
+    this.#settleUnreadable(record);
+    const digest = digestOfLine(bytes);
+    if (lineOf(record) !== bytes.toString()) this.#add('edited', place, 'is not in canonical form');
+    const { seq, prev, detail } = record;
+    if (seq === this.#maxSeq + 1 && this.#last.seq === this.#maxSeq) {
+      if (prev !== this.#last.digest) this.#broken.push({ before: this.#lastPlace, at: place });
+    } else if (seq > this.#maxSeq)
+      for (let gone = this.#maxSeq + 1; gone < seq && this.#missing.size < maxMissing; gone += 1)
+        this.#missing.set(gone, place);
+    else {
+      this.#missing.delete(seq);
+      this.#add('reordered', place, `is record ${seq}, which belongs before record ${this.#last.seq}`);
+    }
+    if (detail['head_missing'] === true)
+      this.#add('head', place, 'notes that the file head was missing: records before it may have been cut');
+    this.#note(seq, digest);
+    this.#lastPlace = place;
+    this.#records += 1;
+  }
+
+  #note(seq: number, digest: string): void {
+    const { head, expected } = this.#options;
+    if (seq === head?.seq) this.#headDigest = digest;
+    if (seq === expected?.seq && digest === expected.digest) this.#hasExpected = true;
+    this.#last = { seq, digest };
+    this.#maxSeq = Math.max(this.#maxSeq, seq);
+  }
+
+  end(hasFiles: boolean): Omit<TrailReport, 'files'> {
+    this.#settleUnreadable(null);
+    this.#reportBroken();
+    this.#reportMissing();
+    this.#checkHead(hasFiles);
+    const { expected } = this.#options;
+    if (expected !== null && !this.#hasExpected)
+      this.#add(
+        'removed',
+        null,
+        `the trail does not have record ${expected.seq} with the digest ${expected.digest ?? ''}`,
+      );
+    return {
+      records: this.#records,
+      end: this.#last,
+      problems: this.#problems,
+      interrupted: this.#interrupted,
+    };
+  }
+
+  /** Two broken links in a row are one edited line between them. */
+  #reportBroken(): void {
+    let previous: Placed | null = null;
+    for (const { before, at } of this.#broken) {
+      if (before !== null && previous !== null && isSame(before, previous)) {
+        const found = this.#problems.findLastIndex(({ fault }) => fault === 'edited');
+        if (found !== -1) this.#problems.splice(found, 1);
+        this.#add('edited', before, 'was changed: the records around it do not match it');
+      } else
+        this.#add(
+          'edited',
+          before ?? at,
+          before === null
+            ? 'does not begin the chain'
+            : 'was changed: the next record has another digest of it',
+        );
+      previous = at;
+    }
+  }
+
+  #reportMissing(): void {
+    let first: number | null = null;
+    for (const [seq, place] of this.#missing) {
+      first ??= seq;
+      if (this.#missing.has(seq + 1)) continue;
+      const range = first === seq ? `record ${seq} is` : `records ${first} to ${seq} are`;
+      this.#problems.push({
+        fault: 'removed',
+        ...place,
+        message: `${range} missing before ${place.file}:${place.line}`,
+      });
+      first = null;
+    }
+  }
+
+  #checkHead(hasFiles: boolean): void {
+    const { head } = this.#options;
+    if (head === null) {
+      if (hasFiles)
+        this.#add(
+          'head',
+          null,
+          'the file head is missing or damaged, so records at the end may have been cut',
+        );
+    } else if (head.seq > this.#maxSeq) {
+      const from = this.#maxSeq + 1;
+      this.#add(
+        'cut',
+        null,
+        `${from === head.seq ? `record ${from} is` : `records ${from} to ${head.seq} are`} missing at the end`,
+      );
+    } else if (head.seq > 0 && this.#headDigest !== null && this.#headDigest !== head.digest)
+      this.#add(
+        'edited',
+        this.#lastPlace,
+        `record ${head.seq} was changed: the file head has another digest of it`,
+      );
+  }
+
+  #add(fault: TrailFault, place: Placed | null, what: string): void {
+    const message = place === null ? what : `${place.file}:${place.line} ${what}`;
+    this.#problems.push({ fault, file: place?.file ?? null, line: place?.line ?? null, message });
+  }
+}
+
+/** More missing records than this are not listed. */
+const maxMissing = 100_000;
+
+const isSame = (a: Placed, b: Placed): boolean => a.file === b.file && a.line === b.line;
+
+async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; isWhole: boolean }> {
+  let rest = Buffer.alloc(0);
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+    let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+    for (let end = bytes.indexOf(0x0a); end !== -1; end = bytes.indexOf(0x0a)) {
+      yield { bytes: bytes.subarray(0, end), isWhole: true };
+      bytes = bytes.subarray(end + 1);
+    }
+    rest = Buffer.from(bytes);
+  }
+  if (rest.length > 0) yield { bytes: rest, isWhole: false };
+}

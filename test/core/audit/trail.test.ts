@@ -1,0 +1,273 @@
+import {
+  appendFileSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { readPage } from '../../../src/core/audit/read-trail.ts';
+import { type ActEntry, canonicalJson, digestOfLine, parseLine } from '../../../src/core/audit/record.ts';
+import { openTrail } from '../../../src/core/audit/trail.ts';
+import type { TrailSettings } from '../../../src/core/audit/trail-writer.ts';
+import { verifyTrail } from '../../../src/core/audit/verify-trail.ts';
+import { type Clock, systemClock } from '../../../src/core/lib/clock.ts';
+import { silentLog } from '../../../src/core/lib/log.ts';
+import { generator } from '../../support/sampling.ts';
+
+const actor = { type: 'token', id: 'ci' };
+const entry = (n: number): ActEntry => ({
+  act: 'upload',
+  result: 'done',
+  actor,
+  requestId: `r${n}`,
+  pipelineId: 'maps',
+});
+
+type Options = Partial<TrailSettings> & { clock?: Clock };
+
+async function write(
+  directory: string,
+  from: number,
+  to: number,
+  { clock = systemClock, ...rest }: Options = {},
+): Promise<void> {
+  const settings = {
+    directory,
+    maxBytes: 1_000_000,
+    maxAgeMs: 86_400_000,
+    onFull: 'refuse' as const,
+    ...rest,
+  };
+  const trail = await openTrail(settings, { clock, log: silentLog, host: 'h1' });
+  for (let n = from; n <= to; n += 1) await trail.append(entry(n));
+  await trail.close();
+}
+
+const files = (directory: string): string[] =>
+  readdirSync(directory)
+    .filter((name) => name.endsWith('.jsonl'))
+    .sort();
+
+function lines(directory: string, file = files(directory)[0] ?? ''): string[] {
+  return readFileSync(path.join(directory, file), 'utf8').split('\n').slice(0, -1);
+}
+
+function rewrite(
+  directory: string,
+  change: (all: string[]) => string[],
+  file = files(directory)[0] ?? '',
+): void {
+  const all = change(lines(directory, file));
+  writeFileSync(path.join(directory, file), all.map((line) => `${line}\n`).join(''));
+}
+
+async function faults(directory: string): Promise<string[]> {
+  return (await verifyTrail(directory)).problems.map(
+    ({ fault, line }) => `${fault}${line === null ? '' : ` ${line}`}`,
+  );
+}
+
+t.test('each record holds the digest of the line before, in canonical JSON', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 3);
+  const [first = '', second = ''] = lines(directory);
+  t.equal(parseLine(first)?.prev, null);
+  t.equal(parseLine(second)?.prev, digestOfLine(first));
+  t.equal(canonicalJson(JSON.parse(second)), second);
+  t.match(parseLine(second), { seq: 2, host: 'h1', act: 'upload', actor, request_id: 'r2', run_id: null });
+  const { problems, records, end } = await verifyTrail(directory);
+  t.same([problems, records, end.seq], [[], 3, 3]);
+  t.equal(statSync(path.join(directory, files(directory)[0] ?? '')).mode & 0o777, 0o600);
+});
+
+t.test('a later process continues the chain', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 2);
+  await write(directory, 3, 4);
+  t.same(
+    lines(directory).map((line) => parseLine(line)?.seq),
+    [1, 2, 3, 4],
+  );
+  t.same(await faults(directory), []);
+});
+
+t.test('verify names the line that was edited, removed, moved or cut', async (t) => {
+  const change = async (t: Test, apply: (all: string[]) => string[]): Promise<string[]> => {
+    const directory = t.testdir();
+    await write(directory, 1, 6);
+    rewrite(directory, apply);
+    return faults(directory);
+  };
+  const edit = (all: string[], index: number): string[] =>
+    all.map((line, at) => (at === index ? line.replace('"ci"', '"me"') : line));
+  t.same(await change(t, (all) => edit(all, 0)), ['edited 1']);
+  t.same(await change(t, (all) => edit(all, 3)), ['edited 4']);
+  t.same(await change(t, (all) => edit(all, 5)), ['edited 6'], 'the last one, by the head');
+  t.same(
+    await change(t, (all) =>
+      all.map((line, at) => (at === 2 ? line.replace(/"prev":"sha256:../, '"prev":"sha256:zz') : line)),
+    ),
+    ['edited 3'],
+  );
+  t.same(await change(t, (all) => all.map((line, at) => (at === 2 ? line.replace(',', ', ') : line))), [
+    'edited 3',
+    'edited 3',
+  ]);
+  t.same(await change(t, (all) => all.map((line, at) => (at === 2 ? 'nonsense' : line))), [
+    'edited 3',
+    'removed 4',
+  ]);
+  t.same(await change(t, (all) => all.toSpliced(2, 2)), ['removed 3']);
+  t.same(await change(t, (all) => all.slice(1)), ['removed 1']);
+  t.same(await change(t, (all) => all.slice(0, 4)), ['cut']);
+  t.same(await change(t, () => []), ['cut']);
+  t.same(await change(t, ([a = '', b = '', c = '', d = '', ...rest]) => [a, c, b, d, ...rest]), [
+    'reordered 3',
+  ]);
+  t.same(await change(t, (all) => [...all, all[1] ?? '']), ['reordered 7'], 'a copy');
+});
+
+t.test('a removed head is reported, at the end and after further records', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 3);
+  rmSync(path.join(directory, 'head'));
+  t.same(await faults(directory), ['head']);
+  await write(directory, 4, 4);
+  t.same(await faults(directory), ['head 4'], 'a record notes it');
+});
+
+t.test('records that were cut stay missing when the trail continues', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 5);
+  rewrite(directory, (all) => all.slice(0, 3));
+  await write(directory, 6, 6);
+  t.same(
+    lines(directory).map((line) => parseLine(line)?.seq),
+    [1, 2, 3, 6],
+  );
+  t.same(await faults(directory), ['removed 4']);
+});
+
+t.test('the chain continues across files, by size and by age', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 10, { maxBytes: 1_000 });
+  t.ok(files(directory).length > 2);
+  t.same(await faults(directory), []);
+  let ms = Date.now();
+  const clock = { ...systemClock, now: () => new Date(ms) };
+  const before = files(directory).length;
+  await write(directory, 11, 12, { clock });
+  ms += 2 * 86_400_000;
+  await write(directory, 13, 13, { clock });
+  t.equal(files(directory).length, before + 1);
+  t.same(await faults(directory), []);
+  t.equal((await verifyTrail(directory)).records, 13);
+});
+
+t.test('a removed file is found: the first, one between, and the last', async (t) => {
+  for (const [index, expected] of [
+    [0, 'removed'],
+    [1, 'removed'],
+    [-1, 'cut'],
+  ] as const) {
+    const directory = t.testdir();
+    await write(directory, 1, 10, { maxBytes: 1_000 });
+    rmSync(path.join(directory, files(directory).at(index) ?? ''));
+    const { problems } = await verifyTrail(directory);
+    t.match(problems, [{ fault: expected }]);
+    t.equal((await verifyTrail(directory, { isPartial: true })).problems.length, index === 0 ? 0 : 1);
+  }
+});
+
+t.test('a trail that does not have a noted record is found', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 3);
+  const { end } = await verifyTrail(directory);
+  await write(directory, 4, 5);
+  t.same((await verifyTrail(directory, { expected: end })).problems, []);
+  const other = t.testdir({ other: {} });
+  await write(path.join(other, 'other'), 1, 5);
+  t.match((await verifyTrail(path.join(other, 'other'), { expected: end })).problems, [{ fault: 'removed' }]);
+});
+
+t.test('an interrupted write is closed by a record, and is no sign of a change', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 2);
+  const file = path.join(directory, files(directory)[0] ?? '');
+  appendFileSync(file, '{"act":"upload","actor":{"id":"c');
+  t.match(await verifyTrail(directory), { problems: [], interrupted: [{ line: 3 }], records: 2 });
+  await write(directory, 3, 3);
+  const [, , torn, recovery = ''] = lines(directory);
+  t.match(torn, /^\{"act":"upload"/);
+  t.match(parseLine(recovery), { seq: 3, act: 'audit.recover', detail: { torn_bytes: 32 } });
+  t.match(await verifyTrail(directory), { problems: [], interrupted: [{ line: 3 }], records: 4 });
+  rewrite(directory, (all) => all.map((line, at) => (at === 2 ? `${line}x` : line)));
+  t.same(await faults(directory), ['edited 3'], 'the record has the digest of the interrupted write');
+});
+
+t.test('any single change of a random trail is found', async (t) => {
+  const random = generator('changes of a trail');
+  const pick = (n: number): number => Math.floor(random() * n);
+  const directory = t.testdir();
+  await write(directory, 1, 60, { maxBytes: 4_000 });
+  const all = files(directory);
+  for (let round = 0; round < 150; round += 1) {
+    const file = all[pick(all.length)] ?? '';
+    const at = path.join(directory, file);
+    const before = readFileSync(at);
+    const count = lines(directory, file).length;
+    const index = pick(count);
+    const kind = ['byte', 'remove', 'swap', 'copy', 'file', 'cut'][pick(6)];
+    if (kind === 'byte') {
+      const bytes = Buffer.from(before);
+      const position = pick(bytes.length);
+      bytes[position] = ((bytes[position] ?? 0) + 1 + pick(255)) % 256;
+      writeFileSync(at, bytes);
+    } else if (kind === 'remove') rewrite(directory, (old) => old.toSpliced(index, 1), file);
+    else if (kind === 'swap' && count > 1)
+      rewrite(
+        directory,
+        (old) =>
+          old.toSpliced(
+            index % (count - 1),
+            2,
+            old[(index % (count - 1)) + 1] ?? '',
+            old[index % (count - 1)] ?? '',
+          ),
+        file,
+      );
+    else if (kind === 'copy')
+      rewrite(directory, (old) => old.toSpliced(index, 0, old[pick(count)] ?? ''), file);
+    else if (kind === 'file') renameSync(at, path.join(directory, 'gone'));
+    else writeFileSync(at, before.subarray(0, pick(before.length)));
+    const { problems, interrupted } = await verifyTrail(directory);
+    if (problems.length === 0) t.fail(`${kind ?? ''} in ${file} is not found`, { interrupted, index, count });
+    if (kind === 'file') renameSync(path.join(directory, 'gone'), at);
+    writeFileSync(at, before);
+  }
+  t.same(await faults(directory), []);
+});
+
+t.test('pages are read from the newest to the oldest, by filters', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 30, { maxBytes: 3_000 });
+  const first = await readPage(directory, { limit: 20 });
+  t.same(
+    first.records.map(({ seq }) => seq),
+    Array.from({ length: 20 }, (_, at) => 30 - at),
+  );
+  const rest = await readPage(directory, { limit: 20, before: first.next });
+  t.same(
+    rest.records.map(({ seq }) => seq),
+    [10, 9, 8, 7, 6, 5, 4, 3, 2, 1],
+  );
+  t.equal(rest.next, null);
+  t.equal((await readPage(directory, { limit: 5, actor: 'nobody' })).records.length, 0);
+  t.equal((await readPage(directory, { limit: 50, act: 'upload', pipelines: ['maps'] })).records.length, 30);
+  t.equal((await readPage(directory, { limit: 50, pipelines: ['docs'] })).records.length, 0);
+  t.equal((await readPage(directory, { limit: 50, since: new Date(Date.now() + 60_000) })).records.length, 0);
+});
