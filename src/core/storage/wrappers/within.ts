@@ -20,12 +20,13 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     to: outer(move.to),
     ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
   });
-  const { localFiles } = whole.facts;
+  const { localFiles, placeOf } = whole.facts;
   return {
     label: `${whole.label}, ${directory}`,
     facts: {
       ...whole.facts,
       localFiles: localFiles === null ? null : filesWithin(localFiles, outer),
+      ...(placeOf === undefined ? {} : { placeOf: (key: Key) => placeOf(outer(key)) }),
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {
