@@ -166,6 +166,8 @@ export interface StorageFacts {
   fixModes?: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
   /** The files, if they are on this machine; null if the bytes are stored elsewhere. */
   localFiles: LocalFiles | null;
+  /** Where the server has the object of a key; absent if a storage cannot copy from another one. */
+  placeOf?: (key: Key) => ObjectPlace;
   /**
    * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
    * unknown. S3 refuses signatures if the clocks differ by more than 15 minutes.
@@ -308,6 +310,21 @@ export interface Body {
   /** In bytes. */
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
+  /**
+   * Where a server has these bytes. A storage of the same server may copy them there, without reading the
+   * body, if the object was stored with the digest that the write expects. Called again right before the copy
+   * is sent, and may then throw to prevent it.
+   */
+  readonly origin?: (() => ObjectPlace) | undefined;
+}
+
+/** An object of a server. */
+export interface ObjectPlace {
+  /** Equal for all buckets of one server. */
+  server: string;
+  bucket: string;
+  /** Without the prefix of any storage. */
+  key: string;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { CoreContext } from '../../context.ts';
 import { withReleasers } from '../../lib/lifecycle.ts';
-import type { Body, Storage } from '../../storage/storage.ts';
+import type { Body, ObjectPlace, Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import type { CatalogState } from '../catalog.ts';
 import {
@@ -136,8 +136,17 @@ export function whileHeld(storage: Storage, lease: Pick<Lease, 'check'>): Storag
 }
 
 function checked(body: Body, lease: Pick<Lease, 'check'>): Body {
+  const { origin } = body;
+  const checkedOrigin =
+    origin === undefined
+      ? undefined
+      : (): ObjectPlace => {
+          lease.check();
+          return origin();
+        };
   return {
     size: body.size,
+    origin: checkedOrigin,
     async *open() {
       for await (const chunk of body.open()) {
         lease.check();

@@ -132,10 +132,12 @@ function verifiedBody(
   { path, digest, size }: OutputRecord,
 ): Body {
   const stored = storedBody(storage, { key: keyOf(path), size });
+  const { placeOf } = storage.facts;
   const refuse = (code: string, message: string): WaybillError =>
     unlikeCatalog(from, [finding('error', code, message, { file: pathWithin(destinationPath, path) })]);
   return {
     size,
+    ...(placeOf === undefined ? {} : { origin: () => placeOf(keyOf(path)) }),
     async *open() {
       const hash = startDigest();
       let read = 0;

@@ -16,13 +16,15 @@ import {
 } from '@aws-sdk/client-s3';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
-import type { ObjectHeaders } from '../storage.ts';
+import type { ObjectHeaders, ObjectPlace } from '../storage.ts';
 import { answerName, otherServer } from './errors.ts';
 import { describeS3 } from './location.ts';
+import type { CopyFrom, ListPage, ObjectHead, Upload } from './objects.ts';
 import {
   type Condition,
   conditionOf,
   copySource,
+  digestMetadata,
   type DirectPut,
   directPut,
   headersOf,
@@ -33,31 +35,6 @@ import {
   signAs,
   unquoted,
 } from './sdk.ts';
-
-export interface ObjectHead {
-  /** In bytes. */
-  size: number;
-  version: string;
-  modifiedAt: Date | null;
-  /**
-   * Names this content for as long as the bucket keeps versions. "null" for an object that is older than the
-   * versions of the bucket; null if the bucket never had versions.
-   */
-  storedVersion: string | null;
-}
-
-export interface ListPage {
-  objects: { key: string; size: number; version: string | null; modifiedAt: Date | null }[];
-  /** Each ends with `/`. Empty unless the listing has one level. */
-  prefixes: string[];
-  /** The token of the next page; null on the last page. */
-  next: string | null;
-}
-
-export interface Upload {
-  key: string;
-  uploadId: string;
-}
 
 interface BodyOptions {
   /** SHA-256 of the bytes, in hexadecimal. It is signed, so the server refuses other bytes. */
@@ -74,6 +51,7 @@ export class BucketClient {
   /** Whether TLS protects bodies in transit, so that parts need not be hashed again. */
   readonly isEncrypted: boolean;
   readonly #Bucket: string;
+  readonly #server: string;
   readonly #sdk: S3Client;
   readonly #requests: Requests;
   /** null without a configured endpoint: the SDK then finds the endpoint of the bucket. */
@@ -85,6 +63,7 @@ export class BucketClient {
     const { bucket, endpoint } = location;
     this.isEncrypted = endpoint?.startsWith('https:') ?? false;
     this.#Bucket = bucket;
+    this.#server = `s3 ${endpoint ?? 'aws'}`;
     this.#sdk = openSdk(options, (date) => (this.#clockOffsetMs = date - clock.now().getTime()));
     this.#directPut = endpoint === null ? null : directPut(this.#sdk, location, new URL(endpoint));
     this.#requests = new Requests({ label: describeS3(location), bucket, endpoint }, clock);
@@ -93,6 +72,11 @@ export class BucketClient {
   /** The server's clock minus ours in milliseconds, by its latest answer; null before the first. */
   get clockOffsetMs(): number | null {
     return this.#clockOffsetMs;
+  }
+
+  /** The place of an object, for other clients of the server. */
+  placeOf(key: string): ObjectPlace {
+    return { server: this.#server, bucket: this.#Bucket, key };
   }
 
   /** Stores an object and returns its version. */
@@ -132,15 +116,20 @@ export class BucketClient {
    * The metadata of an object, or of a version of it; undefined if it does not exist. Reading versions is a
    * separate right.
    */
-  async head(key: string, storedVersion?: string): Promise<ObjectHead | undefined> {
-    const command = new HeadObjectCommand({ Bucket: this.#Bucket, Key: key, VersionId: storedVersion });
+  async head(
+    key: string,
+    storedVersion?: string,
+    Bucket: string = this.#Bucket,
+  ): Promise<ObjectHead | undefined> {
+    const command = new HeadObjectCommand({ Bucket, Key: key, VersionId: storedVersion });
     try {
-      const { ContentLength, ETag, LastModified, VersionId } = await this.#send(key, command);
+      const { ContentLength, ETag, LastModified, VersionId, Metadata } = await this.#send(key, command);
       return {
         size: ContentLength ?? 0,
         version: unquoted(ETag),
         modifiedAt: LastModified ?? null,
         storedVersion: VersionId ?? null,
+        sha256: Metadata?.[digestMetadata],
       };
     } catch (error) {
       // The answer to HEAD has no body, and so no error code but the status 404.
@@ -150,16 +139,27 @@ export class BucketClient {
   }
 
   /**
-   * Copies an object or a version of it on the server, with its headers and metadata, and replaces the
-   * object at `to`. false if there is no such object.
+   * Copies an object on the server and replaces the object at `to`. Its headers and metadata are copied, too,
+   * unless `replaced` has others. Returns the version of the copy; null if there is no such object.
    */
-  async copy(from: { key: string; version?: string }, to: string): Promise<boolean> {
-    const CopySource = copySource(this.#Bucket, from);
+  async copy(
+    from: CopyFrom,
+    to: string,
+    replaced?: { headers: ObjectHeaders; sha256: string },
+  ): Promise<string | null> {
+    const { bucket = this.#Bucket, ifMatch } = from;
+    const command = new CopyObjectCommand({
+      ...{ Bucket: this.#Bucket, Key: to, CopySource: copySource(bucket, from) },
+      CopySourceIfMatch: ifMatch === undefined ? undefined : `"${ifMatch}"`,
+      ...(replaced === undefined
+        ? {}
+        : { MetadataDirective: 'REPLACE', ...headersOf(replaced.headers, replaced.sha256) }),
+    });
     try {
-      await this.#send(to, new CopyObjectCommand({ Bucket: this.#Bucket, Key: to, CopySource }));
-      return true;
+      const { CopyObjectResult } = await this.#send(to, command);
+      return unquoted(CopyObjectResult?.ETag);
     } catch (error) {
-      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NoSuchVersion') return false;
+      if (hasCode(error, 'storage_not_found') || answerName(error) === 'NoSuchVersion') return null;
       throw error;
     }
   }

@@ -25,6 +25,7 @@ import { answerName, isUnsupported } from './errors.ts';
 import { listEntries, type ListingSource, pagesBelow } from './listing.ts';
 import { describeS3, type S3Location } from './location.ts';
 import { ObjectWriter } from './object-writer.ts';
+import { maxCopyBytes, ServerCopier } from './server-copier.ts';
 
 export interface S3StorageOptions {
   readOnly?: boolean;
@@ -44,8 +45,6 @@ const defaultPartBytes = 16 << 20;
  * A conditional write is one request from memory, whatever its size. Only catalogs are written in this way.
  */
 const maxConditionalBytes = 512 << 20;
-/** Larger objects cannot be copied by one request, which is the limit of S3. */
-const maxCopyBytes = 5 * 2 ** 30;
 const maxConcurrentRemovals = 16;
 /** The limit of S3, for the prefix and the key together. */
 const maxKeyBytes = 1024;
@@ -91,6 +90,7 @@ class S3Storage implements Storage {
   readonly #listing: ListingSource;
   readonly #conditions: ConditionProbe;
   readonly #writer: ObjectWriter;
+  readonly #copier: ServerCopier;
   /** Whether the bucket keeps versions; true until an object without a version is found. */
   #hasVersions = true;
   #readsVersions: Promise<boolean> | undefined;
@@ -107,6 +107,7 @@ class S3Storage implements Storage {
     this.#conditions = new ConditionProbe(client, { prefix, label, readOnly, clock, log });
     const retry = { policy: options.retry ?? briefRetryPolicy, clock };
     this.#writer = new ObjectWriter({ client, prefix, label, log, partBytes, retry });
+    this.#copier = new ServerCopier({ client, label, log });
     this.facts = {
       rename: 'none',
       conditionalWrites: async () => (await this.#conditions.conditions()).honoured,
@@ -115,6 +116,7 @@ class S3Storage implements Storage {
       replacesLinks: false,
       largestKeptBytes: maxCopyBytes,
       localFiles: null,
+      placeOf: (key) => client.placeOf(this.#at(key)),
       clockOffsetMs: client.clockOffsetMs,
     };
   }
@@ -146,6 +148,8 @@ class S3Storage implements Storage {
       );
     const at = this.#at(key);
     await this.#writer.abortUnfinished(at);
+    const copied = condition === undefined ? await this.#copier.copied(at, body, write) : null;
+    if (copied !== null) return copied;
     if (condition === undefined && body.size > this.#partBytes)
       return this.#writer.putInParts(at, body, write);
     try {
@@ -242,7 +246,7 @@ class S3Storage implements Storage {
     this.#requireWritable(key);
     if (by === 'nothing') throw failures.notKept(this, key);
     const from = version === null ? { key: this.#at(aside) } : { key: this.#at(key), version };
-    if (!(await this.#client.copy(from, this.#at(key)))) throw failures.notFound(this, key);
+    if ((await this.#client.copy(from, this.#at(key))) === null) throw failures.notFound(this, key);
   }
 
   async duplicate(from: Key, to: Key): Promise<'copy' | null> {
@@ -256,7 +260,8 @@ class S3Storage implements Storage {
   /** Lets the server copy an object. Throws only errors that may not occur again. */
   async #copy(from: Key, to: Key): Promise<'done' | 'absent' | 'refused'> {
     try {
-      return (await this.#client.copy({ key: this.#at(from) }, this.#at(to))) ? 'done' : 'absent';
+      const version = await this.#client.copy({ key: this.#at(from) }, this.#at(to));
+      return version === null ? 'absent' : 'done';
     } catch (error) {
       if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
       this.#log.debug({ storage: this.label, key: from, err: error }, 'the server does not copy the object');

@@ -2,7 +2,8 @@ import { escapedName } from '../../lib/text.ts';
 import { type Key, listedKey, nameOf, splitAtOddSegment } from '../key.ts';
 import type { Entry, ListOptions, Storage, UnreadableName } from '../storage.ts';
 import { distrusted, maxEmptyPages, maxListed } from '../untrusted.ts';
-import type { BucketClient, ListPage } from './client.ts';
+import type { BucketClient } from './client.ts';
+import type { ListPage } from './objects.ts';
 
 export interface ListingSource {
   client: Pick<BucketClient, 'list'>;

@@ -5,7 +5,8 @@ import { createSemaphore, type Semaphore } from '../../lib/parallel.ts';
 import { retry, type RetryOptions } from '../../lib/retry.ts';
 import { checkBody, collect, measure } from '../body.ts';
 import type { Body, WriteOptions, Written } from '../storage.ts';
-import type { BucketClient, Upload } from './client.ts';
+import type { BucketClient } from './client.ts';
+import type { Upload } from './objects.ts';
 import type { Condition } from './sdk.ts';
 
 /** Limit for the bodies and parts in memory, in bytes, for all files together. */

@@ -268,7 +268,7 @@ export type Condition = { absent: true } | { version: string; form: VersionForm 
 export type VersionForm = 'quoted' | 'unquoted';
 
 /** The metadata entry with the SHA-256 of an object in hexadecimal: `x-amz-meta-waybill-sha256`. */
-const digestMetadata = 'waybill-sha256';
+export const digestMetadata = 'waybill-sha256';
 
 /** Fields of `PutObjectCommand` that become headers. */
 interface PutHeaders {

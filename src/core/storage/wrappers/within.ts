@@ -20,13 +20,14 @@ export function within(whole: Storage, directory: Key | ''): Storage {
     to: outer(move.to),
     ...(move.aside === undefined ? {} : { aside: outer(move.aside) }),
   });
-  const { localFiles, fixModes } = whole.facts;
+  const { localFiles, fixModes, placeOf } = whole.facts;
   return {
     label: `${whole.label}, ${directory}`,
     facts: {
       ...whole.facts,
       localFiles: localFiles === null ? null : filesWithin(localFiles, outer),
       ...(fixModes === undefined ? {} : { fixModes: modesWithin(fixModes, outer) }),
+      ...(placeOf === undefined ? {} : { placeOf: (key: Key) => placeOf(outer(key)) }),
     },
     stat: (key) => whole.stat(outer(key)),
     async *list(below, options) {

@@ -8,7 +8,8 @@ import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import { bytesBody } from '../../../../src/core/storage/body.ts';
 import { listedKey } from '../../../../src/core/storage/key.ts';
 import { localStorage } from '../../../../src/core/storage/local/local-storage.ts';
-import type { Storage } from '../../../../src/core/storage/storage.ts';
+import type { ObjectPlace, Storage } from '../../../../src/core/storage/storage.ts';
+import { delegate } from '../../../../src/core/storage/wrappers/delegate.ts';
 import {
   bundleOf,
   contextWith,
@@ -197,6 +198,24 @@ t.test('nothing there, an empty catalog, and catalogs that cannot be read', asyn
     },
   );
   await refused(await with_({ ...catalog, schema_version: 99 }), { code: 'state_conflict' });
+});
+
+t.test('a file names its object, which its server may copy', async (t) => {
+  const [staging, live] = [objects(), objects()];
+  await publishTo(staging, { files: { 'a.txt': 'a1' } });
+  const placeOf = (key: string): ObjectPlace => ({ server: 's3', bucket: 'staging', key: `prefix/${key}` });
+  const origins: (ObjectPlace | undefined)[] = [];
+  const writing = delegate(live, {
+    async write(key, body, options) {
+      origins.push(body.origin?.());
+      return live.write(key, body, options);
+    },
+  });
+  await promoted(delegate(staging, { facts: { ...staging.facts, placeOf } }), writing);
+  t.same(
+    origins.filter((origin) => origin !== undefined),
+    [{ server: 's3', bucket: 'staging', key: 'prefix/bundle/a.txt' }],
+  );
 });
 
 t.test('local: a link in place of a file or a directory is not followed', async (t) => {

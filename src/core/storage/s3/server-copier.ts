@@ -1,0 +1,60 @@
+import { hexOf } from '../../lib/digest.ts';
+import { hasCode } from '../../lib/errors.ts';
+import type { Log } from '../../lib/log.ts';
+import type { Body, WriteOptions, Written } from '../storage.ts';
+import type { BucketClient } from './client.ts';
+
+/** Larger objects cannot be copied by one request, which is the limit of S3. */
+export const maxCopyBytes = 5 * 2 ** 30;
+
+/**
+ * Writes bodies that the server already has as objects, without a transfer. Each object must have been stored
+ * with the expected digest, and must not change before it is copied.
+ */
+export class ServerCopier {
+  readonly #options: { client: BucketClient; label: string; log: Log };
+  /** Whether a copy was refused, such as for missing rights to the other bucket. */
+  #isRefused = false;
+
+  constructor(options: { client: BucketClient; label: string; log: Log }) {
+    this.#options = options;
+  }
+
+  /**
+   * Copies the object that the body stands for. null if there is none, its recorded digest is unknown or
+   * another one, or the server refuses: the caller then reads the body. Throws `storage_transient`,
+   * `storage_full` and the error of `origin`.
+   */
+  async copied(
+    to: string,
+    { origin, size }: Body,
+    { digest, headers = {}, onBytes }: WriteOptions,
+  ): Promise<Written | null> {
+    const { client } = this.#options;
+    if (origin === undefined || digest === undefined || this.#isRefused || size > maxCopyBytes) return null;
+    const { server, bucket, key } = origin();
+    if (server !== client.placeOf(to).server) return null;
+    const found = await this.#unlessRefused(key, async () => client.head(key, undefined, bucket));
+    const sha256 = hexOf(digest);
+    if (found?.size !== size || found.sha256 !== sha256) return null;
+    origin();
+    const from = { bucket, key, ifMatch: found.version };
+    const version = await this.#unlessRefused(key, async () => client.copy(from, to, { headers, sha256 }));
+    if (version == null) return null;
+    onBytes?.(size);
+    return { size, digest, version };
+  }
+
+  async #unlessRefused<T>(key: string, work: () => Promise<T>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      if (hasCode(error, 'storage_transient') || hasCode(error, 'storage_full')) throw error;
+      const { label, log } = this.#options;
+      // An object that was replaced in between is read, which reports that.
+      if (!hasCode(error, 'storage_conflict')) this.#isRefused = true;
+      log.debug({ storage: label, key, err: error }, 'the server does not copy from the other place');
+      return null;
+    }
+  }
+}
