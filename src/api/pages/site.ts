@@ -27,7 +27,7 @@ const parts: readonly NavEntry[] = [
     id: 'console',
     label: 'Console',
     path: 'console',
-    about: 'Pipelines, their runs and destinations, live: to follow, and to act on.',
+    about: 'Failures, pipelines, runs and releases, live. Start, repeat and roll back.',
   },
   { id: 'runs', label: 'Runs', path: 'console/runs' },
   {

@@ -25,7 +25,7 @@ export interface Starter {
   how: string;
 }
 
-/** Who started a run: a token, a schedule or a change of the source. */
+/** The starter of a run: a token, a schedule or a change of the source. */
 export function starterOf({ triggered_by: by, rerun_of: former }: RunRecord): Starter {
   return { token: by.token_id ?? null, how: former === null ? kinds[by.kind] : 'rerun' };
 }
