@@ -9,6 +9,7 @@ import { openApiDocument } from '../../src/api/openapi/document.ts';
 import { renderPage } from '../../src/api/pages/render-page.ts';
 import { siteOf } from '../../src/api/pages/site.ts';
 import { daemonRoutes as routes } from '../../src/cli/daemon/daemon-app.ts';
+import { readerRoutes } from '../../src/weather/reader-app.ts';
 import { startApi, tokens } from '../api/harness.ts';
 import { startChromium } from '../services/chromium.ts';
 
@@ -170,6 +171,16 @@ t.test('errors are linked from each request, and a request is tried next to its 
     `[...document.querySelectorAll('#getRun :is(pre.code, form, table)')].map(({ tagName }) => tagName)`,
   );
   t.same(order, ['PRE', 'FORM', 'PRE', 'TABLE', 'TABLE']);
+});
+
+t.test('the first example of the weather reader requests one of its own paths', async (t) => {
+  const site = siteOf({ http: { basePath: '/' } as Parameters<typeof siteOf>[0]['http'] });
+  const html = renderPage(site, apiPage(openApiDocument(readerRoutes, '/')));
+  const path = /\$WAYBILL(\/[a-z.]+)&#34;/.exec(html)?.[1];
+  t.ok(
+    readerRoutes.some((route) => route.path === path),
+    String(path),
+  );
 });
 
 t.test('what a description holds stays text', async (t) => {

@@ -31,6 +31,8 @@ function pageView({ info, tags, paths, components }: OpenApiDocument): Page['vie
   return {
     about,
     rules,
+    // Works without a token. The weather reader on its own has no health checks.
+    first: '/healthz' in paths ? '/healthz' : '/openapi.json',
     tags: tags.map(({ name, description }) => ({
       name,
       id: `tag-${name.replaceAll(' ', '-')}`,
