@@ -39,8 +39,10 @@ export function pushCommand(): Command {
     .addHelpText(
       'after',
       `
-The token comes from WAYBILL_TOKEN or --token-file. What may pass is tried
-again; any number of tries publish once. docs/producers.md
+The token comes from WAYBILL_TOKEN or --token-file. Without one, a CI job
+exchanges its ID token (GitHub Actions, GitLab, Buildkite, CircleCI), also from
+WAYBILL_ID_TOKEN or WAYBILL_ID_TOKEN_FILE. Temporary failures are retried; any
+number of tries publish once. docs/producers.md
 
 Examples:
   waybill push ./site --to https://publish.example.org --pipeline handbook

@@ -36,7 +36,8 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
   return untilStopped((signal) =>
     withRemedies(flags, async () => {
       try {
-        const client = await openClient(flags, { output, signal, beforeNote: bars.pause });
+        const { pipeline } = flags;
+        const client = await openClient(flags, { output, signal, pipeline, beforeNote: bars.pause });
         const upload = await prepared(bundle, flags, bars);
         for (const warning of upload.warnings) output.warn(warning);
         const locate = locator(upload.directory);
