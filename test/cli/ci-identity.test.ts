@@ -76,7 +76,7 @@ t.test('Buildkite gives tokens by its agent', async (t) => {
   process.env['PATH'] = `${bin}:${before ?? ''}`;
   const identity = ciIdentity({ BUILDKITE: 'true', BUILDKITE_AGENT_ACCESS_TOKEN: 'canary' });
   t.match(identity, { name: 'Buildkite', isRenewable: true });
-  t.equal(await identity?.idToken(audience), `${token}4`);
+  t.equal(await identity?.idToken(audience), `${token}8`);
   await t.rejects(async () => identity?.idToken('other'), {
     code: 'secrets_invalid',
     message: /buildkite-agent oidc request-token. failed/,

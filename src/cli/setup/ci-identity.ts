@@ -94,7 +94,9 @@ async function fromGithub(base: string, requestToken: string, audience: string):
 }
 
 async function fromBuildkite(audience: string): Promise<string> {
-  const args = ['oidc', 'request-token', '--audience', audience];
+  // Without these claims, a token names the pipeline and its organization by their slugs only.
+  const ids = ['--claim', 'organization_id', '--claim', 'pipeline_id'];
+  const args = ['oidc', 'request-token', '--audience', audience, ...ids];
   try {
     const { stdout } = await promisify(execFile)('buildkite-agent', args, { timeout: withinMs });
     return checked(stdout, 'Buildkite');
