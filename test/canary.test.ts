@@ -1,13 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { createConnection } from 'node:net';
+import { createServer } from 'node:http';
+import { type AddressInfo, createConnection } from 'node:net';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import * as tar from 'tar';
 import { newRedaction } from '../src/core/lib/log.ts';
+import { audience, exchange, exchangeForm } from './api/publishers/exchange.ts';
 import { manifest, program } from './cli/process.ts';
 import { deadPort, startReceiver } from './core/notify/receiver.ts';
+import { startIssuer } from './services/issuer.ts';
 
 /** A canary in every place of a secret; then everything that waybill writes anywhere is searched for it. */
 
@@ -83,7 +86,7 @@ pipelines:
 }
 
 async function waybill(
-  { directory, env }: Place,
+  { directory, env }: Pick<Place, 'directory' | 'env'>,
   args: string[],
   meanwhile?: (stderr: () => string) => Promise<void>,
 ): Promise<string> {
@@ -204,6 +207,100 @@ t.test('the daemon tells no secret: log, run records, problems, states, events',
     t.match(trail, act, 'the audit trail has the acts');
   clean(t, trail, 'the audit trail');
   clean(t, place.events.join('\n'), 'the events');
+});
+
+t.test(
+  'no ID token or access token is in a log, an answer, a record, an event or a process list',
+  async (t) => {
+    const issuer = await startIssuer(t);
+    const hidden: string[] = [];
+    const signed = async (): Promise<string> => {
+      const token = await issuer.sign({ repository_id: '12345', sub: 'repo:octo-org/site' });
+      hidden.push(...token.split('.').slice(1));
+      return token;
+    };
+    const processes: string[] = [];
+    const github = createServer((_req, res) => {
+      // The push waits for its ID token now.
+      processes.push(...commandLines());
+      void signed().then((value) => res.end(JSON.stringify({ value })));
+    });
+    await once(github.listen(0, '127.0.0.1'), 'listening');
+    t.teardown(() => github.close());
+    const place = await layOut(t);
+    const config = readFileSync(path.join(place.directory, 'c.yml'), 'utf8');
+    const publisher = `{id: site-ci, issuer: "${issuer.url}", audience: "${audience}", claims: {repository_id: "12345"}, pipelines: [up]}`;
+    writeFileSync(path.join(place.directory, 'c.yml'), `${config}trusted_publishers: [${publisher}]\n`);
+    const answers: string[] = [];
+    const pushed: string[] = [];
+    const log = await waybill(place, ['serve', '-c', 'c.yml', '--verbose'], async (stderr) => {
+      const url = await until(() => /"url":"([^"]+)".*"msg":"listening"/.exec(stderr())?.[1]);
+      const ask = async (at: string, init: RequestInit): Promise<string> => {
+        const text = await (await fetch(`${url}${at}`, init)).text();
+        answers.push(text);
+        return text;
+      };
+      const idToken = await signed();
+      const { body } = await exchange(url.slice(0, -1), idToken);
+      const token = String(body['access_token']);
+      hidden.push(...token.split('.').slice(1));
+      for (const again of [idToken, token, `${idToken}x`])
+        await ask('v1/token', {
+          method: 'POST',
+          body: new URLSearchParams({ ...exchangeForm, subject_token: again }),
+        });
+      for (const bearer of [token, idToken, `${token}x`]) {
+        const headers = { authorization: `Bearer ${bearer}`, 'content-type': 'application/x-tar' };
+        await ask('v1/pipelines/up/upload', { method: 'POST', headers, body: 'no tar' });
+        await ask(`runs/${bearer}`, { headers });
+        await ask('v1/runs', { headers });
+      }
+      const address = `http://127.0.0.1:${(github.address() as AddressInfo).port}/`;
+      const env = {
+        WAYBILL_AUDIENCE: audience,
+        ACTIONS_ID_TOKEN_REQUEST_URL: address,
+        ACTIONS_ID_TOKEN_REQUEST_TOKEN: `${canary}-request`,
+      };
+      const args = ['push', 'source/one', '--to', url, '--pipeline', 'up', '--no-git'];
+      for (const more of [[], ['--again', '--format', 'json']])
+        pushed.push(await waybill({ ...place, env }, [...args, ...more]));
+    });
+    t.match(pushed[0], /trusted publisher site-ci, by GitHub Actions: repo:octo-org\/site/);
+    t.match(pushed[1], /"published_by":\s*\{\s*"publisher_id":\s*"site-ci"/);
+    t.match(log, /"token_id":"site-ci"/);
+    t.ok(
+      processes.some((line) => line.includes('push')),
+      'the process list has the push',
+    );
+    const found = { log, processes, answers, pushed, disk: written(place.directory), events: place.events };
+    for (const [what, texts] of Object.entries(found)) {
+      const text = [texts].flat().join('\n');
+      clean(t, text, what);
+      for (const secret of hidden) if (text.includes(secret)) t.fail(`${what} has a token`, { text });
+    }
+  },
+);
+
+/** The command lines of all processes. */
+function commandLines(): string[] {
+  const ids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return ids.map((id) => {
+    try {
+      return readFileSync(`/proc/${id}/cmdline`, 'utf8').replaceAll('\0', ' ');
+    } catch {
+      return '';
+    }
+  });
+}
+
+t.test('a signed JWT is cleaned from the log, whoever signed it', (t) => {
+  const redaction = newRedaction();
+  const token = 'eyJhbGciOiJSUzI1NiJ9.eyJjYW5hcnkiOjF9.c2lnbmF0dXJl';
+  t.equal(
+    redaction.clean(`{"url":"/runs/${token}?x","other":"eyJ"}`),
+    '{"url":"/runs/[secret]?x","other":"eyJ"}',
+  );
+  t.end();
 });
 
 t.test('what a library says is cleaned on its way into the log', async (t) => {

@@ -16,13 +16,17 @@ import {
   waitForRun,
   type WaitOptions,
 } from './runs.ts';
+import type { ExchangeForm, IdTokenOptions, IssuedToken, TokenSource } from './token-source.ts';
 import type { MissingPart, Resumable, UploadOptions } from './upload-bundle.ts';
 
 export type {
   AcceptedRun,
   BundleOptions,
   ConnectionOptions,
+  ExchangeForm,
   Followed,
+  IdTokenOptions,
+  IssuedToken,
   MissingPart,
   Parts,
   Pieces,
@@ -30,10 +34,12 @@ export type {
   PushOutcome,
   Resumable,
   RunFilter,
+  TokenSource,
   Upload,
   UploadOptions,
   WaitOptions,
 };
+export { exchangedToken } from './token-source.ts';
 export type { Plan, RunRecord } from './generated/api-types.ts';
 export type { WaybillError } from '../core/lib/errors.ts';
 

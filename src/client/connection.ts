@@ -3,6 +3,7 @@ import { hasCode, WaybillError } from '../core/lib/errors.ts';
 import { RateLimiter } from '../core/lib/rate-limiter.ts';
 import { type Answer, exchange, type Method } from './exchange.ts';
 import { connectionFailure, refusalOf, textOf } from './failures.ts';
+import type { ExchangeForm, TokenSource } from './token-source.ts';
 
 /*
  * Requests to a daemon, with authentication, timeouts and retries.
@@ -12,8 +13,8 @@ import { connectionFailure, refusalOf, textOf } from './failures.ts';
 export interface ConnectionOptions {
   /** The URL of the daemon, including its base path if it has one. */
   url: string | URL;
-  /** The value of one of the daemon's `upload_tokens`. */
-  token?: string;
+  /** The value of one of the daemon's `upload_tokens`, or a source such as `exchangedToken`. */
+  token?: string | TokenSource;
   /** Aborts all requests. They throw its reason. */
   signal?: AbortSignal;
   /** The maximum rate of request bodies together, in bytes per second. Default: no limit. */
@@ -58,6 +59,8 @@ export interface Connection extends Requests {
   signal: AbortSignal | undefined;
   /** The timeout for a response. */
   answerMs: number;
+  /** Whether a token that has expired is replaced by another one. */
+  canRenew: boolean;
   /** Retries `work` as a whole. The requests that it gets are not retried on their own. */
   patiently<T>(work: (requests: Requests) => Promise<T>): Promise<T>;
 }
@@ -83,10 +86,10 @@ export function openConnection(options: ConnectionOptions): Connection {
       work,
     );
 
-  const once = async (ask: Ask): Promise<Answer> => {
+  const send = async (ask: Ask, value: string | undefined): Promise<Answer> => {
     const url = urlOf(base, ask);
     const authorization: Record<string, string> =
-      token === undefined ? {} : { authorization: `Bearer ${token}` };
+      value === undefined ? {} : { authorization: `Bearer ${value}` };
     const body = ask.body === undefined ? null : ownBody(paced(ask.body()));
     const answer = await failing(url, body, () =>
       exchange({
@@ -105,6 +108,23 @@ export function openConnection(options: ConnectionOptions): Connection {
     throw await failing(url, null, () => refusalOf(answer, url, clock.now()));
   };
 
+  const exchangeForm: ExchangeForm = async (form) => {
+    const ask = formAsk('v1/token', form);
+    return parsed(await textOf(await send(ask, undefined)), urlOf(base, ask));
+  };
+
+  const once = async (ask: Ask): Promise<Answer> => {
+    if (token === undefined || typeof token === 'string') return send(ask, token);
+    const value = await token.value(exchangeForm);
+    try {
+      return await send(ask, value);
+    } catch (error) {
+      const isRefused = hasCode(error, 'unauthorized') || hasCode(error, 'token_expired');
+      if (!isRefused || !token.refused(value)) throw error;
+      return send(ask, await token.value(exchangeForm));
+    }
+  };
+
   const onceJson = async (ask: Ask): Promise<JsonAnswer> => {
     const answer = await once(ask);
     const text = await failing(urlOf(base, ask), null, () => textOf(answer));
@@ -115,9 +135,22 @@ export function openConnection(options: ConnectionOptions): Connection {
     clock,
     signal,
     answerMs,
+    canRenew: typeof token === 'object' && token.isRenewable,
     ask: (ask) => patient(() => once(ask)),
     askJson: (ask) => patient(() => onceJson(ask)),
     patiently: (work) => patient(() => work({ ask: once, askJson: onceJson })),
+  };
+}
+
+function formAsk(path: string, form: Readonly<Record<string, string>>): Ask {
+  const bytes = Buffer.from(new URLSearchParams(form).toString());
+  return {
+    method: 'POST',
+    path,
+    headers: { 'content-type': 'application/x-www-form-urlencoded', 'content-length': String(bytes.length) },
+    body: async function* () {
+      yield bytes;
+    },
   };
 }
 

@@ -37,7 +37,7 @@ export async function* followRuns(connection: Connection, followed: Followed): A
     requireEvents(answer);
     const end = yield* recordsOf(answer, place);
     if (end === 'finished') return;
-    if (end === 'token_expired')
+    if (end === 'token_expired' && !connection.canRenew)
       throw new WaybillError('token_expired', 'the time of the token is over', { hint: 'get a new one' });
     await connection.clock.sleep(reconnectMs, connection.signal);
   }

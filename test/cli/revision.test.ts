@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { revisionMetadata, revisionOfCi } from '../../src/cli/commands/remote/git-revision.ts';
-import { revisionText } from '../../src/cli/output/run-record-text.ts';
+import { publisherText, revisionText } from '../../src/cli/output/run-record-text.ts';
 import { maxMessageChars } from '../../src/core/bundle/revision.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
@@ -72,4 +72,22 @@ t.test('runs show prints what is known', async (t) => {
   t.equal(revisionText({ ...nothing, message: 'Fix the title' }), 'Fix the title');
   t.equal(revisionText({ ...nothing, commit: 'v7' }), 'v7');
   t.equal(revisionText(null), '');
+});
+
+t.test('the trusted publisher of a run is one line, without the parts that are unknown', (t) => {
+  const unknown = {
+    publisher_id: 'site-ci',
+    subject: null,
+    repository: null,
+    ref: null,
+    sha: null,
+    ci_run_id: null,
+  };
+  const by = { ...unknown, claims_digest: 'sha256:0' };
+  t.equal(publisherText(null), null);
+  t.equal(publisherText(by), 'publisher site-ci');
+  t.equal(publisherText({ ...by, ci_run_id: '77' }), 'publisher site-ci: CI run 77');
+  const whole = { ...by, repository: 'octo-org/site', ref: 'refs/heads/main', ci_run_id: '77' };
+  t.equal(publisherText(whole), 'publisher site-ci: octo-org/site refs/heads/main, CI run 77');
+  t.end();
 });

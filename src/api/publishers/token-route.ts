@@ -55,6 +55,7 @@ const answerSchema: JsonSchema = {
     'expires_in',
     'scope',
     'publisher_id',
+    'subject',
     'pipelines',
   ],
   properties: {
@@ -64,6 +65,7 @@ const answerSchema: JsonSchema = {
     expires_in: { description: 'Lifetime in seconds.', type: 'integer', minimum: 0 },
     scope: text('Its scopes, with blanks between them.'),
     publisher_id: text('Id of the entry of `trusted_publishers`.'),
+    subject: { description: 'The claim `sub` of the ID token.', type: ['string', 'null'] },
     pipelines: { description: 'Its pipelines.', type: 'array', items: { type: 'string' } },
   },
 };
@@ -155,6 +157,7 @@ async function answerTo(req: Request, form: URLSearchParams, ports: TokenPorts):
     expires_in: Math.floor(publisher.maxLifetimeMs / 1000),
     scope: granted.join(' '),
     publisher_id: publisher.id,
+    subject: by.subject,
     pipelines,
   };
 }

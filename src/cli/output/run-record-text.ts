@@ -29,6 +29,8 @@ export function printRun(
   output.data(`${statusText(run, style)}  ${run.run_id}${took}`);
   const revision = revisionText(run.revision ?? null);
   if (revision !== '') output.data(`  ${revision}`);
+  const publisher = publisherText(run.published_by ?? null);
+  if (publisher !== null) output.data(`  ${publisher}`);
   const tries = triesText(run);
   if (tries !== null) output.data(`  ${tries}`);
   for (const { destination_id: id, code, message } of run.warnings)
@@ -83,6 +85,15 @@ export function revisionText(revision: RunRecord['revision'] | null): string {
   ].join(' ');
   if (!message) return named;
   return named === '' ? message : `${named}: ${message}`;
+}
+
+/** `publisher site-ci: octo-org/site refs/heads/main, CI run 77`, without unknown parts. Pure. */
+export function publisherText(publishedBy: RunRecord['published_by'] | null): string | null {
+  if (!publishedBy) return null;
+  const { publisher_id: id, repository, ref, ci_run_id: ciRunId } = publishedBy;
+  const place = [repository, ref].filter((part) => part !== null).join(' ');
+  const parts = [...(place === '' ? [] : [place]), ...(ciRunId === null ? [] : [`CI run ${ciRunId}`])];
+  return parts.length === 0 ? `publisher ${id}` : `publisher ${id}: ${parts.join(', ')}`;
 }
 
 /** The tries of a run; null if it has one. */

@@ -1,14 +1,16 @@
 import { readFile } from 'node:fs/promises';
-import { type Client, connect } from '../../client/client.ts';
+import { type Client, connect, exchangedToken, type TokenSource } from '../../client/client.ts';
+import { systemClock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { formatDuration, parseDuration } from '../../core/lib/settings/units.ts';
 import type { Output } from '../output/output.ts';
+import { ciAdvice, ciIdentity } from './ci-identity.ts';
 import type { RemoteFlags } from './command-options.ts';
 
 /**
- * A client of the daemon that the flags name. Reports retries on stderr. Throws `usage` for an invalid URL,
- * and `secrets_invalid` if there is no token, unless `tokenIsOptional`.
+ * A client of the daemon that the flags name. Reports retries, and the identity of a CI job, on stderr.
+ * Throws `usage` for an invalid URL, and `secrets_invalid` if there is no token, unless `tokenIsOptional`.
  */
 export async function openClient(
   flags: RemoteFlags,
@@ -17,20 +19,30 @@ export async function openClient(
     signal,
     tokenIsOptional = false,
     maxRate,
+    pipeline,
     beforeNote = () => undefined,
   }: {
     output: Output;
     signal: AbortSignal;
     tokenIsOptional?: boolean;
     maxRate?: number | undefined;
+    /** The only pipeline that the command is about. */
+    pipeline?: string;
     beforeNote?: () => void;
   },
 ): Promise<Client> {
-  const token = await tokenOf(flags);
-  if (token === undefined && !tokenIsOptional)
+  const note = (text: string): void => {
+    beforeNote();
+    output.note(text);
+  };
+  const token =
+    (await tokenOf(flags)) ?? (tokenIsOptional ? undefined : identityOf(flags, { pipeline, note }));
+  if (token === undefined && !tokenIsOptional) {
+    const advice = ciAdvice(process.env);
     throw new WaybillError('secrets_invalid', 'there is no token for the daemon', {
-      hint: 'set WAYBILL_TOKEN, or name a file that holds it with --token-file',
+      hint: `set WAYBILL_TOKEN, or name a file that holds it with --token-file${advice === undefined ? '' : `; without a secret: ${advice}`}`,
     });
+  }
   let noted = '';
   return connect({
     url: flags.to,
@@ -41,9 +53,26 @@ export async function openClient(
       // A server that stays down is reported once.
       if (failure.message === noted) return;
       noted = failure.message;
-      beforeNote();
-      output.note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
+      note(`${failure.message}; trying again in ${formatDuration(pauseMs)}`);
     },
+  });
+}
+
+/** The token of a trusted publisher, if this process is a CI job with an identity. */
+function identityOf(
+  { to }: RemoteFlags,
+  { pipeline, note }: { pipeline: string | undefined; note: (text: string) => void },
+): TokenSource | undefined {
+  const identity = ciIdentity(process.env);
+  if (identity === null) return undefined;
+  const { WAYBILL_AUDIENCE: audience = to.replace(/\/+$/, '') } = process.env;
+  return exchangedToken({
+    idToken: () => identity.idToken(audience),
+    isRenewable: identity.isRenewable,
+    ...(pipeline === undefined ? {} : { pipeline }),
+    onIssued: ({ publisherId, subject }) =>
+      note(`trusted publisher ${publisherId}, by ${identity.name}${subject === null ? '' : `: ${subject}`}`),
+    clock: systemClock,
   });
 }
 

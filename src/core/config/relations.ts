@@ -24,6 +24,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ),
     ...tokenFaults([...tokens, ...publishers], pipelines),
     ...tokenKeyFaults(document, publishers),
+    ...issuerKeyFaults(publishers),
     ...duplicateIds(notifiers, 'notifier'),
     ...notifierFaults(notifiers, pipelines),
     ...pipelines.flatMap((pipeline) => pipelineFaults(pipeline, base)),
@@ -79,6 +80,21 @@ function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
       ];
     }),
   );
+}
+
+/** The keys of an issuer are the same for all its publishers. */
+function issuerKeyFaults(publishers: Item[]): Fault[] {
+  const files = new Map<string, string | undefined>();
+  return publishers.flatMap(({ value, path }): Fault[] => {
+    const issuer = textOf(value, 'issuer');
+    const file = textOf(value, 'jwks_file');
+    if (issuer === undefined) return [];
+    if (!files.has(issuer)) files.set(issuer, file);
+    if (files.get(issuer) === file) return [];
+    const message =
+      'an entry before this one has the same issuer; expected the same jwks_file in both, or in neither';
+    return [fault('invalid_value', [...path, 'issuer'], message)];
+  });
 }
 
 /** Several hosts accept the tokens of each other only with the same key. */

@@ -79,9 +79,12 @@ export interface Redaction {
 // Shorter values would blank out ordinary words, and no useful secret is that short.
 const shortestSecret = 6;
 
+/** A signed JWT. The values of ID tokens and access tokens are not known beforehand. */
+const signedJwt = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g;
+
 /**
- * Recognises each value as it is, as it is escaped in JSON and in a URL, and the password of a value that is
- * a URL.
+ * Recognises every signed JWT, and each value as it is, as it is escaped in JSON and in a URL, and the
+ * password of a value that is a URL.
  */
 export function newRedaction(): Redaction {
   const known = new Set<string>();
@@ -94,7 +97,10 @@ export function newRedaction(): Redaction {
       const forms = [...known].sort((a, b) => b.length - a.length).map(escapeRegExp);
       pattern = forms.length === 0 ? null : new RegExp(forms.join('|'), 'g');
     },
-    clean: (text) => (pattern === null ? text : text.replace(pattern, '[secret]')),
+    clean: (text) => {
+      const cleaned = pattern === null ? text : text.replace(pattern, '[secret]');
+      return cleaned.includes('eyJ') ? cleaned.replace(signedJwt, '[secret]') : cleaned;
+    },
   };
 }
 

@@ -20,9 +20,11 @@ const textOf = (publishers: readonly object[], rest = ''): string =>
 const parsed = (publishers: readonly object[], rest = '') =>
   parseConfig(Buffer.from(textOf(publishers, rest)), '/etc/waybill/c.yml', { home: '/' });
 
-function faults(change: object, rest = ''): string[] {
+const faults = (change: object, rest = ''): string[] => faultsOf([{ ...publisher, ...change }], rest);
+
+function faultsOf(publishers: readonly object[], rest = ''): string[] {
   try {
-    parsed([{ ...publisher, ...change }], rest);
+    parsed(publishers, rest);
     return [];
   } catch (error) {
     if (!(error instanceof WaybillError)) throw error;
@@ -64,6 +66,14 @@ t.test('a publisher that is a name alone, or not safe, is refused with the remed
     t.match(faults(change).join('\n'), wanted, JSON.stringify(change));
   const both = 'upload_tokens: [{id: site-ci, value_env: A, pipelines: [site]}]';
   t.match(faults({}, both).join('\n'), /duplicate_id .*upload token or trusted publisher/);
+  t.end();
+});
+
+t.test('publishers of one issuer have the same keys', (t) => {
+  const second = { ...publisher, id: 'docs-ci' };
+  t.equal(parsed([publisher, second]).config.trustedPublishers.length, 2);
+  const rest = [publisher, { ...second, jwks_file: './keys.json' }];
+  t.match(faultsOf(rest).join('\n'), /trusted_publishers\[1\]\.issuer .*the same jwks_file in both/);
   t.end();
 });
 

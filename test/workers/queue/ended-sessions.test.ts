@@ -18,6 +18,8 @@ async function keeps(t: Test, sessions: EndedSessions): Promise<void> {
   t.same(await sessions.among(['b', 'a', 'c']), ['a']);
   t.same(await sessions.among(['b']), []);
   t.same(await sessions.among([]), []);
+  const uses = await Promise.all([1, 2, 3].map(() => sessions.addOnce('id-token-1', later())));
+  t.same(uses.sort(), [false, false, true], 'an ID token is used once');
 }
 
 t.test('a process keeps ended sessions until they would have expired', async (t) => {
@@ -38,6 +40,18 @@ t.test('a process keeps ended sessions until they would have expired', async (t)
   ]);
 });
 
+t.test('uses of ID tokens are refused when the book is full, and logouts are not', async (t) => {
+  const clock = manualClock();
+  const end = new Date(clock.now().getTime() + 1_000);
+  const left = Array.from({ length: 100_000 }, (_, index): [string, Date] => [`id-token-${index}`, end]);
+  const full = endedSessionsBook({ clock, left });
+  await t.rejects(full.addOnce('another', end), { code: 'server_busy' });
+  await full.add('session', later());
+  t.same(await full.among(['session']), ['session']);
+  await clock.advance(1_000);
+  t.equal(await full.addOnce('another', later()), true, 'after their expiry');
+});
+
 t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
   const directory = path.join(t.testdir(), 'queue');
   const open = () =>
@@ -48,6 +62,7 @@ t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
   const after = await open();
   t.teardown(() => after.close());
   t.same(await after.endedSessions.among(['a']), ['a']);
+  t.equal(await after.endedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
 });
 
 t.test('Redis keeps ended sessions for all hosts, also while one of several is away', async (t) => {
@@ -64,6 +79,8 @@ t.test('Redis keeps ended sessions for all hosts, also while one of several is a
   };
   await keeps(t, open(servers));
   t.same(await open(servers.slice(1)).among(['a']), ['a'], 'another host');
+  t.equal(await open(servers.slice(1)).addOnce('id-token-1', later()), false, 'used on another host');
+  await t.rejects(open(servers.slice(0, 1)).addOnce('id-token-3', later()), { code: 'queue_unavailable' });
   const other = new Redis(redis.url);
   t.teardown(() => other.disconnect());
   const sessions = open(servers.slice(1));

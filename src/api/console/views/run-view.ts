@@ -1,5 +1,6 @@
 import type { Revision } from '../../../core/bundle/revision.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
+import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type {
   FailedDelivery,
   RunDestination,
@@ -32,6 +33,8 @@ interface RunView {
   starter: Starter;
   channel: string | null;
   revision: Revision | null;
+  /** The trusted publisher; null if there is none. */
+  publishedBy: PublishedBy | null;
   rerunOf: string | null;
   traceId: string | null;
   accepted: Moment;
@@ -101,6 +104,7 @@ export function runView(run: RunRecord, destinationIds: readonly string[], now: 
     starter: starterOf(run),
     channel: run.channel,
     revision: run.revision ?? null,
+    publishedBy: run.published_by ?? null,
     rerunOf: run.rerun_of,
     traceId: run.trace_id,
     accepted: momentOf(run.accepted_at),

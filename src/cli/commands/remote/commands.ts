@@ -45,8 +45,10 @@ export function pushCommand(): Command {
     .addHelpText(
       'after',
       `
-The token comes from WAYBILL_TOKEN or --token-file. Temporary failures are
-retried, and retries publish the bundle only once. See docs/producers.md.
+The token comes from WAYBILL_TOKEN or --token-file. Otherwise a CI job exchanges
+its ID token: GitHub Actions, GitLab, Buildkite, CircleCI, or WAYBILL_ID_TOKEN
+and WAYBILL_ID_TOKEN_FILE. Temporary failures are retried, and retries publish
+the bundle only once. See docs/producers.md.
 
 Examples:
   waybill push ./site --to https://publish.example.org --pipeline handbook

@@ -42,7 +42,9 @@ export async function push(bundle: string, flags: PushFlags): Promise<number> {
   return untilStopped((signal) =>
     withRemedies(flags, async () => {
       try {
-        const client = await openClient(flags, { output, signal, maxRate, beforeNote: bars.pause });
+        const { pipeline } = flags;
+        const about = { output, signal, pipeline, maxRate, beforeNote: bars.pause };
+        const client = await openClient(flags, about);
         const upload = await prepared(bundle, flags, bars);
         for (const warning of upload.warnings) output.warn(warning);
         const locate = locator(upload.directory);

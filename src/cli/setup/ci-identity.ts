@@ -1,0 +1,119 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+import { WaybillError } from '../../core/lib/errors.ts';
+
+/** The ID tokens of the CI job that runs this process. */
+export interface CiIdentity {
+  /** For messages: `GitHub Actions`. */
+  name: string;
+  /** Whether each call of `idToken` returns another token. */
+  isRenewable: boolean;
+  /** Throws `secrets_invalid` if the CI system gives no token. Errors never contain a token. */
+  idToken: (audience: string) => Promise<string>;
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/** How long a CI system may take to answer, in milliseconds. */
+const withinMs = 30_000;
+/** An ID token in the form of a signed JWT. */
+const tokenForm = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+/** The identity that the environment offers; null outside of a CI system that has one. */
+export function ciIdentity(environment: Variables): CiIdentity | null {
+  const given = (name: string): string | null => (environment[name] ?? '').trim() || null;
+  const { WAYBILL_ID_TOKEN_FILE: file = '' } = environment;
+  const idToken = given('WAYBILL_ID_TOKEN');
+  if (idToken !== null) return fixed('WAYBILL_ID_TOKEN', idToken);
+  if (file !== '')
+    return {
+      name: 'WAYBILL_ID_TOKEN_FILE',
+      isRenewable: true,
+      idToken: async () => checked(await contentOf(file), 'WAYBILL_ID_TOKEN_FILE'),
+    };
+  const [url, requestToken] = [
+    given('ACTIONS_ID_TOKEN_REQUEST_URL'),
+    given('ACTIONS_ID_TOKEN_REQUEST_TOKEN'),
+  ];
+  if (url !== null && requestToken !== null)
+    return {
+      name: 'GitHub Actions',
+      isRenewable: true,
+      idToken: (audience) => fromGithub(url, requestToken, audience),
+    };
+  if (environment['BUILDKITE'] === 'true' && given('BUILDKITE_AGENT_ACCESS_TOKEN') !== null)
+    return { name: 'Buildkite', isRenewable: true, idToken: fromBuildkite };
+  const circle = given('CIRCLE_OIDC_TOKEN_V2');
+  return circle === null ? null : fixed('CircleCI', circle);
+}
+
+/** The advice for a job of a CI system that gives no ID token yet; undefined elsewhere. */
+export function ciAdvice(environment: Variables): string | undefined {
+  if (environment['GITHUB_ACTIONS'] === 'true') return 'add `permissions: { id-token: write }` to the job';
+  if (environment['GITLAB_CI'] === 'true') return 'add WAYBILL_ID_TOKEN to the id_tokens of the job';
+  return undefined;
+}
+
+function fixed(name: string, token: string): CiIdentity {
+  return { name, isRenewable: false, idToken: async () => checked(token, name) };
+}
+
+async function contentOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    const reason = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown error';
+    throw new WaybillError(
+      'secrets_invalid',
+      `the file of WAYBILL_ID_TOKEN_FILE cannot be read (${reason})`,
+      {
+        hint: 'let WAYBILL_ID_TOKEN_FILE name a file that holds an ID token',
+      },
+    );
+  }
+}
+
+async function fromGithub(base: string, requestToken: string, audience: string): Promise<string> {
+  const url = URL.canParse(base) ? new URL(base) : null;
+  if (url === null) throw noToken('GitHub Actions', 'ACTIONS_ID_TOKEN_REQUEST_URL is not a URL');
+  url.searchParams.set('audience', audience);
+  try {
+    const response = await fetch(url, {
+      headers: { authorization: `Bearer ${requestToken}`, accept: 'application/json' },
+      redirect: 'error',
+      signal: AbortSignal.timeout(withinMs),
+    });
+    if (!response.ok) throw noToken('GitHub Actions', `it answered ${response.status}`);
+    const { value } = (await response.json()) as { value?: unknown };
+    return checked(value, 'GitHub Actions');
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    throw noToken('GitHub Actions', 'it cannot be reached, or did not answer as expected');
+  }
+}
+
+async function fromBuildkite(audience: string): Promise<string> {
+  // Without these claims, a token names the pipeline and its organization by their slugs only.
+  const ids = ['--claim', 'organization_id', '--claim', 'pipeline_id'];
+  const args = ['oidc', 'request-token', '--audience', audience, ...ids];
+  try {
+    const { stdout } = await promisify(execFile)('buildkite-agent', args, { timeout: withinMs });
+    return checked(stdout, 'Buildkite');
+  } catch (error) {
+    if (error instanceof WaybillError) throw error;
+    throw noToken('Buildkite', '`buildkite-agent oidc request-token` failed');
+  }
+}
+
+function checked(value: unknown, from: string): string {
+  const token = typeof value === 'string' ? value.trim() : '';
+  if (tokenForm.test(token)) return token;
+  throw noToken(from, 'the value is not a signed JWT');
+}
+
+function noToken(from: string, reason: string): WaybillError {
+  return new WaybillError('secrets_invalid', `no ID token from ${from}: ${reason}`, {
+    hint: 'see docs/how-to/ci-without-secrets.md, or set WAYBILL_TOKEN',
+  });
+}

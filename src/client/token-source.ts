@@ -1,0 +1,96 @@
+import type { Clock } from '../core/lib/clock.ts';
+import { WaybillError } from '../core/lib/errors.ts';
+
+/** Sends a form to `POST v1/token` of the daemon and returns the body of the answer. */
+export type ExchangeForm = (form: Readonly<Record<string, string>>) => Promise<unknown>;
+
+/** A token whose value changes while the client runs. */
+export interface TokenSource {
+  /** Whether an expired value is replaced by another one. */
+  readonly isRenewable: boolean;
+  /** The value for the next request. */
+  value(exchange: ExchangeForm): Promise<string>;
+  /** Called when the daemon has refused the value. Returns whether another one can be had. */
+  refused(value: string): boolean;
+}
+
+/** The rights of an issued token, without its value. */
+export interface IssuedToken {
+  publisherId: string;
+  /** The claim `sub` of the ID token. */
+  subject: string | null;
+  pipelines: readonly string[];
+  scopes: readonly string[];
+}
+
+export interface IdTokenOptions {
+  /** Returns an ID token. Called for each exchange, because the daemon accepts an ID token once. */
+  idToken: () => Promise<string>;
+  /** Whether `idToken` returns another token each time. */
+  isRenewable: boolean;
+  /** The only pipeline that the token is for. Default: all pipelines of the publisher. */
+  pipeline?: string;
+  /** Called after the first exchange. */
+  onIssued?: (issued: IssuedToken) => void;
+  clock: Pick<Clock, 'monotonic'>;
+}
+
+interface Current {
+  value: string;
+  /** Monotonic, in milliseconds. */
+  renewAt: number;
+}
+
+/** A token that the daemon issues for ID tokens of a CI system. Renewed after two thirds of its lifetime. */
+export function exchangedToken(options: IdTokenOptions): TokenSource {
+  const { idToken, isRenewable, pipeline, onIssued, clock } = options;
+  let current: Current | null = null;
+  let running: Promise<Current> | null = null;
+  let isNew = true;
+
+  const renew = async (exchange: ExchangeForm): Promise<Current> => {
+    const begunAt = clock.monotonic();
+    const body = await exchange({
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token_type: 'urn:ietf:params:oauth:token-type:id_token',
+      subject_token: await idToken(),
+      ...(pipeline === undefined ? {} : { pipeline }),
+    });
+    const { value, seconds, issued } = issuedIn(body);
+    current = { value, renewAt: begunAt + (seconds * 1000 * 2) / 3 };
+    if (isNew) onIssued?.(issued);
+    isNew = false;
+    return current;
+  };
+
+  return {
+    isRenewable,
+    value: async (exchange) => {
+      if (current !== null && (!isRenewable || clock.monotonic() < current.renewAt)) return current.value;
+      running ??= renew(exchange).finally(() => (running = null));
+      return (await running).value;
+    },
+    refused: (value) => {
+      if (!isRenewable) return false;
+      if (current?.value === value) current = null;
+      return true;
+    },
+  };
+}
+
+function issuedIn(body: unknown): { value: string; seconds: number; issued: IssuedToken } {
+  const answer = (body ?? {}) as Record<string, unknown>;
+  const { access_token: value, expires_in: seconds, publisher_id: publisherId, scope, subject } = answer;
+  if (typeof value !== 'string' || typeof seconds !== 'number' || typeof publisherId !== 'string')
+    throw new WaybillError('unexpected_answer', 'the answer to the token exchange is not that of a daemon', {
+      hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+    });
+  const pipelines = Array.isArray(answer['pipelines']) ? answer['pipelines'].map(String) : [];
+  const issued = {
+    publisherId,
+    subject: typeof subject === 'string' ? subject : null,
+    pipelines,
+    scopes: typeof scope === 'string' ? scope.split(' ') : [],
+  };
+  return { value, seconds, issued };
+}
