@@ -20,6 +20,7 @@ export const slow = [
   'test/cli/terminal',
   'test/weather/api/weather-corpus-postgres',
   'test/weather/reader-postgres',
+  'test/core/signing/usual-limits',
   'test/core/storage/added-backend',
   'test/demo',
   'test/harness',

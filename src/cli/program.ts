@@ -26,6 +26,7 @@ import {
 } from './commands/publish/commands.ts';
 import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
+import { keyCommand, signCommand } from './commands/signing/commands.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
 
@@ -38,6 +39,8 @@ const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> 
     releases: releasesCommand,
     unpublish: unpublishCommand,
     pack: packCommand,
+    sign: signCommand,
+    key: keyCommand,
     validate: validateCommand,
   },
   'Remote:': { push: pushCommand, runs: runsCommand, pipelines: pipelinesCommand },

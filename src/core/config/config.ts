@@ -3,6 +3,7 @@ import type { LogSettings } from '../lib/log.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
+import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
@@ -107,6 +108,8 @@ export interface PipelineConfig {
   /** null: changes of the source start no run. Otherwise the source is local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
+  /** null or absent: signatures of bundles are not looked at. */
+  signatures?: SignaturePolicy | null;
 }
 
 /** Patterns in the syntax of `.gitignore`. */

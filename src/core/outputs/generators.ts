@@ -1,6 +1,6 @@
 import { gzip } from '../bundle/archive/gzip.ts';
 import { type TarFile, writeTar } from '../bundle/archive/tar-writer.ts';
-import { manifestName } from '../bundle/manifest.ts';
+import { manifestName, signatureName } from '../bundle/manifest.ts';
 import { invalidBundle } from '../bundle/source-bundle.ts';
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
 import { hexOf } from '../lib/digest.ts';
@@ -21,8 +21,8 @@ import {
 import { indexGenerator } from './index-page.ts';
 
 /**
- * The whole bundle as a tar.gz: the original `manifest.json`, then the listed files. It can be uploaded as a
- * bundle again. It is generated on each `open` and never stored.
+ * The whole bundle as a tar.gz: the original `manifest.json` and its signature, then the listed files. It can
+ * be uploaded as a bundle again. It is generated on each `open` and never stored.
  */
 const archiveGenerator: Generator = {
   name: 'archive',
@@ -45,9 +45,10 @@ const archiveGenerator: Generator = {
   },
 };
 
-function filesOf({ manifestFile, files }: GeneratorInput['bundle']): TarFile[] {
+function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['bundle']): TarFile[] {
   const sorted = [...files].sort((a, b) => compareCodeUnits(a.path, b.path));
-  return [{ path: manifestName, ...manifestFile }, ...sorted];
+  const signature = signatureFile === null ? [] : [{ path: signatureName, ...signatureFile }];
+  return [{ path: manifestName, ...manifestFile }, ...signature, ...sorted];
 }
 
 /**

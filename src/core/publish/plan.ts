@@ -1,5 +1,6 @@
 import type { AttemptAction, CatalogState, OutputRecord, PublishedBundle } from '../catalog/catalog.ts';
 import type { RelativePath } from '../lib/paths.ts';
+import type { KeyId } from '../signing/minisign-text.ts';
 import type { Owner } from '../storage/identity.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
@@ -89,7 +90,10 @@ export interface Observation {
 }
 
 /** Identifies a bundle in the catalog. */
-export type BundleIdentity = Pick<PublishedBundle, 'source' | 'created'>;
+export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {
+  /** The trusted key that signed the bundle. It is not recorded. */
+  signedBy?: KeyId;
+}
 
 /** Everything that a decision depends on. */
 export interface DecisionInput {

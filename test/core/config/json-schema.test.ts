@@ -81,6 +81,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'log',
     'tracing',
     'scene_maps',
+    'signatures',
     'upload_tokens',
     'queue',
     'notifiers',

@@ -127,6 +127,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         schedule: null,
         watch: null,
         sceneMaps: { contentRules: 'warning' },
+        signatures: null,
       },
     ],
     notifiers: [],

@@ -12,6 +12,7 @@ import {
   type SwitchOptions,
   verboseCommand,
   withBundleOptions,
+  withSigningOptions,
 } from '../../setup/command-options.ts';
 import type { InitOptions } from './init.ts';
 import type { PackFlags } from './pack.ts';
@@ -161,7 +162,7 @@ export function packCommand(): Command {
     .argument('<directory>', 'the files of the bundle')
     .option('-o, --output <file>', 'the archive; - for standard output (default: DIRECTORY.tar.gz)')
     .option('--manifest-only', 'write manifest.json into the directory, or check it, and no archive');
-  return withBundleOptions(command)
+  return withSigningOptions(withBundleOptions(command))
     .addOption(formatOption())
     .addHelpText(
       'after',

@@ -6,6 +6,7 @@ import {
   pipelineOption,
   withBundleOptions,
   withRemoteOptions,
+  withSigningOptions,
 } from '../../setup/command-options.ts';
 import type { PushFlags } from './push.ts';
 import type { FollowFlags, ListFlags, PipelinesFlags, RerunFlags, RunFlags } from './runs.ts';
@@ -15,25 +16,27 @@ export function pushCommand(): Command {
     .description('publish a directory or an archive through a daemon, and wait for what comes of it')
     .argument('<bundle>', 'a directory, packed as by waybill pack, or a tar or tar.gz')
     .addOption(pipelineOption());
-  return withBundleOptions(
-    withRemoteOptions(command)
-      .option('--no-wait', 'end once the daemon has taken the bundle')
-      .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
-      .option(
-        '--channel <name>',
-        'publish to this channel of the destinations that have it, for those who follow it',
-      )
-      .option('--message <text>', 'one line about this version, kept in the record of the run')
-      .option('--no-git', 'do not send commit, branch and author of git or CI')
-      .option('--again', 'publish once more what the daemon remembers to have published')
-      .addOption(
-        new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')
-          .choices(['auto', 'always', 'never'])
-          .default('auto', 'auto: over 16 MiB, where the daemon can'),
-      )
-      .option('--chunk-size <size>', 'what one of these requests may have (default: 8MiB)')
-      .option('--whole', 'send every file, also those that the daemon has')
-      .option('--dry-run', 'show what publishing it would do, publish nothing'),
+  return withSigningOptions(
+    withBundleOptions(
+      withRemoteOptions(command)
+        .option('--no-wait', 'end once the daemon has taken the bundle')
+        .option('--timeout <duration>', 'how long to wait for the run, like 10m (default: until it ends)')
+        .option(
+          '--channel <name>',
+          'publish to this channel of the destinations that have it, for those who follow it',
+        )
+        .option('--message <text>', 'one line about this version, kept in the record of the run')
+        .option('--no-git', 'do not send commit, branch and author of git or CI')
+        .option('--again', 'publish once more what the daemon remembers to have published')
+        .addOption(
+          new Option('--resumable <when>', 'send the archive in several requests, and go on after a cut')
+            .choices(['auto', 'always', 'never'])
+            .default('auto', 'auto: over 16 MiB, where the daemon can'),
+        )
+        .option('--chunk-size <size>', 'what one of these requests may have (default: 8MiB)')
+        .option('--whole', 'send every file, also those that the daemon has')
+        .option('--dry-run', 'show what publishing it would do, publish nothing'),
+    ),
   )
     .addOption(formatOption())
     .addHelpText(

@@ -14,10 +14,17 @@ import { untilStopped } from '../../process/stop-signal.ts';
 import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
 import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
+import { type PassphraseFlags, signingOptions } from '../../setup/signing-key.ts';
 import { type RevisionFlags, revisionMetadata } from './git-revision.ts';
 
 export interface PushFlags
-  extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
+  extends
+    Omit<CommonOptions, 'verbose'>,
+    BundleFlags,
+    RemoteFlags,
+    RevisionFlags,
+    WaitFlags,
+    PassphraseFlags {
   pipeline: string;
   again: boolean;
   dryRun: boolean;
@@ -25,6 +32,8 @@ export interface PushFlags
   chunkSize?: string;
   whole?: boolean;
   channel?: string;
+  /** The secret key that signs the bundle. */
+  sign?: string;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -81,6 +90,7 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
     ...settings,
     ...(await revised(bundle, flags, settings)),
     ...namedAfter(bundle),
+    ...(await signingOptions(flags)),
     ...(flags.again ? { salt: randomUUID() } : {}),
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,

@@ -97,8 +97,9 @@ export class Candidate {
   /** Everything that a decision depends on, except the observation. */
   input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
     const { owner, destination, destinationPath } = this.#publication;
-    const { identity: source, created } = this.#bundle;
+    const { identity: source, created, signedBy } = this.#bundle;
     const { workflow } = destination;
-    return { owner, bundle: { source, created }, workflow, force, destinationPath, planned: this.planned };
+    const bundle = { source, created, ...(signedBy === undefined ? {} : { signedBy }) };
+    return { owner, bundle, workflow, force, destinationPath, planned: this.planned };
   }
 }
