@@ -156,7 +156,7 @@ t.test(
       new Promise((done) => child.once('close', done)),
     ]);
     t.equal(status, 0, screen);
-    t.match(screen, /Passphrase of secret\.key: \s+\S*signed/);
+    t.match(screen, /Passphrase of secret\.key: [^]*signed/);
 
     const files = ['manifest.json', 'manifest.json.minisig'].map((name) =>
       readFileSync(path.join(place, 'site', name), 'utf8'),
@@ -172,3 +172,52 @@ t.test(
       );
   },
 );
+
+t.test('verify --signatures checks a destination with the public key alone', (t) => {
+  const place = t.testdir({ source: site, web: {} });
+  newKey(place);
+  writeFileSync(
+    path.join(place, 'c.yml'),
+    `pipelines:
+  - id: maps
+    source: {backend: local, path: ./source, manifest: auto}
+    destinations: [{id: web, backend: local, path: ./web, workflow: replacement, outputs: {signature: {key_env: KEY}}}]
+`,
+  );
+  const run = ['run', '-c', 'c.yml'];
+  t.match(waybill(run, { cwd: place }), {
+    status: 2,
+    stderr: /missing or empty: KEY \(needed by destination "web"/,
+  });
+  t.match(waybill(run, { cwd: place, env: { KEY: 'no key' } }), { status: 1, stdout: /signing_key_invalid/ });
+  const key = readFileSync(path.join(place, 'site.key'), 'utf8');
+  const done = waybill(run, { cwd: place, env: { KEY: key } });
+  t.equal(done.status, 0, done.stdout + done.stderr);
+  for (const from of [['web'], ['-c', 'c.yml']]) {
+    const clean = waybill(['verify', '--signatures', 'site.key.pub', ...from, '--format', 'json'], {
+      cwd: place,
+    });
+    t.match(document(t, clean), {
+      kind: 'verify-signatures',
+      trusted: true,
+      destinations: [{ error: null }],
+    });
+    t.equal(clean.status, 0);
+  }
+  writeFileSync(path.join(place, 'web/sub/a'), 'X');
+  t.match(waybill(['verify', '--signatures', 'site.key.pub', 'web'], { cwd: place }), {
+    status: 1,
+    stdout: /✗ sub\/a {2}differs from what was signed\nfailed/,
+  });
+  t.equal(
+    waybill(['verify', '--signatures', 'site.key', 'web'], { cwd: place }).status,
+    2,
+    'not the secret key',
+  );
+  t.match(waybill(['verify', '--signatures', 'site.key.pub'], { cwd: place }), {
+    status: 2,
+    stderr: /--config, or/,
+  });
+  t.match(waybill(['verify', 'web'], { cwd: place }), { status: 2, stderr: /only with --signatures/ });
+  t.end();
+});

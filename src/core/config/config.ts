@@ -180,6 +180,8 @@ export interface GeneratedOutputs {
   /** `auto`: only if the bundle has no file of that name. */
   index: boolean | 'auto';
   sceneMapPage: boolean;
+  /** The key that signs the outputs; null or absent: they are not signed. */
+  signature?: { keyEnv: string } | null;
 }
 
 export interface PrunePolicy {

@@ -11,6 +11,7 @@ import { nameOf } from '../storage/key.ts';
 import {
   archiveName,
   checksumsName,
+  checksumsText,
   digestInputs,
   type GeneratedFile,
   type Generator,
@@ -19,6 +20,7 @@ import {
   sceneMapPageName,
 } from './generator.ts';
 import { indexGenerator } from './index-page.ts';
+import { attestationGenerator, signatureGenerator } from './signature.ts';
 
 /**
  * The whole bundle as a tar.gz: the original `manifest.json` and its signature, then the listed files. It can
@@ -52,7 +54,7 @@ function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['
 }
 
 /**
- * `SHA256SUMS` for `sha256sum -c`, with every listed file and every other generated output. Names need no
+ * `SHA256SUMS` for `sha256sum -c`, with every listed file and every generated output before it. Names need no
  * escapes, because the path policy allows neither backslashes nor line breaks.
  */
 const checksumsGenerator: Generator = {
@@ -65,11 +67,7 @@ const checksumsGenerator: Generator = {
       kind: 'checksums',
       contentType: 'text/plain; charset=utf-8',
       inputs: digestInputs(covered(input)),
-      open: keptBytes(() =>
-        covered(input)
-          .map(([path, hex]) => `${hex}  ${path}\n`)
-          .join(''),
-      ),
+      open: keptBytes(() => checksumsText(input)),
     },
   ],
 };
@@ -116,4 +114,6 @@ export const generators: readonly Generator[] = [
   sceneMapPageGenerator,
   indexGenerator,
   checksumsGenerator,
+  signatureGenerator,
+  attestationGenerator,
 ];

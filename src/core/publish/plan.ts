@@ -12,6 +12,8 @@ import type { Body, EntryType } from '../storage/storage.ts';
 /** The desired state of an output: a record without its time, and the content. */
 export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
+  /** Whether the content names the run, so that another run generates other bytes for the same inputs. */
+  namesRun?: boolean;
 }
 
 /** The labels of the specification's decision table, without `error`, which is not a decision. */

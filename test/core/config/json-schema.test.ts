@@ -82,6 +82,7 @@ t.test('every setting is described to people, in the reference and in the comple
     'tracing',
     'scene_maps',
     'signatures',
+    'signature',
     'upload_tokens',
     'queue',
     'notifiers',

@@ -107,7 +107,14 @@ function asFinding({ code, message }: WaybillError, file: string): Finding {
   return finding('error', code, message, { file });
 }
 
-const everything = { uploadTokens: true, queue: true, notifiers: true, tracing: true, databases: true };
+const everything = {
+  uploadTokens: true,
+  queue: true,
+  notifiers: true,
+  tracing: true,
+  databases: true,
+  signing: true,
+};
 
 /** `waybill config schema`. */
 export async function printSchema(): Promise<number> {

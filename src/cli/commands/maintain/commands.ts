@@ -27,7 +27,12 @@ export function inspectCommand(): Command {
 
 export function verifyCommand(): Command {
   return verboseCommand('verify', 'read published outputs again and hold them against the catalog')
-    .addOption(configOption())
+    .argument('[destination...]', 'with --signatures: path, sftp://… or s3://… instead of --config')
+    .option('-c, --config <file>', 'configuration file (YAML)')
+    .option(
+      '--signatures <key>',
+      'compare them with what this public key signed instead, and the catalog too; docs/signatures.md',
+    )
     .option('-p, --pipeline <id>', 'only this pipeline (may be given again)', collect)
     .option('-d, --destination <id>', 'only destinations of this name (may be given again)', collect)
     .option('--subset <k/n>', 'read only part k of n of the outputs; all n parts together are all outputs')
@@ -37,8 +42,8 @@ export function verifyCommand(): Command {
     )
     .option('--dry-run', 'with --repair: show what would be written, write nothing')
     .addOption(formatOption())
-    .action(async (options: VerifyOptions) =>
-      exitWith((await import('./verify.ts')).verifyDestinations(options)),
+    .action(async (places: string[], options: VerifyOptions) =>
+      exitWith((await import('./verify.ts')).verifyDestinations(places, options)),
     );
 }
 

@@ -37,6 +37,8 @@ export interface Sight {
   stored: StoredState;
   /** Differs for each published content; null if nothing is published. */
   version: number | string | null;
+  /** Rooted at the files that `stored` records; null or absent if there are none. */
+  base?: Storage | null;
 }
 
 export interface Decision {
