@@ -14,13 +14,6 @@ import { invalidBundle, type SourceBundle } from './source-bundle.ts';
  * by `validate`, and before each publication.
  */
 
-/** The errors of an untrusted bundle. Like an invalid one, it does not stop the others of its source. */
-export const untrustedCodes: readonly ErrorCode[] = [
-  'signature_missing',
-  'signature_invalid',
-  'signing_key_untrusted',
-];
-
 /** A manifest, byte for byte and parsed, and the bytes of its signature. */
 interface SignedManifest {
   bytes: Uint8Array;

@@ -1,5 +1,4 @@
 import type { BundleCandidate } from '../bundle/discover.ts';
-import { untrustedCodes } from '../bundle/signed-bundle.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';
@@ -112,7 +111,12 @@ export class BundleLoader {
 }
 
 /** The errors of a bundle that do not concern the other bundles of its source. */
-export const unfitCodes: readonly ErrorCode[] = ['invalid_bundle', ...untrustedCodes];
+export const unfitCodes: readonly ErrorCode[] = [
+  'invalid_bundle',
+  'signature_missing',
+  'signature_invalid',
+  'signing_key_untrusted',
+];
 
 /** Whether the fault is in the bundle itself, and the other bundles can be published. Pure. */
 export function isUnfit(error: unknown): error is WaybillError {

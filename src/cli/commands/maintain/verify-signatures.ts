@@ -13,7 +13,7 @@ import { makeOutput, type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
 import type { CommonOptions } from '../../setup/command-options.ts';
-import { chooseDestinations, prepare, type SetUp,setUp } from '../../setup/set-up.ts';
+import { chooseDestinations, prepare, type SetUp, setUp } from '../../setup/set-up.ts';
 import { parseDestination } from '../publish/given-destination.ts';
 
 export interface SignatureOptions extends CommonOptions {
