@@ -38,6 +38,7 @@ const pureFiles = [
  * imported anywhere.
  */
 const homes: Record<string, string> = {
+  '@noble/hashes': 'src/core/signing/secret-key\\.ts',
   '@aws-sdk/[^/]+': 'src/core/storage/s3/(client|sdk)\\.ts',
   '@smithy/[^/]+': 'src/core/storage/s3/sdk\\.ts',
   'ssh2-sftp-client': 'src/core/storage/sftp/session\\.ts',

@@ -17,6 +17,7 @@ export const slow = [
   'test/cli/producer',
   'test/cli/terminal',
   'test/cli/weather-feed',
+  'test/core/signing/usual-limits',
   'test/core/storage/added-backend',
   'test/core/storage/sftp-adversity',
   'test/core/storage/sftp/further-sessions',

@@ -28,6 +28,7 @@ import {
 import { releasesCommand } from './commands/publish/releases/commands.ts';
 import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
 import { sceneMapCommand } from './commands/scene-map/command.ts';
+import { keyCommand, signCommand } from './commands/signing/commands.ts';
 import { weatherCommand } from './commands/weather/command.ts';
 import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
 
@@ -41,6 +42,8 @@ const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> 
     releases: releasesCommand,
     unpublish: unpublishCommand,
     pack: packCommand,
+    sign: signCommand,
+    key: keyCommand,
     validate: validateCommand,
   },
   'Remote:': { push: pushCommand, runs: runsCommand, pipelines: pipelinesCommand },

@@ -9,7 +9,7 @@ import {
   packedFile,
 } from '../core/bundle/pack/packed-bundle.ts';
 import { type Digest, digestOf } from '../core/lib/digest.ts';
-import type { Finding } from '../core/lib/errors.ts';
+import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { measure } from '../core/storage/body.ts';
 import { after, type Pieces, type Upload } from './archive.ts';
 
@@ -46,6 +46,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
   const { salt, onMeasured, onSent, ...settings } = options;
   const found = await stat(place).catch(() => null);
   if (found?.isDirectory() === false) {
+    if (settings.sign !== undefined) throw unsignable(place);
     const file = await packedFile(place);
     return {
       open: () => file.open(onSent),
@@ -91,6 +92,12 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
   };
 }
 
+function unsignable(place: string): WaybillError {
+  return new WaybillError('usage', `"${place}" is packed already and cannot be signed`, {
+    hint: 'push the directory, or sign it before it is packed: waybill pack --sign KEY',
+  });
+}
+
 function piecesOfFile(file: PackedFile): Pieces {
   return {
     fingerprint: async () => (await measure(file.open())).digest,
@@ -112,7 +119,9 @@ function piecesOfBundle(
   archive: Pick<PackedBundle, 'tarBytes' | 'open'>,
   which?: Digest,
 ): Pieces {
-  const about = [archiveForm, digestOf(bundle.manifest), bundle.contentDigest, ...(which ? [which] : [])];
+  const { manifest, signature, contentDigest } = bundle;
+  const signed = signature === null ? [] : [digestOf(signature)];
+  const about = [archiveForm, digestOf(manifest), contentDigest, ...signed, ...(which ? [which] : [])];
   return {
     fingerprint: async () => `packed ${digestOf(about.join(' '))}`,
     readBytes: archive.tarBytes,

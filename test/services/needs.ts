@@ -29,6 +29,7 @@ export const needs = {
     packages: ['e2fsprogs'],
   },
   mandoc: { programs: ['mandoc'], packages: ['mandoc'] },
+  minisign: { programs: ['minisign'], packages: ['minisign'] },
   mount: { programs: ['mount', 'umount'], packages: ['mount'] },
   namespaces: { programs: ['unshare', 'nsenter', 'fsfreeze'], packages: ['util-linux'] },
   network: { programs: ['ip'], packages: ['iproute2'] },

@@ -43,6 +43,7 @@ export interface UploadPipeline {
   maxFiles: number;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest?: PipelineConfig['autoManifest'];
+  signatures?: PipelineConfig['signatures'];
   /** The channels that at least one destination has. */
   channels: readonly string[];
   destinations: readonly Pick<DestinationConfig, 'id' | 'outputs' | 'releases'>[];
@@ -57,6 +58,7 @@ export type StageUpload = (request: {
   pipelineId: string;
   sceneMaps: PipelineConfig['sceneMaps'];
   autoManifest: PipelineConfig['autoManifest'];
+  signatures?: PipelineConfig['signatures'];
   /** The manifest digest of an archive that may omit kept files; null: the archive is complete. */
   partial: Digest | null;
   /** Whether its files are kept for later uploads. */

@@ -15,7 +15,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { StagedUpload, StageUpload, UploadPipeline, UploadPorts } from './ports.ts';
 
 type StageRequest = Parameters<StageUpload>[0];
-type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';
+type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest' | 'signatures';
 
 /**
  * Stages an upload for its destinations. Throws what `stage` throws. Throws `invalid_bundle` if a file of the
@@ -23,13 +23,13 @@ type OfPipeline = 'limits' | 'pipelineId' | 'sceneMaps' | 'autoManifest';
  */
 export async function stageFor(
   { stage }: Pick<UploadPorts, 'stage'>,
-  { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, destinations }: UploadPipeline,
+  { id, maxUploadSize, maxFiles, sceneMaps, autoManifest, signatures = null, destinations }: UploadPipeline,
   channel: string | null,
   request: Omit<StageRequest, OfPipeline>,
 ): Promise<StagedUpload> {
   const staged = await stage({
     ...request,
-    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps, autoManifest },
+    ...{ limits: { maxUploadSize, maxFiles }, pipelineId: id, sceneMaps, autoManifest, signatures },
   });
   const bundle = { ...staged.manifest, path: staged.bundlePath };
   const taken = destinations

@@ -9,6 +9,7 @@ import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import { requireStrongTokens } from '../../core/config/secret-references.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
+import { requireTrustedKeys } from '../../core/signing/trusted-keys.ts';
 import type { ReadConfig } from './bootstrap.ts';
 
 /* The rights of API callers, from the configuration and the secrets. */
@@ -18,10 +19,12 @@ const processKey = randomBytes(32);
 
 /**
  * The tokens of callers, and the pipelines that they may use. Throws `secrets_invalid` if a token is missing,
- * too short, malformed, or equal to another. Throws `config_invalid` for an unusable `jwks_file`.
+ * too short, malformed, or equal to another. Throws `config_invalid` for an unusable `jwks_file`, and
+ * `signing_key_invalid` for an unusable file of public keys.
  */
 export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | 'secrets'>): ApiAccess {
   requireStrongTokens(config.uploadTokens, secrets);
+  requireTrustedKeys(config.pipelines);
   return {
     tokens: resolveTokens(config.uploadTokens, secrets),
     publishers: resolvePublishers(config, secrets, processKey),
@@ -51,12 +54,13 @@ export function consoleSettings({ server }: Config, secrets: Secrets): ConsoleSe
 function uploadPipelines(config: Config): Map<string, UploadPipeline> {
   const pipelines = new Map<string, UploadPipeline>();
   for (const pipeline of config.pipelines) {
-    const { id, source, sceneMaps, autoManifest, destinations } = pipeline;
+    const { id, source, sceneMaps, autoManifest, signatures, destinations } = pipeline;
     if (source.backend !== 'http_upload') continue;
     const { maxUploadSize, maxFiles } = source;
     const channels = channelsOf(pipeline);
     const limits = { maxUploadSize, maxFiles };
-    pipelines.set(id, { id, ...limits, sceneMaps, autoManifest, channels, destinations });
+    const rules = { sceneMaps, autoManifest, signatures };
+    pipelines.set(id, { id, ...limits, ...rules, channels, destinations });
   }
   return pipelines;
 }

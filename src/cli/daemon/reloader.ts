@@ -32,6 +32,7 @@ const refusedCodes: readonly ErrorCode[] = [
   'config_invalid',
   'secrets_invalid',
   'unsafe_permissions',
+  'signing_key_invalid',
 ];
 
 /** Reads the configuration of a program again while it runs. */

@@ -23,6 +23,16 @@ export const pipelineOption = (): Option =>
 export const destinationOption = (): Option =>
   new Option('-d, --destination <id>', 'destination of the pipeline').makeOptionMandatory();
 
+export const passphraseFileOption = (): Option =>
+  new Option('--passphrase-file <file>', 'file that holds the passphrase of the key');
+
+/** The options of commands that can sign the bundle which they make. */
+export function withSigningOptions(command: Command): Command {
+  return command
+    .option('--sign <key>', 'sign the bundle with this secret key; docs/signatures.md')
+    .addOption(passphraseFileOption());
+}
+
 /** Collects the values of a repeatable option. */
 export const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value];
 

@@ -60,6 +60,7 @@ export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<Se
     referencedSecrets(config, {
       notifiers: options.notifies === true,
       tracing: options.traces === true,
+      signing: options.notifies === true,
       ...(options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] }),
     }),
   );

@@ -4,15 +4,29 @@ import type { Instant } from '../lib/instant.ts';
 import { inParallel } from '../lib/parallel.ts';
 import { compareCodeUnits, isReservedSegment, parseRelativePath } from '../lib/paths.ts';
 import { noPath, notUtf8, renameIt } from '../lib/text.ts';
+import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import { bytesBody, readAll, storedBody } from '../storage/body.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import { joinKey, type Key, keyOf, nameOf } from '../storage/key.ts';
 import type { Body, Entry, Storage, UnreadableName } from '../storage/storage.ts';
 import { distrusted, maxDepth } from '../storage/untrusted.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from './listed-files.ts';
-import { type Manifest, manifestName, maxManifestBytes, parseManifest } from './manifest.ts';
+import {
+  type Manifest,
+  manifestName,
+  maxManifestBytes,
+  maxSignatureBytes,
+  parseManifest,
+} from './manifest.ts';
 import { type Revision, revisionOf } from './revision.ts';
-import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
+import { requireTrusted } from './signed-bundle.ts';
+import {
+  type BundleFile,
+  hasErrors,
+  invalidBundle,
+  type SignatureFile,
+  type SourceBundle,
+} from './source-bundle.ts';
 import { checkSceneMapFile, defaultSceneMapRules, type SceneMapRules } from './validate-bundle.ts';
 
 /** A bundle with a valid manifest. `loadBundle` checks whether its files exist. */
@@ -81,6 +95,8 @@ export interface BundleSource {
   /** The configured location, or the pipeline's id for uploads. */
   id: string;
   sceneMaps?: SceneMapRules;
+  /** Which signatures the bundles need; by default none. */
+  signatures?: SignaturePolicy | null;
 }
 
 /** A file of a bundle, with its identity if it was listed on this machine. */
@@ -90,9 +106,9 @@ const sceneMapsAtOnce = 4;
 
 /**
  * Makes a candidate a bundle. Lists its directory recursively: every listed file must be a regular file of
- * the declared size. Reads only its scene maps, and checks these. Throws `invalid_bundle` with all
- * findings, or the storage's own error. `bodyOf` opens the bytes of a file; by default they come from
- * `storage`.
+ * the declared size. Reads only its scene maps, and checks these and the signature. Throws `invalid_bundle`
+ * with all findings, the errors of `requireTrusted`, or the storage's own error. `bodyOf` opens the bytes of
+ * a file; by default they come from `storage`.
  */
 export async function loadBundle(
   storage: Storage,
@@ -101,7 +117,8 @@ export async function loadBundle(
   bodyOf: (file: ListedFile) => Body = (file) => storedBody(storage, file),
 ): Promise<SourceBundle> {
   const { directory, manifest } = candidate;
-  if (candidate.made !== undefined) return madeBundle(candidate, candidate.made, source, bodyOf);
+  if (candidate.made !== undefined)
+    return requireTrusted(madeBundle(candidate, candidate.made, source, bodyOf), source.signatures);
   const listing = await listBundle(storage, directory, manifest.files);
   const findings: Finding[] = [];
   const files: BundleFile[] = [];
@@ -121,7 +138,16 @@ export async function loadBundle(
   if (hasErrors(findings))
     throw invalidBundle(candidate.path === '.' ? 'the source root' : `"${candidate.path}"`, findings);
   const body = bodyOf({ key: joinKey(directory, manifestName), size: candidate.manifestFile.size });
-  return { ...bundleOf(candidate, source, body), files, warnings: findings };
+  const signatureFile = await readSignature(storage, listing.signature);
+  const bundle = { ...bundleOf(candidate, source, body), signatureFile, files, warnings: findings };
+  return requireTrusted(bundle, source.signatures);
+}
+
+/** null if there is none. A link, a directory or a large file is none, because it cannot be verified. */
+async function readSignature(storage: Storage, entry: Entry | null): Promise<SignatureFile | null> {
+  if (entry?.type !== 'file' || entry.size > maxSignatureBytes) return null;
+  const bytes = await readAll(storage, entry.key, maxSignatureBytes, entry.identity);
+  return { digest: digestOf(bytes), body: bytesBody(bytes) };
 }
 
 function madeBundle(

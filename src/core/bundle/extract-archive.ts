@@ -8,7 +8,7 @@ import { foldedPath } from '../lib/text.ts';
 import { decompress } from './archive/decompress.ts';
 import { quoted, readTar, type TarEntry } from './archive/tar-reader.ts';
 import { maxPathSegments } from './limits.ts';
-import { manifestName } from './manifest.ts';
+import { manifestName, maxSignatureBytes, signatureName } from './manifest.ts';
 import { invalidBundle } from './source-bundle.ts';
 
 export interface ArchiveLimits {
@@ -85,6 +85,7 @@ export async function extractArchive(request: ExtractRequest): Promise<Extractio
       continue;
     }
     tree.addFile(entryPath);
+    if (entryPath === signatureName && entry.size > maxSignatureBytes) throw largeSignature(entry.size);
     extraction.bytes += entry.size;
     if (extraction.bytes > limits.maxUploadSize)
       throw tooLarge('what the archive holds', limits.maxUploadSize);
@@ -156,7 +157,8 @@ function pathTree({ maxFiles }: ArchiveLimits): {
       if (directories.has(folded)) throw unsafe(path, 'is a file where a directory is');
       addDirectories(path, folded);
       files.set(folded, path);
-      if (files.size - (files.has(manifestName) ? 1 : 0) > maxFiles)
+      const own = [manifestName, signatureName].filter((name) => files.has(name)).length;
+      if (files.size - own > maxFiles)
         throw new WaybillError('too_many_files', `the archive holds more than ${maxFiles} files`, {
           hint: 'split the bundle, or have max_files raised',
         });
@@ -217,6 +219,13 @@ function manifestTwice(path: string, earlier: string): WaybillError {
   const message =
     path === earlier ? 'the archive has it twice' : `the archive has ${quoted(earlier)} and ${quoted(path)}`;
   return invalidBundle('the upload', [finding('error', 'manifest_twice', message, { file: manifestName })]);
+}
+
+function largeSignature(size: number): WaybillError {
+  const message = `has ${size} bytes, and a signature may have ${maxSignatureBytes}`;
+  return invalidBundle('the upload', [
+    finding('error', 'signature_invalid', message, { file: signatureName }),
+  ]);
 }
 
 /** @param what A whole of bytes, as the beginning of a sentence. */

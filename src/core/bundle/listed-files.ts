@@ -3,7 +3,7 @@ import { ancestorsOf, compareCodeUnits, isReservedPath } from '../lib/paths.ts';
 import { noPath, notUtf8, renameIt } from '../lib/text.ts';
 import { joinKey, type Key } from '../storage/key.ts';
 import type { Entry, Storage, UnreadableName } from '../storage/storage.ts';
-import { type ManifestFile, manifestName } from './manifest.ts';
+import { type ManifestFile, manifestName, signatureName } from './manifest.ts';
 
 const namesInWarning = 5;
 
@@ -26,6 +26,8 @@ export interface Listing {
   /** The entries of the files in the manifest, by path. */
   present: Map<string, Entry>;
   links: Set<string>;
+  /** The signature of the manifest, if the bundle has one. */
+  signature: Entry | null;
   unlisted: string[];
   /** Escaped names, relative to the bundle, that no manifest can list. */
   unreadable: Record<UnreadableName['reason'], string[]>;
@@ -38,7 +40,13 @@ export async function listBundle(
 ): Promise<Listing> {
   const listed = new Set<string>(files.map(({ path }) => path));
   const unreadable: Listing['unreadable'] = { not_utf8: [], no_path: [] };
-  const listing: Listing = { present: new Map(), links: new Set(), unlisted: [], unreadable };
+  const listing: Listing = {
+    present: new Map(),
+    links: new Set(),
+    signature: null,
+    unlisted: [],
+    unreadable,
+  };
   const start = joinKey(directory, '').length;
   const onUnreadable = ({ reason, directory: above, escaped }: UnreadableName): void =>
     void unreadable[reason].push(joinKey(above, escaped).slice(start));
@@ -46,6 +54,7 @@ export async function listBundle(
     const path = entry.key.slice(start);
     if (entry.type === 'link') listing.links.add(path);
     if (listed.has(path)) listing.present.set(path, entry);
+    else if (path === signatureName) listing.signature = entry;
     else if (path !== manifestName && !isReservedPath(path)) listing.unlisted.push(path);
   }
   return listing;

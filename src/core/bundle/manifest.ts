@@ -8,6 +8,9 @@ import { maxListedFiles, maxPathSegments } from './limits.ts';
 import { type JsonObject, type JsonValue, type Problems, readJsonDocument } from './manifest-json.ts';
 
 export const manifestName = 'manifest.json';
+/** The signature of the manifest, next to it. No manifest lists it. */
+export const signatureName = 'manifest.json.minisig';
+export const maxSignatureBytes = 16 * 1024;
 export const maxManifestBytes = 64 * 2 ** 20;
 
 /** A manifest that keeps every rule. */
@@ -221,6 +224,8 @@ function pathVerdict(text: string): FieldVerdict<RelativePath> {
 function filePathVerdict(text: string): FieldVerdict<RelativePath> {
   if (foldedPath(text) === manifestName)
     return { ok: false, reason: 'is the manifest itself, which is not published; leave it out' };
+  if (foldedPath(text) === signatureName)
+    return { ok: false, reason: 'is the signature of the manifest; leave it out' };
   if (text.split('/').length > maxPathSegments)
     return { ok: false, reason: `has more than ${maxPathSegments} segments` };
   return pathVerdict(text);

@@ -6,15 +6,16 @@ import { checkBody } from '../storage/body.ts';
 import { type Key, listedKey } from '../storage/key.ts';
 import type { Storage } from '../storage/storage.ts';
 import { type TarFile, tarSize, writeTar } from './archive/tar-writer.ts';
-import { manifestName } from './manifest.ts';
+import { manifestName, signatureName } from './manifest.ts';
 import type { BundleFile } from './source-bundle.ts';
 import { openStagedBundle, type StagedBundle, stageUpload } from './staging.ts';
 import type { SceneMapRules } from './validate-bundle.ts';
 
 /*
  * Transfers a staged bundle from the receiving host to the publishing host: one plain tar in shared
- * staging, with the manifest first and only listed files. The tar is not compressed. Compressible bundles
- * arrived compressed and were already expanded once, and hosts with shared storage have a fast network.
+ * staging, with the manifest, its signature and the listed files. The tar is not compressed. Compressible
+ * bundles arrived compressed and were already expanded once, and hosts with shared storage have a fast
+ * network.
  */
 
 /** The facts with which a host checks a fetched archive. */
@@ -57,7 +58,12 @@ export async function storeStagedBundle(
   staged: { directory: string; pipelineId: string; bundlePath: string },
 ): Promise<SharedArchive> {
   const bundle = await openStagedBundle(staged.directory, staged.pipelineId, staged.bundlePath);
-  const files: TarFile[] = [{ path: manifestName, ...bundle.manifestFile }, ...bundle.files.map(tarFile)];
+  const { manifestFile, signatureFile = null } = bundle;
+  const files: TarFile[] = [
+    { path: manifestName, ...manifestFile },
+    ...(signatureFile === null ? [] : [{ path: signatureName, ...signatureFile }]),
+    ...bundle.files.map(tarFile),
+  ];
   const modifiedAt = dateOf(bundle.created);
   const body = { size: tarSize(files, modifiedAt), open: () => writeTar(files, modifiedAt) };
   const { size, digest } = await storage.write(archiveKey(name), body, { mode: 'replace' });

@@ -2,6 +2,7 @@ import type { Digest } from '../lib/digest.ts';
 import { describeFinding, type Finding, WaybillError } from '../lib/errors.ts';
 import type { Instant } from '../lib/instant.ts';
 import type { RelativePath } from '../lib/paths.ts';
+import type { KeyId } from '../signing/minisign-text.ts';
 import type { SourceIdentity } from '../storage/identity.ts';
 import type { Body } from '../storage/storage.ts';
 import type { Revision } from './revision.ts';
@@ -14,6 +15,11 @@ export interface BundleFile {
   size: number;
   /** null if the manifest does not declare it; the digest can then be computed from `body`. */
   digest: Digest | null;
+  body: Body;
+}
+
+export interface SignatureFile {
+  digest: Digest;
   body: Body;
 }
 
@@ -33,6 +39,10 @@ export interface SourceBundle {
   created: Instant;
   /** `manifest.json` byte for byte, with the digest of those bytes. */
   manifestFile: { digest: Digest; body: Body };
+  /** `manifest.json.minisig`, if the bundle has one. It may be invalid. */
+  signatureFile?: SignatureFile | null;
+  /** The trusted key whose signature was verified. Set only if the pipeline has a policy for signatures. */
+  signedBy?: KeyId;
   files: BundleFile[];
   /** Remarks that do not stop the publication (unlisted files, skipped links, …). */
   warnings: Finding[];

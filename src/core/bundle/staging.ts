@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Breathe, breathless } from '../lib/breath.ts';
 import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
@@ -7,7 +7,8 @@ import { asWaybillError, type Finding, finding, WaybillError } from '../lib/erro
 import { inParallel } from '../lib/parallel.ts';
 import type { RelativePath } from '../lib/paths.ts';
 import { errnoOf } from '../lib/system-errors.ts';
-import { storedBody } from '../storage/body.ts';
+import type { SignaturePolicy } from '../signing/trusted-keys.ts';
+import { bytesBody, storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
 import { localStorage } from '../storage/local/local-storage.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -27,9 +28,11 @@ import {
   manifestDigest,
   manifestName,
   parseManifest,
+  signatureName,
   uploadBundlePath,
 } from './manifest.ts';
 import { revisionOf } from './revision.ts';
+import { checkSignature } from './signed-bundle.ts';
 import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
 import {
   checkSceneMapFile,
@@ -40,9 +43,8 @@ import {
 } from './validate-bundle.ts';
 
 /*
- * A staged bundle is a directory with `files`, the archive's content, and `staged.json`, the sizes and
- * digests that were measured during extraction. A publication reads the digests from there and not from the
- * files.
+ * A staged bundle is a directory with `files`, the archive's content, and `staged.json`, the measured sizes
+ * and digests. A publication reads the digests from there and not from the files.
  */
 const filesName = 'files';
 const factsName = 'staged.json';
@@ -57,6 +59,8 @@ export interface StageRequest {
   signal: AbortSignal;
   pipelineId: string;
   sceneMaps?: SceneMapRules;
+  /** Which signature the bundle needs; by default none. */
+  signatures?: SignaturePolicy | null;
   /**
    * Digest of the exact bytes of `manifest.json`, for an archive that may leave out kept files; null if the
    * archive must be complete.
@@ -112,6 +116,7 @@ export async function openStagedBundle(
   const bytes = readStaged(path.join(directory, filesName, manifestName));
   const { manifest, findings } = parseManifest(bytes, manifestName);
   if (manifest === null) throw invalidBundle('the staged bundle', findings);
+  const signature = readSignature(path.join(directory, filesName));
   const storage = await localStorage(path.join(directory, filesName), { readOnly: true });
   return {
     identity: { backend: 'http_upload', id: pipelineId, path: bundlePath },
@@ -126,6 +131,7 @@ export async function openStagedBundle(
         size: bytes.byteLength,
       }),
     },
+    signatureFile: signature === null ? null : { digest: digestOf(signature), body: bytesBody(signature) },
     files: bundleFiles(storage, manifest, (index) => facts.files[index]),
     warnings: facts.warnings,
   };
@@ -144,6 +150,7 @@ export function stagingFailure(error: unknown): unknown {
 
 async function stage(request: StageRequest): Promise<StagedBundle> {
   const { directory, limits, signal, sceneMaps, partial = null, makeManifest, content } = request;
+  const { signatures = null } = request;
   const { breathe = breathless, disk = waitingDisk } = request;
   await breathe();
   signal.throwIfAborted();
@@ -163,6 +170,10 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
   if (partial !== null) checkPartialManifest(manifestBytes, partial);
   const { manifest, findings } = parseManifest(manifestBytes, manifestName);
   if (manifest === null) throw invalidBundle('the upload', findings);
+  if (signatures !== null) {
+    const signature = readSignature(files);
+    checkSignature(signatures, { bytes: manifestBytes, manifest, signature }, 'the upload');
+  }
 
   const received = new Set(extraction.files.keys());
   const { maxUploadSize } = limits;
@@ -239,7 +250,7 @@ function compare(manifest: Manifest, { files }: Extraction, lacking: ReadonlySet
     else if (digest !== null && found.digest !== digest)
       findings.push({ ...wrongDigest({ path, digest }, found.digest), pointer });
   });
-  const listed = new Set<string>([manifestName, ...manifest.files.map(({ path }) => path)]);
+  const listed = new Set<string>([manifestName, signatureName, ...manifest.files.map(({ path }) => path)]);
   return [
     ...findings,
     ...unlistedWarning(
@@ -276,6 +287,12 @@ function readFacts(directory: string): { files: FileFacts[]; warnings: Finding[]
   )
     throw gone();
   return facts;
+}
+
+/** The signature in a directory of staged files; null if there is none. */
+function readSignature(files: string): Buffer | null {
+  const file = path.join(files, signatureName);
+  return existsSync(file) ? readStaged(file) : null;
 }
 
 function readStaged(file: string): Buffer {

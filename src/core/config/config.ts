@@ -4,6 +4,7 @@ import type { LogSettings } from '../lib/log.ts';
 import type { ResolvedBy } from '../lib/settings/setting.ts';
 import type { Amount } from '../lib/settings/units.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
+import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
 import type { trustedPublisher } from './schema/publishers.ts';
 import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
@@ -118,6 +119,8 @@ export interface PipelineConfig {
   /** null: changes of the source start no run. Otherwise the source is local. */
   watch: { settleMs: number } | null;
   sceneMaps: SceneMapRules;
+  /** null or absent: signatures of bundles are not looked at. */
+  signatures?: SignaturePolicy | null;
 }
 
 /** Patterns in the syntax of `.gitignore`. */
@@ -190,6 +193,8 @@ export interface GeneratedOutputs {
   /** `auto`: only if the bundle has no file of that name. */
   index: boolean | 'auto';
   sceneMapPage: boolean;
+  /** The key that signs the outputs; null or absent: they are not signed. */
+  signature?: { keyEnv: string } | null;
 }
 
 export interface PrunePolicy {

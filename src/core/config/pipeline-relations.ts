@@ -26,6 +26,7 @@ export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
     ...linkFaults(pipeline),
     ...destinations.flatMap(rootIndexFaults),
     ...destinations.flatMap(layoutFaults),
+    ...destinations.flatMap(signatureFaults),
     ...scheduleFaults(pipeline),
   ];
 }
@@ -102,6 +103,15 @@ function rootIndexFaults({ value, path }: Item): Fault[] {
   const message =
     'mapping fixed publishes one bundle, at the root itself; expected false, or mapping: preserve_relative';
   return [fault('invalid_value', [...path, 'outputs', 'root_index'], message)];
+}
+
+/** A signature covers one bundle, and `additive` keeps outputs of others. */
+function signatureFaults({ value, path }: Item): Fault[] {
+  const isSigned = mapIn(mapIn(value)['outputs'])['signature'] !== undefined;
+  if (!isSigned || textOf(value, 'workflow') === 'replacement') return [];
+  const message =
+    'the signature would not cover outputs of earlier bundles, which workflow: additive keeps; expected workflow: replacement';
+  return [fault('invalid_value', [...path, 'outputs', 'signature'], message)];
 }
 
 /** Settings of a destination that do not go with its layout. */

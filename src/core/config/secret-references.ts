@@ -2,7 +2,7 @@ import { type Finding, finding, WaybillError } from '../lib/errors.ts';
 import type { Secrets } from '../lib/secrets.ts';
 import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
 import { backendOf, type DestinationLocation } from '../storage/backends.ts';
-import type { Config, SourceConfig, UploadTokenConfig } from './config.ts';
+import type { Config, PipelineConfig, SourceConfig, UploadTokenConfig } from './config.ts';
 
 interface SecretReference {
   /** Name of the environment variable. */
@@ -24,6 +24,8 @@ interface ReferenceOptions {
   tracing?: boolean;
   /** The URLs of the weather databases, which only the weather reader needs. */
   databases?: boolean;
+  /** The keys that sign outputs, for the daemon and commands that publish. */
+  signing?: boolean;
 }
 
 /**
@@ -32,7 +34,7 @@ interface ReferenceOptions {
  */
 export function referencedSecrets(config: Config, options: ReferenceOptions = {}): SecretReference[] {
   const { pipelineIds, uploadTokens = false, queue = false, notifiers = false } = options;
-  const { tracing = false, databases = false } = options;
+  const { tracing = false, databases = false, signing = false } = options;
   const chosen = config.pipelines.filter(({ id }) => pipelineIds?.includes(id) ?? true);
   const references = chosen.flatMap(({ id, source, destinations }) => [
     ...locationSecrets(source, `the source of pipeline "${id}"`),
@@ -40,6 +42,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
       locationSecrets(destination.location, `destination "${destination.id}" of pipeline "${id}"`),
     ),
   ]);
+  if (signing) references.push(...chosen.flatMap(signingSecrets));
   if (uploadTokens)
     for (const token of config.uploadTokens)
       if (pipelineIds === undefined || token.pipelines.some((id) => pipelineIds.includes(id)))
@@ -79,7 +82,7 @@ export function notifiersOf(config: Config, pipelineIds?: readonly string[]): No
 
 /** Every secret that the configuration refers to and that is there, to keep out of logs. */
 export function secretValues(config: Config, secrets: Secrets): string[] {
-  const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true };
+  const all = { uploadTokens: true, queue: true, notifiers: true, tracing: true, signing: true };
   const references = referencedSecrets(config, all);
   return references.flatMap(({ name }) => secrets.get(name) ?? []);
 }
@@ -102,6 +105,13 @@ export function requireSecrets(secrets: Secrets, references: readonly SecretRefe
       ),
     },
   );
+}
+
+function signingSecrets({ id, destinations }: PipelineConfig): SecretReference[] {
+  return destinations.flatMap(({ id: destinationId, outputs: { signature = null } }) => {
+    const neededBy = `destination "${destinationId}" of pipeline "${id}"`;
+    return signature === null ? [] : [{ name: signature.keyEnv, neededBy }];
+  });
 }
 
 function locationSecrets(location: SourceConfig | DestinationLocation, neededBy: string): SecretReference[] {

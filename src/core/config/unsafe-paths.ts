@@ -75,12 +75,14 @@ function judged({ config, locate }: Pick<Loaded, 'config' | 'locate'>, scope: Pa
 function usedPaths(config: Config, { pipelineIds, isDaemon = false }: PathScope): UsedPath[] {
   const used: UsedPath[] = secretFiles(config);
   if (config.audit !== null) used.push(own(['audit', 'directory'], config.audit.directory));
-  for (const [index, { id, source, followLinks, destinations }] of config.pipelines.entries()) {
+  for (const [index, { id, source, followLinks, destinations, signatures }] of config.pipelines.entries()) {
     if (pipelineIds?.includes(id) === false) continue;
     const at = ['pipelines', index];
     if (source.backend !== 'http_upload') used.push(...pathsOf(source, [...at, 'source']));
     for (const [other, directory] of (followLinks?.linksTo ?? []).entries())
       used.push({ setting: [...at, 'source', 'links_to', other], path: directory, use: 'content' });
+    const keys = signatures?.keysFile ?? null;
+    if (keys !== null) used.push({ setting: [...at, 'signatures', 'keys_file'], path: keys, use: 'private' });
     for (const [other, { location }] of destinations.entries())
       used.push(...pathsOf(location, [...at, 'destinations', other]));
   }

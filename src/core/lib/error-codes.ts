@@ -84,6 +84,28 @@ export const errorTable = {
       'A partial archive omits files that the daemon does not keep for the pipeline, or no longer keeps.',
   },
 
+  // signatures
+  signature_missing: {
+    retryable: false,
+    about: 'The pipeline requires signed bundles, and the bundle has no `manifest.json.minisig`.',
+  },
+  signature_invalid: {
+    retryable: false,
+    about: 'The signature of the bundle is malformed, or was made for another manifest.',
+  },
+  signing_key_untrusted: {
+    retryable: false,
+    about: 'The bundle is signed with a key that the pipeline does not trust, or no longer trusts.',
+  },
+  signature_replayed: {
+    retryable: false,
+    about: 'The signed bundle is older than the one that is published, so that it may be a replay.',
+  },
+  signing_key_invalid: {
+    retryable: false,
+    about: 'A key cannot be read, is not a key of minisign, or its passphrase is wrong.',
+  },
+
   // storage
   storage_not_found: { retryable: false, about: 'The object, file or root directory does not exist.' },
   storage_exists: {

@@ -1,11 +1,13 @@
 import { invalidBundle, type SourceBundle } from '../bundle/source-bundle.ts';
 import type { DigestedBundle } from '../bundle/validate-bundle.ts';
 import type { DestinationConfig, GeneratedOutputs } from '../config/config.ts';
-import { type Digest, digestOf } from '../lib/digest.ts';
+import { type Digest, digestOf, hexOf } from '../lib/digest.ts';
 import { type Finding, finding, type WaybillError } from '../lib/errors.ts';
-import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
+import { ancestorsOf, compareCodeUnits, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
 import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
+import type { SecretKey } from '../signing/secret-key.ts';
+import type { Owner } from '../storage/identity.ts';
 import { nameOf } from '../storage/key.ts';
 
 /*
@@ -16,6 +18,17 @@ export interface GeneratorInput {
   bundle: DigestedBundle;
   /** The outputs of the generators before this one. */
   siblings: readonly Sibling[];
+  /** The key and the facts for signed outputs; null if the destination has none. */
+  signing: (PublicationFacts & { secret: SecretKey }) | null;
+}
+
+/** The facts of a publication that a statement names. */
+export interface PublicationFacts {
+  owner: Owner;
+  /** null if no daemon runs the publication. */
+  runId: string | null;
+  /** The version of waybill. */
+  version: string;
 }
 
 /** Another generated output, as it will be published. */
@@ -33,6 +46,11 @@ export interface GeneratedFile {
   contentType: string;
   /** The digest of everything that determines the content. Equal inputs must give equal content. */
   inputs: Digest;
+  /**
+   * Whether the content also names the run, which is not among the inputs. While the inputs stay the same,
+   * the published file is kept.
+   */
+  namesRun?: boolean;
   /** Streams the content, which is the same each time. */
   open(): AsyncIterable<Uint8Array>;
 }
@@ -66,6 +84,15 @@ export function keptBytes(make: () => string): () => AsyncIterable<Uint8Array> {
   };
 }
 
+/** The lines of `SHA256SUMS`: every file, and every generated output before it. Pure. */
+export function checksumsText({ bundle, siblings }: Pick<GeneratorInput, 'bundle' | 'siblings'>): string {
+  return [...bundle.files, ...siblings.filter(({ path }) => path !== checksumsName)]
+    .map(({ path, digest }): [string, string] => [path, hexOf(digest)])
+    .sort(([a], [b]) => compareCodeUnits(a, b))
+    .map(([path, hex]) => `${hex}  ${path}\n`)
+    .join('');
+}
+
 /*
  * The names of generated outputs. They depend only on the manifest, so a bundle with a conflicting file is
  * rejected before its files are read: by the API before it answers 202, by `validate`, and by each run.
@@ -85,6 +112,7 @@ const namesOf: Record<Output, (bundle: NamedBundle) => RelativePath[]> = {
     files.filter(({ kind }) => kind === sceneMapKind).map(({ path }) => sceneMapPageName(path)),
   checksums: () => [checksumsName],
   index: () => [indexName],
+  signature: () => [checksumsSignatureName, attestationName],
 };
 
 const settings: Record<Output, string> = {
@@ -92,9 +120,12 @@ const settings: Record<Output, string> = {
   sceneMapPage: 'outputs.scene_map_page',
   checksums: 'outputs.checksums',
   index: 'outputs.index',
+  signature: 'outputs.signature',
 };
 
 export const checksumsName = 'SHA256SUMS' as RelativePath;
+export const checksumsSignatureName = 'SHA256SUMS.minisig' as RelativePath;
+export const attestationName = 'attestation.json' as RelativePath;
 export const indexName = 'index.html' as RelativePath;
 
 /** The last segment of the bundle's path, or of its name. */
@@ -119,8 +150,10 @@ export function chooseOutputs(
   bundle: NamedBundle,
   { id, outputs }: Pick<DestinationConfig, 'id' | 'outputs'>,
 ): { chosen: ChosenOutputs; taken: Finding[] } {
-  const chosen: ChosenOutputs = { archive: false, sceneMapPage: false, checksums: false, index: false };
-  const wanted = (Object.keys(namesOf) as Output[]).filter((output) => outputs[output] !== false);
+  const chosen: ChosenOutputs = {
+    ...{ archive: false, sceneMapPage: false, checksums: false, index: false, signature: false },
+  };
+  const wanted = (Object.keys(namesOf) as Output[]).filter((output) => isWanted(outputs, output));
   const taken: Finding[] = [];
   if (wanted.length === 0) return { chosen, taken };
   const present = new PresentNames(bundle.files.map(({ path }) => path));
@@ -135,6 +168,13 @@ export function chooseOutputs(
     }
   }
   return { chosen, taken };
+}
+
+/** A signature is one of the checksums, so it includes these. */
+function isWanted(outputs: GeneratedOutputs, output: Output): boolean {
+  const signs = (outputs.signature ?? null) !== null;
+  if (output === 'signature' || output === 'checksums') return signs || outputs[output] === true;
+  return outputs[output] !== false;
 }
 
 /** One error for all name conflicts. `name` is the bundle's name for the message. */
@@ -181,6 +221,7 @@ function takenName(
       : `destination "${id}" generates "${name}" twice (${settings[other]} and ${setting})`;
   const value = output === 'index' ? 'auto or false' : 'false';
   const remedy = other === null ? ', or remove the file from the bundle' : '';
-  const message = `${reason}; set ${setting} to ${value} there${remedy}`;
+  const change = output === 'signature' ? `remove ${setting}` : `set ${setting} to ${value}`;
+  const message = `${reason}; ${change} there${remedy}`;
   return finding('error', 'generated_path_taken', message, { file: path });
 }

@@ -1,6 +1,6 @@
 import { gzip } from '../bundle/archive/gzip.ts';
 import { type TarFile, writeTar } from '../bundle/archive/tar-writer.ts';
-import { manifestName } from '../bundle/manifest.ts';
+import { manifestName, signatureName } from '../bundle/manifest.ts';
 import { invalidBundle } from '../bundle/source-bundle.ts';
 import type { DigestedFile } from '../bundle/validate-bundle.ts';
 import { hexOf } from '../lib/digest.ts';
@@ -11,6 +11,7 @@ import { nameOf } from '../storage/key.ts';
 import {
   archiveName,
   checksumsName,
+  checksumsText,
   digestInputs,
   type GeneratedFile,
   type Generator,
@@ -19,10 +20,11 @@ import {
   sceneMapPageName,
 } from './generator.ts';
 import { indexGenerator } from './index-page.ts';
+import { attestationGenerator, signatureGenerator } from './signature.ts';
 
 /**
- * The whole bundle as a tar.gz: the original `manifest.json`, then the listed files. It can be uploaded as a
- * bundle again. It is generated on each `open` and never stored.
+ * The whole bundle as a tar.gz: the original `manifest.json` and its signature, then the listed files. It can
+ * be uploaded as a bundle again. It is generated on each `open` and never stored.
  */
 const archiveGenerator: Generator = {
   name: 'archive',
@@ -45,13 +47,14 @@ const archiveGenerator: Generator = {
   },
 };
 
-function filesOf({ manifestFile, files }: GeneratorInput['bundle']): TarFile[] {
+function filesOf({ manifestFile, signatureFile = null, files }: GeneratorInput['bundle']): TarFile[] {
   const sorted = [...files].sort((a, b) => compareCodeUnits(a.path, b.path));
-  return [{ path: manifestName, ...manifestFile }, ...sorted];
+  const signature = signatureFile === null ? [] : [{ path: signatureName, ...signatureFile }];
+  return [{ path: manifestName, ...manifestFile }, ...signature, ...sorted];
 }
 
 /**
- * `SHA256SUMS` for `sha256sum -c`, with every listed file and every other generated output. Names need no
+ * `SHA256SUMS` for `sha256sum -c`, with every listed file and every generated output before it. Names need no
  * escapes, because the path policy allows neither backslashes nor line breaks.
  */
 const checksumsGenerator: Generator = {
@@ -64,11 +67,7 @@ const checksumsGenerator: Generator = {
       kind: 'checksums',
       contentType: 'text/plain; charset=utf-8',
       inputs: digestInputs(covered(input)),
-      open: keptBytes(() =>
-        covered(input)
-          .map(([path, hex]) => `${hex}  ${path}\n`)
-          .join(''),
-      ),
+      open: keptBytes(() => checksumsText(input)),
     },
   ],
 };
@@ -115,4 +114,6 @@ export const generators: readonly Generator[] = [
   sceneMapPageGenerator,
   indexGenerator,
   checksumsGenerator,
+  signatureGenerator,
+  attestationGenerator,
 ];

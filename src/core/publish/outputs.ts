@@ -3,6 +3,7 @@ import type { SourceBundle } from '../bundle/source-bundle.ts';
 import { type DigestedFile, type Reading, withDigests } from '../bundle/validate-bundle.ts';
 import type { GeneratedMetadata, OutputRecord } from '../catalog/catalog.ts';
 import type { DestinationConfig } from '../config/config.ts';
+import type { Digest } from '../lib/digest.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
 import {
   chooseOutputs,
@@ -14,7 +15,9 @@ import {
 } from '../outputs/generator.ts';
 import { measure } from '../storage/body.ts';
 import type { Owner } from '../storage/identity.ts';
+import type { Body } from '../storage/storage.ts';
 import type { PlannedOutput } from './plan.ts';
+import type { Signing } from './signing-key.ts';
 
 export interface OutputsOptions {
   owner: Owner;
@@ -26,6 +29,10 @@ export interface OutputsOptions {
    * generated again for the plan.
    */
   recorded: readonly OutputRecord[];
+  /** The key for signed outputs; by default the destination has none. */
+  signing?: Signing | null;
+  /** The published file of a record, if it has the recorded size; else null. */
+  published?: (record: OutputRecord) => Promise<Body | null>;
   /** Receives the reading progress of files without a declared digest. */
   reading?: Reading | undefined;
 }
@@ -51,7 +58,8 @@ export async function planOutputs(bundle: SourceBundle, options: OutputsOptions)
   if (wanted.length > 0) for (const record of options.recorded) recorded.set(record.path, record);
   const siblings: Sibling[] = [];
   for (const generator of wanted) {
-    for (const file of await generator.describe({ bundle: digested, siblings: [...siblings] })) {
+    const input = { bundle: digested, siblings: [...siblings], signing: options.signing ?? null };
+    for (const file of await generator.describe(input)) {
       const output = await plannedGenerated(digested, generator, file, recorded.get(file.path), options);
       siblings.push(output);
       planned.push(output);
@@ -110,14 +118,16 @@ async function plannedGenerated(
   const { path, kind, contentType, inputs } = file;
   const before = record?.generated.generator ?? null;
   const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
-  const { digest, size } = record !== undefined && isRecorded ? record : await measure(file.open());
+  const kept = record !== undefined && isRecorded ? await keptBody(file, record, options) : null;
+  const { digest, size } = kept ?? (await measure(file.open()));
   const { owner, destination } = options;
   const generated = {
     contentType,
     generator: { name, version, inputs },
     cacheControl: destination.cacheControl,
   };
-  const body = { size, open: () => file.open() };
+  const body = kept?.body ?? { size, open: () => file.open() };
+  const namesRun = file.namesRun === true ? { namesRun: true } : {};
   return {
     path,
     kind,
@@ -128,7 +138,19 @@ async function plannedGenerated(
     url: urlOf(path, options),
     source: bundle.identity,
     owner,
+    ...namesRun,
   };
+}
+
+/** The recorded content of a generated output; null if it must be generated again. */
+async function keptBody(
+  file: GeneratedFile,
+  record: OutputRecord,
+  { published }: OutputsOptions,
+): Promise<{ digest: Digest; size: number; body: Body | null } | null> {
+  if (file.namesRun !== true) return { ...record, body: null };
+  const body = (await published?.(record)) ?? null;
+  return body === null ? null : { ...record, body };
 }
 
 function urlOf(

@@ -272,7 +272,7 @@ export function configurationDigest(
   targets: readonly { pipeline: PipelineConfig; destinations: readonly DestinationConfig[] }[],
 ): Digest {
   const settings = targets.map(
-    ({ pipeline: { id, source, sourceId, autoManifest, sceneMaps }, destinations }) => ({
+    ({ pipeline: { id, source, sourceId, autoManifest, sceneMaps, signatures = null }, destinations }) => ({
       id,
       source:
         source.backend === 'http_upload'
@@ -280,6 +280,7 @@ export function configurationDigest(
           : { backend: source.backend, place: describeLocation(source), id: sourceId },
       autoManifest,
       sceneMaps,
+      ...(signatures === null ? {} : { signatures }),
       destinations,
     }),
   );

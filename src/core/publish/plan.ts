@@ -1,5 +1,6 @@
 import type { AttemptAction, CatalogState, OutputRecord, PublishedBundle } from '../catalog/catalog.ts';
 import type { RelativePath } from '../lib/paths.ts';
+import type { KeyId } from '../signing/minisign-text.ts';
 import type { Owner } from '../storage/identity.ts';
 import type { Key } from '../storage/key.ts';
 import type { Body, EntryType } from '../storage/storage.ts';
@@ -11,6 +12,8 @@ import type { Body, EntryType } from '../storage/storage.ts';
 /** The desired state of an output: a record without its time, and the content. */
 export interface PlannedOutput extends Omit<OutputRecord, 'updatedAt'> {
   body: Body;
+  /** Whether the content names the run, so that another run generates other bytes for the same inputs. */
+  namesRun?: boolean;
 }
 
 /** The labels of the specification's decision table, without `error`, which is not a decision. */
@@ -89,7 +92,10 @@ export interface Observation {
 }
 
 /** Identifies a bundle in the catalog. */
-export type BundleIdentity = Pick<PublishedBundle, 'source' | 'created'>;
+export interface BundleIdentity extends Pick<PublishedBundle, 'source' | 'created'> {
+  /** The trusted key that signed the bundle. It is not recorded. */
+  signedBy?: KeyId;
+}
 
 /** Everything that a decision depends on. */
 export interface DecisionInput {

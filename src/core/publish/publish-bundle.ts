@@ -1,7 +1,9 @@
+import type { OutputRecord } from '../catalog/catalog.ts';
 import { destinationBusy } from '../catalog/lease/lease.ts';
 import type { CoreContext } from '../context.ts';
-import { parseBundlePath } from '../storage/key.ts';
-import type { Storage } from '../storage/storage.ts';
+import { storedBody } from '../storage/body.ts';
+import { keyOf, parseBundlePath } from '../storage/key.ts';
+import type { Body, Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { AsReleases } from './layouts/as-releases.ts';
 import { InPlace } from './layouts/in-place.ts';
@@ -16,6 +18,7 @@ import { planOutputs } from './outputs.ts';
 import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
+import { signingOf } from './signing-key.ts';
 
 /** How often a publication starts over if other processes keep changing the bundle path. */
 const maxRounds = 10;
@@ -54,7 +57,7 @@ export async function publishBundle(
 /** Looks, decides and acts, until no other process interferes. Throws `destination_busy` after ten rounds. */
 async function publishIn<S extends Sight, D extends Decision>(
   layout: PublicationLayout<S, D>,
-  { storage, publication, request }: Assignment,
+  { context, storage, publication, request }: Assignment,
   candidate: Candidate,
 ): Promise<ActionResult> {
   for (let round = 1; round <= maxRounds; round += 1) {
@@ -64,6 +67,8 @@ async function publishIn<S extends Sight, D extends Decision>(
     candidate.planned = await planOutputs(candidate.bundle, {
       owner: publication.owner,
       destination: publication.destination,
+      signing: await signingOf(context, { ...publication, runId: request.runId ?? null }),
+      published: async (record) => publishedFile(sight.base ?? null, record),
       destinationPath: layout.urlPath,
       recorded: state.kind === 'valid' ? state.catalog.outputs : [],
       reading: request.reading,
@@ -76,6 +81,13 @@ async function publishIn<S extends Sight, D extends Decision>(
     if (result !== null) return result;
   }
   throw destinationBusy(storage, null);
+}
+
+async function publishedFile(base: Storage | null, { path, size }: OutputRecord): Promise<Body | null> {
+  if (base === null) return null;
+  const key = keyOf(path);
+  const found = await base.stat(key);
+  return found?.type === 'file' && found.size === size ? storedBody(base, { key, size }) : null;
 }
 
 function reportPlan(

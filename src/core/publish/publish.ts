@@ -80,7 +80,8 @@ async function publishFromSource(
     const { dryRun } = request;
     const storage = await openSource(context, { ...pipeline, source }, { dryRun });
     onRelease(() => storage.close());
-    const origin = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
+    const { sourceId: id, sceneMaps, signatures } = pipeline;
+    const origin = { backend: source.backend, id, sceneMaps, signatures };
     const read = async (): Promise<ReadSource> =>
       withinDiscoveryTimeout(context, pipeline, async (signal) =>
         readSource(await findBundles({ ...context, signal }, storage, pipeline, { dryRun }), storage, origin),

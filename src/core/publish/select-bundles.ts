@@ -1,6 +1,7 @@
 import type { BundleCandidate } from '../bundle/discover.ts';
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { DestinationConfig } from '../config/config.ts';
+import type { ErrorCode } from '../lib/error-codes.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding, WaybillError } from '../lib/errors.ts';
 import { compareInstants, type Instant } from '../lib/instant.ts';
 import { compareCodeUnits } from '../lib/paths.ts';
@@ -81,12 +82,12 @@ export class BundleLoader {
     this.#read = read;
   }
 
-  /** The bundle, or its `invalid_bundle` error. Throws any other failure. */
+  /** The bundle, or the error that makes it invalid or untrusted. Throws any other failure. */
   async load(candidate: BundleCandidate): Promise<SourceBundle | WaybillError> {
     const known = this.#loaded.get(candidate.path);
     if (known !== undefined) return known;
     const loading = this.#read(candidate).catch((error: unknown) => {
-      if (error instanceof WaybillError && error.code === 'invalid_bundle') return error;
+      if (isUnfit(error)) return error;
       throw error;
     });
     this.#loaded.set(candidate.path, loading);
@@ -107,6 +108,19 @@ export class BundleLoader {
     }
     return { invalid, warnings };
   }
+}
+
+/** The errors of a bundle that do not concern the other bundles of its source. */
+export const unfitCodes: readonly ErrorCode[] = [
+  'invalid_bundle',
+  'signature_missing',
+  'signature_invalid',
+  'signing_key_untrusted',
+];
+
+/** Whether the fault is in the bundle itself, and the other bundles can be published. Pure. */
+export function isUnfit(error: unknown): error is WaybillError {
+  return error instanceof WaybillError && unfitCodes.includes(error.code);
 }
 
 export interface MappedBundle<T> {

@@ -1,5 +1,7 @@
 import path from 'node:path';
 import { fetchStagedBundle } from '../../core/bundle/shared-archive.ts';
+import { requireTrusted } from '../../core/bundle/signed-bundle.ts';
+import type { SourceBundle } from '../../core/bundle/source-bundle.ts';
 import { openStagedBundle } from '../../core/bundle/staging.ts';
 import type { Config, PipelineConfig } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
@@ -76,14 +78,17 @@ export async function processJob(
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)
-      : await publishBundles(
-          context,
-          pipeline,
-          [await openStagedBundle(job.staged, job.pipelineId, job.bundlePath)],
-          request,
-        );
+      : await publishBundles(context, pipeline, [await openTrusted(job, pipeline)], request);
   const pipelines = [published];
   return { run: { dryRun, force: false, pipelines, counters: countActions(pipelines), warnings: [] } };
+}
+
+/** Opens a staged bundle, and checks its signature against the keys that the pipeline trusts now. */
+async function openTrusted(
+  { staged, pipelineId, bundlePath }: StagedJob,
+  { signatures }: PipelineConfig,
+): Promise<SourceBundle> {
+  return requireTrusted(await openStagedBundle(staged, pipelineId, bundlePath), signatures);
 }
 
 /** Extracts the bundle from shared staging into the job's directory. */

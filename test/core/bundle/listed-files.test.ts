@@ -70,6 +70,7 @@ t.test('a listing sorts what is there by what the manifest lists', async (t) => 
         ['d/b', entries[1]],
       ]),
       links: new Set(['d/b', 'd']),
+      signature: null,
       unlisted: ['d', 'd/other'],
       unreadable: { not_utf8: ['d/caf\\xe9'], no_path: [] },
     });
@@ -80,6 +81,7 @@ t.test('a name that is not UTF-8 is an error only where a listed file is missing
   const listing = (...unreadable: string[]): Listing => ({
     present: new Map(),
     links: new Set(),
+    signature: null,
     unlisted: [],
     unreadable: { not_utf8: unreadable, no_path: [] },
   });

@@ -82,6 +82,8 @@ t.test('every setting is described to people, in the reference and in the comple
     'log',
     'tracing',
     'scene_maps',
+    'signatures',
+    'signature',
     'upload_tokens',
     'trusted_publishers',
     'claims',

@@ -28,6 +28,12 @@ export const statusOf: Record<ErrorCode, number> = {
   archive_bomb: 413,
   files_missing: 409,
 
+  signature_missing: 422,
+  signature_invalid: 422,
+  signing_key_untrusted: 422,
+  signature_replayed: 500,
+  signing_key_invalid: 500,
+
   storage_not_found: 500,
   storage_exists: 500,
   storage_conflict: 500,

@@ -10,6 +10,7 @@ import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import type { KeyPath } from '../../../core/config/yaml-text.ts';
 import { type Finding, finding, WaybillError } from '../../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
+import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { openToOthers } from '../../../core/storage/sftp/location.ts';
 import { exitCodes } from '../../exit-codes.ts';
 import { makeOutput, type Output, plural, printError } from '../../output/output.ts';
@@ -60,6 +61,7 @@ async function check(file: string, probe: boolean): Promise<Checked> {
   const secrets = await loadSecrets({ directory: config.secrets.directory, env: process.env });
   requireStrongTokens(config.uploadTokens, secrets);
   requirePackages(config);
+  requireTrustedKeys(config.pipelines);
   const probes = probe ? await probesOf(loaded, secrets) : null;
   const isTold = (name: string): boolean =>
     probes?.some(({ error }) => error?.message.includes(` ${name}`) === true) === true;
@@ -105,7 +107,14 @@ function asFinding({ code, message }: WaybillError, file: string): Finding {
   return finding('error', code, message, { file });
 }
 
-const everything = { uploadTokens: true, queue: true, notifiers: true, tracing: true, databases: true };
+const everything = {
+  uploadTokens: true,
+  queue: true,
+  notifiers: true,
+  tracing: true,
+  databases: true,
+  signing: true,
+};
 
 /** `waybill config schema`. */
 export async function printSchema(): Promise<number> {

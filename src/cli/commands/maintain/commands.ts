@@ -28,7 +28,12 @@ export function inspectCommand(): Command {
 
 export function verifyCommand(): Command {
   return verboseCommand('verify', 'read published outputs and compare them with the catalog')
-    .addOption(configOption())
+    .argument('[destination...]', 'with --signatures: path, sftp://… or s3://… instead of --config')
+    .option('-c, --config <file>', 'configuration file (YAML)')
+    .option(
+      '--signatures <key>',
+      'compare outputs and catalog with the signatures of this public key; see docs/signatures.md',
+    )
     .option('-p, --pipeline <id>', 'only this pipeline (repeatable)', collect)
     .option('-d, --destination <id>', 'only destinations with this id (repeatable)', collect)
     .option('--subset <k/n>', 'read only part k of n; the n parts together cover all outputs')
@@ -38,8 +43,8 @@ export function verifyCommand(): Command {
     )
     .option('--dry-run', 'with --repair: show the repairs without making them')
     .addOption(formatOption())
-    .action(async (options: VerifyOptions) =>
-      exitWith((await import('./verify.ts')).verifyDestinations(options)),
+    .action(async (places: string[], options: VerifyOptions) =>
+      exitWith((await import('./verify.ts')).verifyDestinations(places, options)),
     );
 }
 

@@ -23,7 +23,10 @@ interface DestinationVerification {
   error: ErrorRecord | null;
 }
 
-export type VerifyOptions = ConfiguredOptions & {
+export type VerifyOptions = Omit<ConfiguredOptions, 'config'> & {
+  config?: string;
+  /** The file of a public key: verify signatures instead of records. */
+  signatures?: string;
   pipeline?: string[];
   destination?: string[];
   subset?: string;
@@ -32,7 +35,16 @@ export type VerifyOptions = ConfiguredOptions & {
 };
 
 /** `waybill verify`: reads every recorded output again. */
-export async function verifyDestinations(options: VerifyOptions): Promise<number> {
+export async function verifyDestinations(places: readonly string[], given: VerifyOptions): Promise<number> {
+  const { signatures, config } = given;
+  if (signatures !== undefined) {
+    if (given.repair === true || given.subset !== undefined)
+      throw new WaybillError('usage', '--signatures goes neither with --repair nor with --subset');
+    return (await import('./verify-signatures.ts')).verifySigned(places, { ...given, signatures });
+  }
+  if (config === undefined || places.length > 0)
+    throw new WaybillError('usage', 'give --config; destinations are named only with --signatures');
+  const options = { ...given, config };
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   const { subset, repair: repairs = false, dryRun = false } = options;
   const part = subset === undefined ? undefined : parseSubset(subset);
@@ -47,7 +59,7 @@ export async function verifyDestinations(options: VerifyOptions): Promise<number
 }
 
 async function verifyAll(
-  options: VerifyOptions,
+  options: VerifyOptions & { config: string },
   output: Output,
   subset: Subset | undefined,
   signal: AbortSignal | undefined,

@@ -10,6 +10,7 @@ import {
   type RunOptions,
   verboseCommand,
   withBundleOptions,
+  withSigningOptions,
 } from '../../setup/command-options.ts';
 import type { InitOptions } from './init.ts';
 import type { PackFlags } from './pack.ts';
@@ -202,7 +203,7 @@ export function packCommand(): Command {
     .argument('<directory>', 'directory to pack')
     .option('-o, --output <file>', 'archive to write; - is standard output (default: DIRECTORY.tar.gz)')
     .option('--manifest-only', 'write or check manifest.json in the directory, without an archive');
-  return withBundleOptions(command)
+  return withSigningOptions(withBundleOptions(command))
     .addOption(formatOption())
     .addHelpText(
       'after',

@@ -1,9 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
-import { manifestName } from '../../../core/bundle/manifest.ts';
+import { manifestName, signatureName } from '../../../core/bundle/manifest.ts';
 import { packDirectory } from '../../../core/bundle/pack/pack-directory.ts';
 import { parsePackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/packed-bundle.ts';
@@ -15,16 +12,21 @@ import { type ProgressBar, progressBar } from '../../output/progress.ts';
 import { endedBySignal } from '../../process/stop-signal.ts';
 import type { BundleFlags, CommonOptions } from '../../setup/command-options.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
+import { type PassphraseFlags, signingOptions } from '../../setup/signing-key.ts';
+import { writeFile } from '../../setup/write-file.ts';
 
-export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags {
+export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, PassphraseFlags {
   output?: string;
   manifestOnly: boolean;
+  /** The secret key that signs the bundle. */
+  sign?: string;
 }
 
 /** The files written, in addition to the facts of the bundle. */
 interface Written {
   archive: { path: string; size: number; digest: Digest } | null;
   manifest: string | null;
+  signature: string | null;
 }
 
 /** `waybill pack`. Checks every file before it writes anything. */
@@ -36,9 +38,12 @@ export async function pack(directory: string, flags: PackFlags): Promise<number>
   const bar = progressBar(!output.isJson);
   return endedBySignal(async () => {
     try {
-      const bundle = await packDirectory(directory, { ...options, onBytes: bar.onBytes });
+      const signing = await signingOptions(flags);
+      const bundle = await packDirectory(directory, { ...options, ...signing, onBytes: bar.onBytes });
       const written =
-        target === null ? await writeManifest(directory, bundle) : await writeArchive(target, bundle, bar);
+        target === null
+          ? await writeManifest(directory, bundle, flags.sign !== undefined)
+          : await writeArchive(target, bundle, bar);
       bar.stop();
       tell(directory, bundle, written, output);
       return 0;
@@ -67,25 +72,38 @@ function targetOf(directory: string, { output, format }: PackFlags): string {
   return target;
 }
 
-async function writeManifest(directory: string, bundle: PackedBundle): Promise<Written> {
+async function writeManifest(
+  directory: string,
+  { isNew, manifest, signature }: PackedBundle,
+  signs: boolean,
+): Promise<Written> {
   const file = path.join(directory, manifestName);
-  if (bundle.isNew) await writeBytes(file, [bundle.manifest]);
-  return { archive: null, manifest: bundle.isNew ? file : null };
+  const signatureFile = path.join(directory, signatureName);
+  if (isNew) await writeFile(file, [manifest]);
+  if (!signs || signature === null) return { archive: null, manifest: isNew ? file : null, signature: null };
+  await writeFile(signatureFile, [signature]);
+  return { archive: null, manifest: isNew ? file : null, signature: signatureFile };
 }
 
 async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<Written> {
   const bytes = bundle.open(bar.onBytes);
   if (target !== '-')
-    return { archive: { path: target, ...(await writeBytes(target, bytes)) }, manifest: null };
-  return { archive: { path: '-', ...(await writeToStdout(bytes)) }, manifest: null };
+    return {
+      archive: { path: target, ...(await writeFile(target, bytes)) },
+      manifest: null,
+      signature: null,
+    };
+  return { archive: { path: '-', ...(await writeToStdout(bytes)) }, manifest: null, signature: null };
 }
 
-function tell(directory: string, bundle: PackedBundle, { archive, manifest }: Written, output: Output): void {
+function tell(directory: string, bundle: PackedBundle, written: Written, output: Output): void {
+  const { archive, manifest, signature } = written;
   const { name, created, files, bytes, contentDigest, isNew, warnings } = bundle;
   if (output.isJson) {
     output.json('pack', {
       directory,
       manifest: { isNew, written: manifest },
+      signature: { isPresent: bundle.signature !== null, written: signature },
       archive,
       name,
       created,
@@ -113,47 +131,7 @@ function tell(directory: string, bundle: PackedBundle, { archive, manifest }: Wr
     output.data(
       `${style.green('packed')}  ${path.relative('.', archive.path)}  ${amount}, ${formatSize(archive.size)} packed  ${style.dim(archive.digest)}`,
     );
-}
-
-type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-
-/**
- * Writes the bytes to `file` atomically: to a temporary file in the same directory, which is then renamed.
- * Throws `usage` if the file cannot be written there, and the error of the bytes.
- */
-async function writeBytes(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
-  const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);
-  const handle = await open(scratch, 'wx').catch((error: unknown) => {
-    throw unwritable(file, error);
-  });
-  // However the process ends: a signal ends it by `exit`.
-  const remove = (): void => rmSync(scratch, { force: true });
-  process.on('exit', remove);
-  const hash = startDigest();
-  let size = 0;
-  try {
-    try {
-      for await (const chunk of bytes) {
-        hash.update(chunk);
-        size += chunk.byteLength;
-        for (let done = 0; done < chunk.byteLength;)
-          done += (
-            await handle.write(chunk, done).catch((error: unknown) => {
-              throw unwritable(file, error);
-            })
-          ).bytesWritten;
-      }
-    } finally {
-      await handle.close();
-    }
-    await rename(scratch, file).catch((error: unknown) => {
-      throw unwritable(file, error);
-    });
-  } finally {
-    remove();
-    process.off('exit', remove);
-  }
-  return { size, digest: finishDigest(hash) };
+  if (signature !== null) output.data(`${style.green('signed')}  ${signature}`);
 }
 
 async function writeToStdout(bytes: AsyncIterable<Uint8Array>): Promise<{ size: number; digest: Digest }> {
@@ -165,12 +143,4 @@ async function writeToStdout(bytes: AsyncIterable<Uint8Array>): Promise<{ size: 
     if (!process.stdout.write(chunk)) await once(process.stdout, 'drain');
   }
   return { size, digest: finishDigest(hash) };
-}
-
-function unwritable(file: string, error: unknown): WaybillError {
-  const reason = error instanceof Error ? error.message : String(error);
-  return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
-    hint: 'name a place that exists and may be written',
-    cause: error,
-  });
 }

@@ -9,6 +9,7 @@ import type {
   PipelineResult,
   RunResult,
 } from '../../../core/publish/results/result.ts';
+import { unfitCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
 
 /** The changes of one destination that are listed without --verbose. */
@@ -57,7 +58,9 @@ function printPipeline(
 function hasOwnResult({ actions }: DestinationResult, { error, invalidBundles }: PipelineResult): boolean {
   if (error !== null) return false;
   const isUnusable = invalidBundles.some(({ bundle }) => bundle === '.');
-  return !isUnusable || actions.some((action) => action.error?.code !== 'invalid_bundle');
+  return (
+    !isUnusable || actions.some(({ error: fault }) => fault === null || !unfitCodes.includes(fault.code))
+  );
 }
 
 function printDestination(

@@ -12,6 +12,7 @@ import { describeFinding, type Finding, WaybillError } from '../../../core/lib/e
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { chooseOutputs } from '../../../core/outputs/generator.ts';
 import { findBundles, openSource, readableSource } from '../../../core/publish/find-bundles.ts';
+import { isUnfit } from '../../../core/publish/select-bundles.ts';
 import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { makeOutput, type Output, plural } from '../../output/output.ts';
@@ -111,7 +112,8 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
   const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
   try {
     const found = await findBundles(context, storage, pipeline, { dryRun: false });
-    const identity = { backend: source.backend, id: pipeline.sourceId, sceneMaps: pipeline.sceneMaps };
+    const { sourceId: id, sceneMaps, signatures } = pipeline;
+    const identity = { backend: source.backend, id, sceneMaps, signatures };
     const filesRead = source.backend === 'local' || options.listingOnly !== true;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };
     return await check(storage, all, identity, { bar, filesRead, destinations: pipeline.destinations });
@@ -160,7 +162,7 @@ async function check(
         findings,
       });
     } catch (error) {
-      if (!(error instanceof WaybillError) || error.code !== 'invalid_bundle') throw error;
+      if (!isUnfit(error)) throw error;
       reports.push(broken(candidate.path, error));
     }
   }

@@ -7,6 +7,7 @@ import {
   pipelineOption,
   withBundleOptions,
   withRemoteOptions,
+  withSigningOptions,
 } from '../../setup/command-options.ts';
 import type { PushFlags } from './push.ts';
 import type { FollowFlags, ListFlags, PipelinesFlags, RerunFlags, RunFlags } from './runs.ts';
@@ -16,30 +17,32 @@ export function pushCommand(): Command {
     .description('publish a directory or an archive through a daemon, and wait for the result')
     .argument('<bundle>', 'directory (packed like waybill pack does), tar or tar.gz')
     .addOption(pipelineOption());
-  return withBundleOptions(
-    withRemoteOptions(command)
-      .option('--no-wait', 'exit once the daemon has accepted the bundle')
-      .option(
-        '--timeout <duration>',
-        'maximum time to wait for the run, such as 10m (default: until it ends)',
-      )
-      .option('--channel <name>', 'publish to this channel at the destinations that define it')
-      .option('--message <text>', 'one line about this version, kept in the run record')
-      .option('--no-git', 'do not send commit, branch and author from git or CI')
-      .option('--again', 'publish even if the daemon has already accepted this bundle')
-      .option('--open', 'open the published URL in the browser')
-      .addOption(
-        new Option(
-          '--resumable <when>',
-          'send the archive in several requests, and resume after a lost connection',
+  return withSigningOptions(
+    withBundleOptions(
+      withRemoteOptions(command)
+        .option('--no-wait', 'exit once the daemon has accepted the bundle')
+        .option(
+          '--timeout <duration>',
+          'maximum time to wait for the run, such as 10m (default: until it ends)',
         )
-          .choices(['auto', 'always', 'never'])
-          .default('auto', 'auto: over 16 MiB, if the daemon supports it'),
-      )
-      .option('--chunk-size <size>', 'size of one of these requests (default: 8MiB)')
-      .addOption(maxRateOption())
-      .option('--whole', 'send every file, including files that the daemon already has')
-      .option('--dry-run', 'show the plan without publishing'),
+        .option('--channel <name>', 'publish to this channel at the destinations that define it')
+        .option('--message <text>', 'one line about this version, kept in the run record')
+        .option('--no-git', 'do not send commit, branch and author from git or CI')
+        .option('--again', 'publish even if the daemon has already accepted this bundle')
+        .option('--open', 'open the published URL in the browser')
+        .addOption(
+          new Option(
+            '--resumable <when>',
+            'send the archive in several requests, and resume after a lost connection',
+          )
+            .choices(['auto', 'always', 'never'])
+            .default('auto', 'auto: over 16 MiB, if the daemon supports it'),
+        )
+        .option('--chunk-size <size>', 'size of one of these requests (default: 8MiB)')
+        .addOption(maxRateOption())
+        .option('--whole', 'send every file, including files that the daemon already has')
+        .option('--dry-run', 'show the plan without publishing'),
+    ),
   )
     .addOption(formatOption())
     .addHelpText(

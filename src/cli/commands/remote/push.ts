@@ -16,10 +16,17 @@ import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/comman
 import { maxRateOf } from '../../setup/max-rate.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
 import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
+import { type PassphraseFlags, signingOptions } from '../../setup/signing-key.ts';
 import { type RevisionFlags, revisionMetadata } from './git-revision.ts';
 
 export interface PushFlags
-  extends Omit<CommonOptions, 'verbose'>, BundleFlags, RemoteFlags, RevisionFlags, WaitFlags {
+  extends
+    Omit<CommonOptions, 'verbose'>,
+    BundleFlags,
+    RemoteFlags,
+    RevisionFlags,
+    WaitFlags,
+    PassphraseFlags {
   pipeline: string;
   again: boolean;
   dryRun: boolean;
@@ -29,6 +36,8 @@ export interface PushFlags
   channel?: string;
   maxRate?: string;
   open: boolean;
+  /** The secret key that signs the bundle. */
+  sign?: string;
 }
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
@@ -105,6 +114,7 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
     ...settings,
     ...(await revised(bundle, flags, settings)),
     ...namedAfter(bundle),
+    ...(await signingOptions(flags)),
     ...(flags.again ? { salt: randomUUID() } : {}),
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,

@@ -1,18 +1,26 @@
 import path from 'node:path';
 import ignore from 'ignore';
-import { type Digest, digestOf } from '../../lib/digest.ts';
+import type { Digest } from '../../lib/digest.ts';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { compareCodeUnits, type RelativePath } from '../../lib/paths.ts';
-import { bytesBody, measure, readAll, storedBody } from '../../storage/body.ts';
+import { measure, readAll, storedBody } from '../../storage/body.ts';
 import { keyOf, listedKey } from '../../storage/key.ts';
 import { localStorage } from '../../storage/local/local-storage.ts';
-import type { Storage } from '../../storage/storage.ts';
+import type { Entry, Storage } from '../../storage/storage.ts';
 import { followLinks } from '../../storage/wrappers/follow-links.ts';
 import { maxListedFiles } from '../limits.ts';
 import { linkAbove, listBundle, unlistedWarning, unreadableFindings, whatIsWrong } from '../listed-files.ts';
-import { contentDigest, type Manifest, manifestName, maxManifestBytes, parseManifest } from '../manifest.ts';
+import {
+  contentDigest,
+  type Manifest,
+  manifestName,
+  maxManifestBytes,
+  maxSignatureBytes,
+  parseManifest,
+  signatureName,
+} from '../manifest.ts';
 import { type BundleFile, hasErrors, invalidBundle } from '../source-bundle.ts';
 import { checkSceneMapFile, defaultSceneMapRules, wrongDigest, wrongSize } from '../validate-bundle.ts';
 import { type ManifestFacts, manifestText, type MeasuredFile } from './make-manifest.ts';
@@ -35,15 +43,21 @@ export interface PackOptions extends Patterns {
   sceneMaps?: readonly string[];
   /** Creates a new manifest even if there is one. */
   renew?: boolean;
+  /** Signs the manifest. Missing digests are added first, so that the signature covers every file. */
+  sign?: ManifestSigner;
   /** Called with the size in bytes of each chunk that is read for measuring. */
   onBytes?: (count: number) => void;
 }
+
+/** Returns the content of `manifest.json.minisig` for a manifest, byte for byte. */
+export type ManifestSigner = (manifest: Uint8Array, created: Instant) => Buffer;
 
 const filesAtOnce = 8;
 
 /**
  * Makes a bundle from a directory without changing it. Uses the directory's `manifest.json` after checking
- * all listed files, or creates a manifest of the files that the patterns select.
+ * all listed files, or creates a manifest of the files that the patterns select. A signature in the directory
+ * stays in the bundle, unverified, if its manifest does.
  *
  * Throws `usage` if there is no such directory, or if it has a manifest and the options describe a new one;
  * `invalid_bundle` with everything that a receiver would reject, with file names below `directory`; and the
@@ -106,7 +120,7 @@ async function checkPresent(
   storage: Storage,
   directory: string,
   { manifest, bytes }: { manifest: Manifest; bytes: Buffer },
-  { onBytes }: PackOptions,
+  { onBytes, sign }: PackOptions,
 ): Promise<PackedBundle> {
   const listing = await listBundle(storage, '', manifest.files);
   const findings: Finding[] = unlistedWarning('.', listing.unlisted);
@@ -125,8 +139,46 @@ async function checkPresent(
   });
   findings.push(...unreadableFindings(listing, findings));
   const digests = await measured(files, findings, onBytes);
+  const own = await presentSignature(storage, listing.signature, findings);
   if (hasErrors(findings)) throw refused(directory, findings);
-  return packed({ directory, manifest, bytes, isNew: false, files, digests, findings });
+  if (sign === undefined)
+    return packed({ directory, manifest, bytes, isNew: false, signature: own, files, digests, findings });
+  const whole = files.every(({ digest }) => digest !== null)
+    ? { manifest, bytes, isNew: false }
+    : { ...completed(manifest, files, digests), isNew: true };
+  const signature = sign(whole.bytes, manifest.created);
+  return packed({ directory, ...whole, signature, files, digests, findings });
+}
+
+/** The signature in the directory. A signature that is not a small file is a finding. */
+async function presentSignature(
+  storage: Storage,
+  entry: Entry | null,
+  findings: Finding[],
+): Promise<Buffer | null> {
+  if (entry === null) return null;
+  if (entry.type === 'file' && entry.size <= maxSignatureBytes)
+    return readAll(storage, entry.key, maxSignatureBytes, entry.identity);
+  const message = `is not a file of at most ${maxSignatureBytes} bytes`;
+  findings.push(finding('error', 'signature_invalid', message, { file: signatureName }));
+  return null;
+}
+
+/** The manifest with the digest and size of every file. Its other content stays. */
+function completed(
+  { created, document }: Manifest,
+  files: readonly BundleFile[],
+  digests: ReadonlyMap<string, Digest>,
+): { manifest: Manifest; bytes: Buffer } {
+  const listed = files.map(({ path: name, size }) => ({
+    path: name,
+    size,
+    digest: digests.get(name) as Digest,
+  }));
+  const bytes = Buffer.from(manifestText(listed, { created }, document));
+  const { manifest, findings } = parseManifest(bytes, manifestName);
+  if (manifest === null) throw refused('.', findings);
+  return { manifest, bytes };
 }
 
 async function makeManifest(
@@ -170,7 +222,14 @@ async function makeManifest(
   const bytes = Buffer.from(manifestText(listed, facts, former?.document));
   const { manifest, findings: wrong } = parseManifest(bytes, manifestName);
   if (manifest === null) throw refused(directory, wrong);
-  return packed({ directory, manifest, bytes, isNew: true, files, digests, findings });
+  const signature = options.sign?.(bytes, manifest.created) ?? null;
+  if (signature === null && (await storage.stat(listedKey(signatureName))) !== undefined)
+    findings.push(
+      finding('warning', 'signature_outdated', 'signs another manifest and is left out; sign the new one', {
+        file: signatureName,
+      }),
+    );
+  return packed({ directory, manifest, bytes, isNew: true, signature, files, digests, findings });
 }
 
 /** The kinds that differ from `file`, from the options or else from the former manifest. */
@@ -222,11 +281,12 @@ function packed(parts: {
   manifest: Manifest;
   bytes: Buffer;
   isNew: boolean;
+  signature: Buffer | null;
   files: readonly BundleFile[];
   digests: ReadonlyMap<string, Digest>;
   findings: readonly Finding[];
 }): PackedBundle {
-  const { directory, manifest, bytes, isNew, files, digests, findings } = parts;
+  const { directory, manifest, bytes, isNew, signature, files, digests, findings } = parts;
   const declared = new Map(manifest.files.map((file) => [file.path, file.digest]));
   const listed: MeasuredTarFile[] = files.map(({ path: name, body }) => ({
     path: name,
@@ -235,20 +295,14 @@ function packed(parts: {
     declaredDigest: declared.get(name) ?? null,
   }));
   listed.sort((a, b) => compareCodeUnits(a.path, b.path));
-  const manifestDigest = digestOf(bytes);
-  const manifestFile = {
-    path: manifestName,
-    body: bytesBody(bytes),
-    digest: manifestDigest,
-    declaredDigest: manifestDigest,
-  };
   return packedBundle({
     manifest: bytes,
     isNew,
+    signature,
     name: manifest.name,
     created: manifest.created,
     contentDigest: contentDigest(manifest, ({ path: name }) => digests.get(name) as Digest),
-    files: [manifestFile, ...listed],
+    files: listed,
     warnings: located(directory, findings),
   });
 }

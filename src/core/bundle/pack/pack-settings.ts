@@ -1,7 +1,7 @@
 import { WaybillError } from '../../lib/errors.ts';
 import { type Instant, parseInstant } from '../../lib/instant.ts';
 import { parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import type { PackOptions } from './pack-directory.ts';
+import type { ManifestSigner, PackOptions } from './pack-directory.ts';
 import type { LinkPolicy } from './select-files.ts';
 
 /** `PackOptions` as text, from the command line or the client library. */
@@ -25,6 +25,8 @@ export interface PackSettings {
   sceneMaps?: readonly string[];
   /** Creates a new manifest even if there is one. */
   renew?: boolean;
+  /** Signs the manifest: the bundle gets a `manifest.json.minisig`. Missing digests are added to it first. */
+  sign?: ManifestSigner;
 }
 
 /** Throws `usage` for an invalid name or time. Pure. */

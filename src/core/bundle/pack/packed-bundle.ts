@@ -3,13 +3,20 @@ import { open } from 'node:fs/promises';
 import { type Digest, digestOf, hexOf } from '../../lib/digest.ts';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { dateOf, type Instant } from '../../lib/instant.ts';
-import { measure } from '../../storage/body.ts';
+import { bytesBody, measure } from '../../storage/body.ts';
 import { decompress } from '../archive/decompress.ts';
 import { gzip } from '../archive/gzip.ts';
 import { readTar } from '../archive/tar-reader.ts';
 import { type TarFile, tarSize, writeTar } from '../archive/tar-writer.ts';
 import { mustBeSent } from '../complete-bundle.ts';
-import { contentDigest, type Manifest, manifestName, maxManifestBytes, parseManifest } from '../manifest.ts';
+import {
+  contentDigest,
+  type Manifest,
+  manifestName,
+  maxManifestBytes,
+  parseManifest,
+  signatureName,
+} from '../manifest.ts';
 import { hasErrors, invalidBundle } from '../source-bundle.ts';
 
 /*
@@ -27,6 +34,8 @@ export interface PackedBundle {
   manifest: Buffer;
   /** Whether the manifest is new, as opposed to found and checked. */
   isNew: boolean;
+  /** `manifest.json.minisig`, byte for byte; null if the bundle is not signed. */
+  signature: Buffer | null;
   name: string | null;
   created: Instant;
   /** Equal for bundles with equal manifests and files. The daemon compares it for an `Idempotency-Key`. */
@@ -39,9 +48,9 @@ export interface PackedBundle {
   tarBytes: number;
   warnings: readonly Finding[];
   /**
-   * Streams the archive as tar.gz, with the same bytes each time and on every machine: the manifest first,
-   * then the files by path, with fixed modes and owners and the time of `created`. Throws `body_mismatch` if
-   * a file changed since it was measured.
+   * Streams the archive as tar.gz, with the same bytes each time and on every machine: the manifest and its
+   * signature, then the files by path, with fixed modes and owners and the time of `created`. Throws
+   * `body_mismatch` if a file changed since it was measured.
    */
   open(onBytes?: (count: number) => void): AsyncGenerator<Uint8Array>;
   /** The archive with the manifest and only the files that a receiver without these digests needs. */
@@ -59,30 +68,35 @@ interface PartOfBundle extends Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes'
   digest: Digest;
 }
 
-/** Builds a bundle from measured files. `files` must begin with the manifest. */
+/** Builds a bundle from measured files. `files` are the listed ones, in the order of the archive. */
 export function packedBundle(
   parts: Omit<PackedBundle, keyof Archive | 'only'> & { files: readonly MeasuredTarFile[] },
 ): PackedBundle {
   const { files, ...facts } = parts;
-  const modified = dateOf(facts.created);
+  const { manifest, signature, created } = facts;
+  const modified = dateOf(created);
+  const head = [manifestName, signatureName].flatMap((path, index) => {
+    const bytes = [manifest, signature][index] ?? null;
+    return bytes === null ? [] : [{ path, body: bytesBody(bytes), digest: digestOf(bytes) }];
+  });
   return {
     ...facts,
-    ...archiveOf(files, modified),
+    ...archiveOf(head, files, modified),
     only: (missing) => {
-      const [manifest, ...listed] = files as [MeasuredTarFile, ...MeasuredTarFile[]];
-      const some = listed.filter(({ declaredDigest }) => mustBeSent(declaredDigest, missing));
+      const some = files.filter(({ declaredDigest }) => mustBeSent(declaredDigest, missing));
       const digest = digestOf(some.map((file) => `${file.digest} ${file.path}\n`).join(''));
-      return { ...archiveOf([manifest, ...some], modified), digest };
+      return { ...archiveOf(head, some, modified), digest };
     },
   };
 }
 
 type Archive = Pick<PackedBundle, 'files' | 'bytes' | 'tarBytes' | 'open'>;
 
-function archiveOf(files: readonly TarFile[], modified: Date): Archive {
+function archiveOf(head: readonly TarFile[], listed: readonly TarFile[], modified: Date): Archive {
+  const files = [...head, ...listed];
   return {
-    files: files.length - 1,
-    bytes: files.slice(1).reduce((sum, { body }) => sum + body.size, 0),
+    files: listed.length,
+    bytes: listed.reduce((sum, { body }) => sum + body.size, 0),
     tarBytes: tarSize(files, modified),
     open: (onBytes) => gzip(counted(writeTar(files, modified), onBytes)),
   };

@@ -6,7 +6,7 @@ import { readAll } from '../../storage/body.ts';
 import { joinKey, type Key, listedKey, nameOf } from '../../storage/key.ts';
 import type { Entry, Stamp, Storage, UnreadableName } from '../../storage/storage.ts';
 import { maxPathSegments } from '../limits.ts';
-import { manifestName } from '../manifest.ts';
+import { manifestName, signatureName } from '../manifest.ts';
 
 /*
  * Selects the files of a directory that become part of a bundle.
@@ -63,10 +63,10 @@ export interface Selection {
 }
 
 /**
- * Selects files by the patterns and the directory's `.waybillignore`, without `manifest.json`. Does not list
- * excluded directories. Selected files that a bundle must not have (links, special files, secrets, paths that
- * the receiver rejects) become findings. Throws `usage` if `.waybillignore` is not a text file, and the
- * storage's error if a directory cannot be listed.
+ * Selects files by the patterns and the directory's `.waybillignore`, without `manifest.json` and its
+ * signature. Does not list excluded directories. Selected files that a bundle must not have (links, special
+ * files, secrets, paths that the receiver rejects) become findings. Throws `usage` if `.waybillignore` is not
+ * a text file, and the storage's error if a directory cannot be listed.
  */
 export async function selectFiles(
   storage: Storage,
@@ -92,7 +92,7 @@ export async function selectFiles(
     };
     for await (const entry of storage.list(directory, { recursive: false, onUnreadable, stamps })) {
       const { key, type, size, stamp = null } = entry;
-      if (key === manifestName && type === 'file') continue;
+      if ((key === manifestName || key === signatureName) && type === 'file') continue;
       const name = type === 'directory' ? `${key}/` : key;
       if (rules.excluded.ignores(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
       else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);

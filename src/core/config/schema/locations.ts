@@ -9,6 +9,7 @@ import {
   cacheControl,
   choice,
   duration,
+  environmentName,
   id,
   integer,
   list,
@@ -184,6 +185,16 @@ const destination = {
         'Adds index.html, a page that lists the files. With auto, only if the bundle has no index.html. With true, a bundle that has one is refused.',
       ),
     scene_map_page: boolean().default(false).description('Adds an HTML page for each scene map.'),
+    signature: map({
+      key_env: environmentName()
+        .required()
+        .description(
+          'Environment variable, or file in secrets.directory, that holds the secret key: the file that waybill key new --no-passphrase writes.',
+        )
+        .example('WAYBILL_SIGNING_KEY'),
+    }).description(
+      'Adds SHA256SUMS, its signature SHA256SUMS.minisig, and attestation.json, a signed statement about the publication. It needs workflow: replacement, because outputs of earlier bundles would not be covered. See docs/signatures.md.',
+    ),
     root_index: boolean()
       .default(false)
       .description(

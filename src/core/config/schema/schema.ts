@@ -19,6 +19,7 @@ import {
 import type { AcceptedBy, DocumentOf, Setting } from '../../lib/settings/setting.ts';
 import { subscribableTypes } from '../../notify/event.ts';
 import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+import { parsePublicKey } from '../../signing/public-key.ts';
 import { parseCron, parseTimeZone } from '../timetable.ts';
 import { databases } from '../weather/databases.ts';
 import { templates, weather } from '../weather/settings.ts';
@@ -176,6 +177,35 @@ export const uploadToken = map({
     .example('2027-01-31T00:00:00Z'),
 });
 
+const publicKeySetting = text(
+  'a public key of minisign: the line after its comment, which begins with RW',
+  'public key',
+  (value) => {
+    const parsed = parsePublicKey(value);
+    return parsed.ok ? { ok: true, value } : parsed;
+  },
+);
+
+/** `signatures` of a pipeline. */
+const signatures = map(
+  {
+    required: boolean()
+      .default(true)
+      .description(
+        'Whether an unsigned bundle is refused. With false it is published with a warning; a signature must still be valid.',
+      ),
+    keys: list(publicKeySetting, { min: 1, expected: 'a list of public keys, at least one' })
+      .description('Public keys whose signatures are accepted.')
+      .example(['RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3']),
+    keys_file: path()
+      .description('File with these keys instead: one or more .pub files, one after another.')
+      .example('./trusted.pub'),
+  },
+  { oneOf: [['keys', 'keys_file']] },
+).description(
+  'Which signatures the bundles of the pipeline need (manifest.json.minisig). Checked before an upload is accepted, and again before publication. A signed bundle that is older than the published one is refused. See docs/signatures.md.',
+);
+
 const pipelineSettings = {
   max_waiting: amount()
     .description(
@@ -208,6 +238,7 @@ const pipelineSettings = {
   })
     .default()
     .description('Validation of scene maps in bundles.'),
+  signatures,
 };
 
 /** The settings of a pipeline except its source and destinations. */

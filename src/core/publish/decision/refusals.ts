@@ -17,7 +17,7 @@ import { type BundleIdentity, changesDestination, type Plan, type PlannedOutput 
 
 /**
  * Enforces the limits of a destination on a plan. `state` is the state found there. Throws
- * `catalog_too_large`, `stale_bundle` and `too_many_removals`. Pure.
+ * `catalog_too_large`, `signature_replayed`, `stale_bundle` and `too_many_removals`. Pure.
  */
 export function refuseUnwanted(
   plan: Plan,
@@ -26,6 +26,7 @@ export function refuseUnwanted(
   { force, allowRemovals }: { force: boolean; allowRemovals: boolean },
 ): void {
   refuseLargeCatalog(plan);
+  refuseReplay(plan, publishedBy(state, plan.owner));
   if (stale === 'refuse' && !force) refuseStale(plan, publishedBy(state, plan.owner));
   // The owner's outputs are counted only if there is a limit.
   if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
@@ -107,6 +108,28 @@ export function refuseStale(
     `${where}: ${named(bundle)}, is older than ${named(published)}, which is published there`,
     {
       hint: 'publish a bundle with a newer "created"; to go back on purpose, set `stale: publish` on the destination',
+    },
+  );
+}
+
+/**
+ * Refuses a signed bundle that is older than the published one, even with force: an attacker who has an old
+ * bundle with its signature must not be able to publish it again. The order is that of `created`, which the
+ * signature covers and the catalog records. Throws `signature_replayed`. Pure.
+ */
+export function refuseReplay(
+  { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
+  published: PublishedBundle | null,
+): void {
+  const { signedBy } = bundle;
+  if (signedBy === undefined || !changesDestination(action) || published === null) return;
+  if (compareInstants(bundle.created, published.created) >= 0) return;
+  const where = describeBundlePath(destinationPath);
+  throw new WaybillError(
+    'signature_replayed',
+    `${where}: ${named(bundle)} and signed by key ${signedBy}, is older than ${named(published)}, which is published there`,
+    {
+      hint: 'to publish that content again on purpose, make its manifest with a newer "created" and sign it',
     },
   );
 }

@@ -61,7 +61,8 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
     const adopted = await adoptInPlace(this.#assignment, found, candidate.bundle);
     const snapshot = adopted?.snapshot ?? found;
-    return { stored: snapshot.stored, version: snapshot.shown, snapshot, adopted };
+    const { stored, shown: version, base } = snapshot;
+    return { stored, version, base, snapshot, adopted };
   }
 
   async decide(sight: ReleaseSight, candidate: Candidate): Promise<ReleaseDecision> {

@@ -50,7 +50,7 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
     const { storage, publication } = this.#assignment;
     const inPlace = await readState(storage);
     const left = isUnpublished(inPlace) ? await releasesToLeave(storage, publication.destinationPath) : null;
-    return { ...sightOf(left?.stored ?? inPlace), left };
+    return { ...sightOf(left?.stored ?? inPlace), base: left?.storage ?? storage, left };
   }
 
   /** Decides on the release to move as if it were in place already. */

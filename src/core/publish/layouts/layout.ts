@@ -37,6 +37,8 @@ export interface Sight {
   stored: StoredState;
   /** Differs for each published content; null if nothing is published. */
   version: number | string | null;
+  /** Rooted at the files that `stored` records; null or absent if there are none. */
+  base?: Storage | null;
 }
 
 export interface Decision {
@@ -97,8 +99,9 @@ export class Candidate {
   /** Everything that a decision depends on, except the observation. */
   input({ force }: Pick<PublishRequest, 'force'>): Omit<DecisionInput, 'observed'> {
     const { owner, destination, destinationPath } = this.#publication;
-    const { identity: source, created } = this.#bundle;
+    const { identity: source, created, signedBy } = this.#bundle;
     const { workflow } = destination;
-    return { owner, bundle: { source, created }, workflow, force, destinationPath, planned: this.planned };
+    const bundle = { source, created, ...(signedBy === undefined ? {} : { signedBy }) };
+    return { owner, bundle, workflow, force, destinationPath, planned: this.planned };
   }
 }

@@ -260,8 +260,14 @@ async function heldBackAs(
     const published = publishedBy(state, owner);
     if (state.kind !== 'valid' || published === null) continue;
     const records = byPath(state.catalog.outputs);
-    const isSame = planned.every((output) => isRecordedAs(records.get(output.path), output));
+    const isSame = planned.every((output) => isHeldAs(records.get(output.path), output));
     if (isSame && compareInstants(published.created, bundle.created) === 0) return held;
   }
   return null;
+}
+
+/** A statement that only names another run does not make it another bundle. */
+function isHeldAs(record: OutputRecord | undefined, output: PlannedOutput): boolean {
+  if (record === undefined || output.namesRun !== true) return isRecordedAs(record, output);
+  return isRecordedAs(record, { ...output, digest: record.digest, size: record.size });
 }

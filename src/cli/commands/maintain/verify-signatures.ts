@@ -1,0 +1,145 @@
+import { readFile } from 'node:fs/promises';
+import { homedir, userInfo } from 'node:os';
+import path from 'node:path';
+import type { DestinationConfig } from '../../../core/config/config.ts';
+import { parseConfig } from '../../../core/config/load.ts';
+import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
+import { withReleasers } from '../../../core/lib/lifecycle.ts';
+import { formatSize } from '../../../core/lib/settings/units.ts';
+import { type SignatureReport, verifySignatures } from '../../../core/maintain/verify-signatures.ts';
+import { parsePublicKeyFile, type PublicKey } from '../../../core/signing/public-key.ts';
+import { describeLocation } from '../../../core/storage/backends.ts';
+import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type ProgressBar, progressBar } from '../../output/progress.ts';
+import { endedBySignal } from '../../process/stop-signal.ts';
+import type { CommonOptions } from '../../setup/command-options.ts';
+import { chooseDestinations, prepare, type SetUp, setUp } from '../../setup/set-up.ts';
+import { parseDestination } from '../publish/given-destination.ts';
+
+export interface SignatureOptions extends CommonOptions {
+  config?: string;
+  pipeline?: string[];
+  destination?: string[];
+  /** The file of the public key. */
+  signatures: string;
+}
+
+interface DestinationTrust {
+  location: string;
+  trusted: boolean;
+  paths: SignatureReport[];
+  error: ErrorRecord | null;
+}
+
+/** `waybill verify --signatures`: compares destinations with what a key signed. */
+export async function verifySigned(places: readonly string[], options: SignatureOptions): Promise<number> {
+  const output = makeOutput({ json: options.format === 'json', color: options.color });
+  if ((places.length === 0) === (options.config === undefined))
+    throw new WaybillError('usage', 'give --config, or one or more destinations, with --signatures');
+  return endedBySignal(async () => {
+    const key = await readPublicKey(options.signatures);
+    const { context, warnings, destinations } = await targets(places, options, output);
+    const bar = progressBar(!output.isJson, 'verify');
+    const results: DestinationTrust[] = [];
+    try {
+      for (const destination of destinations) results.push(await verifyOne(context, destination, key, bar));
+    } finally {
+      bar.stop();
+    }
+    const trusted = results.every((result) => result.trusted);
+    if (output.isJson)
+      output.json('verify-signatures', { trusted, keyId: key.id, destinations: results, warnings });
+    else {
+      for (const warning of warnings) output.warn(warning);
+      for (const result of results) print(result, key, output);
+    }
+    return trusted ? 0 : 1;
+  });
+}
+
+async function readPublicKey(file: string): Promise<PublicKey> {
+  const bytes = await readFile(file).catch((error: unknown) => {
+    throw invalid(file, error instanceof Error ? error.message : String(error));
+  });
+  const parsed = parsePublicKeyFile(bytes);
+  if (parsed.ok) return parsed.value;
+  throw invalid(file, parsed.reason);
+}
+
+function invalid(file: string, reason: string): WaybillError {
+  return new WaybillError('signing_key_invalid', `the public key "${file}" cannot be used: ${reason}`, {
+    hint: 'name the .pub file of the key that signs the destination',
+  });
+}
+
+type Targets = Pick<SetUp, 'context' | 'warnings'> & { destinations: DestinationConfig[] };
+
+async function targets(
+  places: readonly string[],
+  { config: file, ...options }: SignatureOptions,
+  output: Output,
+): Promise<Targets> {
+  const { verbose, pipeline } = options;
+  if (file !== undefined) {
+    const only = pipeline === undefined ? {} : { pipelineIds: pipeline };
+    const { config, context, warnings } = await setUp({ config: file, output, verbose, ...only });
+    const destinations = chooseDestinations(config, options).flatMap((chosen) => chosen.destinations);
+    return { context, warnings, destinations };
+  }
+  const defaults = { workingDirectory: process.cwd(), userName: userInfo().username, sshKeyFile: undefined };
+  const destinations = places.map((place, index) => {
+    const { id, settings } = parseDestination(place, defaults);
+    return { id: `${id}-${index}`, ...settings };
+  });
+  const document = { pipelines: [{ id: 'verified', source: { backend: 'http_upload' }, destinations }] };
+  const text = Buffer.from(JSON.stringify(document));
+  const loaded = await parseConfig(text, path.resolve('waybill.yml'), { home: homedir() });
+  const { config, context, warnings } = await prepare(loaded, {
+    output,
+    verbose,
+    areDirectoriesNamed: true,
+  });
+  return { context, warnings, destinations: config.pipelines.flatMap((each) => each.destinations) };
+}
+
+async function verifyOne(
+  context: SetUp['context'],
+  { location, fileConcurrency: concurrency }: DestinationConfig,
+  key: PublicKey,
+  { onBytes }: ProgressBar,
+): Promise<DestinationTrust> {
+  const base = { location: describeLocation(location) };
+  try {
+    const paths = await withReleasers(async (onRelease) => {
+      const root = await context.openStorage(location, { readOnly: true, mustExist: true });
+      onRelease(() => root.close());
+      return verifySignatures(root, key, { concurrency, onBytes });
+    });
+    const trusted = paths.length > 0 && paths.every((each) => each.error === null && isClean(each));
+    return { ...base, trusted, paths, error: null };
+  } catch (error) {
+    return { ...base, trusted: false, paths: [], error: errorRecord(error) };
+  }
+}
+
+function isClean({ distrusted }: SignatureReport): boolean {
+  return distrusted.length === 0;
+}
+
+function print({ location, trusted, paths, error }: DestinationTrust, key: PublicKey, output: Output): void {
+  const { data, style } = output;
+  data(style.cyan(location));
+  if (error !== null) data(`  ${style.red(`failed: ${error.message}`)}`);
+  for (const each of paths) {
+    const sign = each.error === null && isClean(each) ? style.green('✓') : style.red('✗');
+    const amount = `${plural(each.verified, 'file')}, ${formatSize(each.bytes)} read`;
+    data(`  ${sign} target=${each.destinationPath}  ${amount}`);
+    if (each.error !== null) data(`    ${style.red(each.error.message)}`);
+    for (const { path: name, reason } of each.distrusted) data(`    ${style.red('✗')} ${name}  ${reason}`);
+  }
+  data(
+    trusted
+      ? `${style.green('trusted')}  every output is what key ${key.id} signed`
+      : `${style.red('failed')}  not every output is what key ${key.id} signed`,
+  );
+}

@@ -1,0 +1,146 @@
+import { open, readFile } from 'node:fs/promises';
+import type { ManifestSigner } from '../../core/bundle/pack/pack-directory.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+import { dateOf } from '../../core/lib/instant.ts';
+import { type KeyId, maxFileBytes } from '../../core/signing/minisign-text.ts';
+import { maxPassphraseBytes, parseSecretKeyFile, type SecretKey } from '../../core/signing/secret-key.ts';
+import { signatureFile, trustedCommentOf } from '../../core/signing/signature.ts';
+
+/** The passphrase of a key never comes from the command line, which other users can read. */
+export interface PassphraseFlags {
+  passphraseFile?: string;
+}
+
+export const passphraseVariable = 'WAYBILL_KEY_PASSPHRASE';
+
+/**
+ * Reads a secret key of waybill or minisign, and asks for its passphrase if it needs one. Throws
+ * `signing_key_invalid`, and `secrets_invalid` if there is no passphrase. No error contains a byte of either.
+ */
+export async function readSecretKey(file: string, flags: PassphraseFlags): Promise<SecretKey> {
+  const parsed = parseSecretKeyFile(await readKeyFile(file));
+  if (!parsed.ok) throw invalidKey(file, parsed.reason);
+  const { value: key } = parsed;
+  const opened = await key.open(
+    key.needsPassphrase ? await passphraseOf(flags, `Passphrase of ${file}: `) : '',
+  );
+  if (opened.ok) return opened.value;
+  throw invalidKey(file, opened.reason);
+}
+
+/** Reads a secret key, and returns a function that signs manifests with it. Throws like `readSecretKey`. */
+export async function manifestSigner(
+  file: string,
+  flags: PassphraseFlags,
+): Promise<{ keyId: KeyId; sign: ManifestSigner }> {
+  const secret = await readSecretKey(file, flags);
+  return {
+    keyId: secret.publicKey.id,
+    // The time is that of the manifest, so that an equal bundle gets an equal signature.
+    sign: (manifest, created) =>
+      Buffer.from(signatureFile(manifest, secret, trustedCommentOf(dateOf(created), 'manifest.json'))),
+  };
+}
+
+/** The signer of `--sign`, as an option of packing. */
+export async function signingOptions(
+  flags: PassphraseFlags & { sign?: string },
+): Promise<{ sign?: ManifestSigner }> {
+  if (flags.sign !== undefined) return { sign: (await manifestSigner(flags.sign, flags)).sign };
+  if (flags.passphraseFile === undefined) return {};
+  throw new WaybillError('usage', '--passphrase-file needs --sign KEY');
+}
+
+/**
+ * The passphrase from the file, the environment or the terminal, in this order.
+ *
+ * @param confirm The prompt for typing it again at the terminal.
+ */
+export async function passphraseOf(
+  { passphraseFile }: PassphraseFlags,
+  prompt: string,
+  confirm?: string,
+): Promise<string> {
+  if (passphraseFile !== undefined) return checked(await readPassphrase(passphraseFile));
+  const given = process.env[passphraseVariable];
+  if (given !== undefined && given !== '') return checked(given);
+  if (!process.stdin.isTTY)
+    throw new WaybillError('secrets_invalid', 'there is no passphrase for the key', {
+      hint: `set ${passphraseVariable}, name a file with --passphrase-file, or run the command in a terminal`,
+    });
+  const typed = checked(await askAtTerminal(prompt));
+  if (confirm === undefined || typed === (await askAtTerminal(confirm))) return typed;
+  throw new WaybillError('usage', 'the two passphrases differ', { hint: 'run the command again' });
+}
+
+function checked(passphrase: string): string {
+  const bytes = Buffer.byteLength(passphrase);
+  if (bytes > 0 && bytes <= maxPassphraseBytes) return passphrase;
+  const reason = bytes === 0 ? 'is empty' : `has more than ${maxPassphraseBytes} bytes`;
+  throw new WaybillError('secrets_invalid', `the passphrase ${reason}`, {
+    hint: 'give another one; waybill key new --no-passphrase makes a key without one',
+  });
+}
+
+async function readPassphrase(file: string): Promise<string> {
+  try {
+    return (await readFile(file, 'utf8')).replace(/\r?\n$/, '');
+  } catch (error) {
+    throw new WaybillError(
+      'secrets_invalid',
+      `the file of the passphrase cannot be read: ${reasonOf(error)}`,
+      {
+        hint: 'name a file that holds the passphrase with --passphrase-file',
+        cause: error,
+      },
+    );
+  }
+}
+
+async function readKeyFile(file: string): Promise<Buffer> {
+  try {
+    const handle = await open(file);
+    try {
+      const { buffer, bytesRead } = await handle.read(Buffer.alloc(maxFileBytes + 1));
+      return buffer.subarray(0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    throw invalidKey(file, reasonOf(error));
+  }
+}
+
+function invalidKey(file: string, reason: string): WaybillError {
+  return new WaybillError('signing_key_invalid', `the key "${file}" cannot be used: ${reason}`, {
+    hint: 'name a secret key that waybill key new or minisign -G made',
+  });
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Reads one line from the terminal without showing it. */
+async function askAtTerminal(prompt: string): Promise<string> {
+  const { stdin } = process;
+  process.stderr.write(prompt);
+  stdin.setRawMode(true);
+  stdin.setEncoding('utf8');
+  let typed = '';
+  try {
+    for await (const chunk of stdin.iterator({ destroyOnReturn: false }) as AsyncIterable<string>)
+      for (const character of chunk) {
+        if (character === '\r' || character === '\n' || character === '\u0004') return typed;
+        if (character === '\u0003') process.kill(process.pid, 'SIGINT');
+        else if (character === '\u007f' || character === '\b')
+          typed = Array.from(typed).slice(0, -1).join('');
+        else typed += character;
+      }
+    return typed;
+  } finally {
+    stdin.setRawMode(false);
+    stdin.pause();
+    process.stderr.write('\n');
+  }
+}

@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { open, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { type Digest, finishDigest, startDigest } from '../../core/lib/digest.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
+
+type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+
+/**
+ * Writes the bytes to `file` atomically: to a temporary file in the same directory, which is then renamed.
+ * Throws `usage` if the file cannot be written there, and the error of the bytes.
+ */
+export async function writeFile(file: string, bytes: Bytes): Promise<{ size: number; digest: Digest }> {
+  const scratch = path.join(path.dirname(file), `.${path.basename(file)}.${randomUUID().slice(0, 8)}`);
+  const handle = await open(scratch, 'wx').catch((error: unknown) => {
+    throw unwritable(file, error);
+  });
+  // However the process ends: a signal ends it by `exit`.
+  const remove = (): void => rmSync(scratch, { force: true });
+  process.on('exit', remove);
+  const hash = startDigest();
+  let size = 0;
+  try {
+    try {
+      for await (const chunk of bytes) {
+        hash.update(chunk);
+        size += chunk.byteLength;
+        for (let done = 0; done < chunk.byteLength;)
+          done += (
+            await handle.write(chunk, done).catch((error: unknown) => {
+              throw unwritable(file, error);
+            })
+          ).bytesWritten;
+      }
+    } finally {
+      await handle.close();
+    }
+    await rename(scratch, file).catch((error: unknown) => {
+      throw unwritable(file, error);
+    });
+  } finally {
+    remove();
+    process.off('exit', remove);
+  }
+  return { size, digest: finishDigest(hash) };
+}
+
+/** The error for a file that cannot be written. */
+export function unwritable(file: string, error: unknown): WaybillError {
+  const reason = error instanceof Error ? error.message : String(error);
+  return new WaybillError('usage', `"${file}" cannot be written: ${reason}`, {
+    hint: 'name a place that exists and may be written',
+    cause: error,
+  });
+}

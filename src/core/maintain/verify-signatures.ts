@@ -1,0 +1,246 @@
+import { type Catalog, isOfRootIndex, type OutputRecord } from '../catalog/catalog.ts';
+import { reportedPath, requireManagedPaths } from '../catalog/managed-paths.ts';
+import { readState, requireCatalog } from '../catalog/store.ts';
+import { type Digest, parseDigest } from '../lib/digest.ts';
+import { type ErrorRecord, errorRecord, hasCode } from '../lib/errors.ts';
+import { inParallel } from '../lib/parallel.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import { attestationName, checksumsName, checksumsSignatureName } from '../outputs/generator.ts';
+import { predicateType, statementType } from '../outputs/signature.ts';
+import { sameSource } from '../publish/decision/records.ts';
+import { openEnvelope } from '../signing/dsse.ts';
+import { maxFileBytes } from '../signing/minisign-text.ts';
+import type { PublicKey } from '../signing/public-key.ts';
+import { parseSignature, signatureFault } from '../signing/signature.ts';
+import { measure, readAll } from '../storage/body.ts';
+import { type Owner, sameOwner, type SourceIdentity } from '../storage/identity.ts';
+import { listedKey } from '../storage/key.ts';
+import type { Storage } from '../storage/storage.ts';
+import { within } from '../storage/wrappers/within.ts';
+
+/** Why a file at a bundle path is not what the key signed. */
+export interface Distrusted {
+  /** `.publisher.json` for the catalog. */
+  path: string;
+  reason: string;
+}
+
+export interface SignatureReport {
+  /** The managed bundle path; `.` for the root. */
+  destinationPath: string;
+  /** The number of files whose bytes were compared. */
+  verified: number;
+  /** Bytes read. */
+  bytes: number;
+  distrusted: Distrusted[];
+  /** Why this bundle path could not be verified; otherwise null. */
+  error: ErrorRecord | null;
+}
+
+/** Signed files with half a million names have about this size. */
+const maxListBytes = 256 * 2 ** 20;
+
+/**
+ * Compares every bundle path of a destination with what the key signed: the checksums and their signature,
+ * the statement, each file, and the catalog. Needs neither the configuration nor the daemon. Skips the index
+ * of the root, which is not signed. Never writes. Throws like `requireManagedPaths`.
+ */
+export async function verifySignatures(
+  root: Storage,
+  key: PublicKey,
+  { concurrency, onBytes }: { concurrency: number; onBytes?: (count: number) => void },
+): Promise<SignatureReport[]> {
+  const reports: SignatureReport[] = [];
+  for (const path of await requireManagedPaths(root)) {
+    const report = await verifyPath(within(root, path), key, { concurrency, onBytes }).catch(
+      (error: unknown) => ({ verified: 0, bytes: 0, distrusted: [], error: errorRecord(error) }),
+    );
+    if (report !== null) reports.push({ destinationPath: reportedPath(path), ...report });
+  }
+  return reports;
+}
+
+interface Reading {
+  concurrency: number;
+  onBytes: ((count: number) => void) | undefined;
+}
+
+async function verifyPath(
+  storage: Storage,
+  key: PublicKey,
+  reading: Reading,
+): Promise<Omit<SignatureReport, 'destinationPath'> | null> {
+  const catalog = requireCatalog((await readState(storage)).state);
+  const { outputs } = catalog;
+  if (outputs.length > 0 && outputs.every(isOfRootIndex)) return null;
+  const distrusted: Distrusted[] = [];
+  const distrust = (path: string, reason: string): void => void distrusted.push({ path, reason });
+  const signed = await signedDigests(storage, key, distrust);
+  const statement = await statementOf(storage, key, distrust);
+  if (statement !== null) {
+    compareSubjects(statement.digests, signed, distrust);
+    for (const [path, digest] of statement.digests) if (!signed.has(path)) signed.set(path, digest);
+  }
+  const read = await compareFiles(storage, signed, reading, distrust);
+  // Without a trusted list, each output would be named for the same cause.
+  if (signed.size > 0) compareCatalog(catalog, signed, statement, distrust);
+  distrusted.sort((a, b) => compareCodeUnits(a.path, b.path));
+  return { ...read, distrusted, error: null };
+}
+
+/** The digests in `SHA256SUMS`; empty if it is not signed by the key. */
+async function signedDigests(
+  storage: Storage,
+  key: PublicKey,
+  distrust: (path: string, reason: string) => void,
+): Promise<Map<string, Digest>> {
+  const sums = await contentOf(storage, checksumsName, maxListBytes);
+  if (sums === null) distrust(checksumsName, 'is missing');
+  const file = await contentOf(storage, checksumsSignatureName, maxFileBytes);
+  if (file === null) distrust(checksumsSignatureName, 'is missing');
+  if (sums === null || file === null) return new Map();
+  const parsed = parseSignature(file);
+  if (!parsed.ok) {
+    distrust(checksumsSignatureName, `is not a signature of minisign: ${parsed.reason}`);
+    return new Map();
+  }
+  const { keyId, trustedComment } = parsed.value;
+  if (keyId !== key.id) {
+    distrust(checksumsSignatureName, `is by key ${keyId}, and not by key ${key.id}`);
+    return new Map();
+  }
+  const fault = signatureFault(sums, parsed.value, key);
+  if (fault !== null) {
+    distrust(checksumsName, `does not fit its signature ${checksumsSignatureName} (${fault})`);
+    return new Map();
+  }
+  if (!trustedComment.includes(`file:${checksumsName}\t`))
+    distrust(checksumsSignatureName, 'was made for another file');
+  return parseSums(sums, distrust);
+}
+
+function parseSums(sums: Buffer, distrust: (path: string, reason: string) => void): Map<string, Digest> {
+  const digests = new Map<string, Digest>();
+  for (const line of sums.toString().split('\n').slice(0, -1)) {
+    const [, hex = '', path = ''] = /^([0-9a-f]{64}) {2}(.+)$/.exec(line) ?? [];
+    const digest = parseDigest(`sha256:${hex}`);
+    if (digest === undefined) distrust(checksumsName, `has a line that is not a digest and a path`);
+    else digests.set(path, digest);
+  }
+  return digests;
+}
+
+interface Statement {
+  digests: Map<string, Digest>;
+  owner: Owner;
+  source: SourceIdentity;
+  created: string;
+}
+
+async function statementOf(
+  storage: Storage,
+  key: PublicKey,
+  distrust: (path: string, reason: string) => void,
+): Promise<Statement | null> {
+  const bytes = await contentOf(storage, attestationName, maxListBytes);
+  if (bytes === null) {
+    distrust(attestationName, 'is missing');
+    return null;
+  }
+  const opened = openEnvelope(bytes.toString(), statementType, key);
+  if (!opened.ok) {
+    distrust(attestationName, `is not trusted: ${opened.reason}`);
+    return null;
+  }
+  const document = JSON.parse(opened.value.toString()) as {
+    predicateType: unknown;
+    subject: { name: string; digest: { sha256: string } }[];
+    predicate: { pipeline: string; destination: string; source: SourceIdentity; created: string };
+  };
+  if (document.predicateType !== predicateType) {
+    distrust(attestationName, 'is a statement of another kind');
+    return null;
+  }
+  const { pipeline, destination, source, created } = document.predicate;
+  const digests = new Map(
+    document.subject.map(({ name, digest }) => [name, `sha256:${digest.sha256}` as Digest]),
+  );
+  return { digests, owner: { pipelineId: pipeline, destinationId: destination }, source, created };
+}
+
+/** Both signed lists must agree: one of them may come from another publication. */
+function compareSubjects(
+  subjects: ReadonlyMap<string, Digest>,
+  signed: ReadonlyMap<string, Digest>,
+  distrust: (path: string, reason: string) => void,
+): void {
+  if (signed.size === 0) return;
+  const isOther = [...signed].some(([path, digest]) => subjects.get(path) !== digest);
+  const extra = [...subjects.keys()].filter((path) => !signed.has(path));
+  const isUsual = extra.every((path) => path === checksumsName || path === checksumsSignatureName);
+  if (isOther || !isUsual) distrust(attestationName, `names other outputs than ${checksumsName}`);
+}
+
+async function compareFiles(
+  storage: Storage,
+  signed: ReadonlyMap<string, Digest>,
+  { concurrency, onBytes }: Reading,
+  distrust: (path: string, reason: string) => void,
+): Promise<{ verified: number; bytes: number }> {
+  let bytes = 0;
+  await inParallel([...signed], concurrency, async ([path, digest]) => {
+    try {
+      const found = await measure(storage.read(listedKey(path)), onBytes);
+      bytes += found.size;
+      if (found.digest !== digest) distrust(path, 'differs from what was signed');
+    } catch (error) {
+      if (!hasCode(error, 'storage_not_found')) throw error;
+      distrust(path, 'is missing');
+    }
+  });
+  return { verified: signed.size, bytes };
+}
+
+/** The catalog must record the signed outputs, and nothing else. */
+function compareCatalog(
+  { outputs, bundles }: Pick<Catalog, 'outputs' | 'bundles'>,
+  signed: ReadonlyMap<string, Digest>,
+  statement: Statement | null,
+  distrust: (path: string, reason: string) => void,
+): void {
+  const records = new Map<string, OutputRecord>(outputs.map((record) => [record.path, record]));
+  for (const [path, digest] of signed) {
+    const record = records.get(path);
+    if (record === undefined) distrust(catalogName, `does not record "${path}", which was signed`);
+    else if (record.digest !== digest) distrust(catalogName, `records "${path}" with another digest`);
+  }
+  for (const { path, owner, source } of outputs) {
+    if (path !== attestationName && !signed.has(path))
+      distrust(path, 'is recorded in the catalog and was not signed');
+    if (statement !== null && !isSameOrigin({ owner, source }, statement))
+      distrust(catalogName, `records "${path}" with another owner or source than the statement`);
+  }
+  const isOther = bundles.some(
+    (bundle) =>
+      statement !== null && (!isSameOrigin(bundle, statement) || bundle.created !== statement.created),
+  );
+  if (isOther) distrust(catalogName, 'records another bundle than the statement');
+}
+
+function isSameOrigin(
+  { owner, source }: Pick<OutputRecord, 'owner' | 'source'>,
+  statement: Statement,
+): boolean {
+  return sameOwner(owner, statement.owner) && sameSource(source, statement.source);
+}
+
+const catalogName = '.publisher.json';
+
+async function contentOf(storage: Storage, path: string, maxBytes: number): Promise<Buffer | null> {
+  try {
+    return await readAll(storage, listedKey(path), maxBytes);
+  } catch (error) {
+    if (hasCode(error, 'storage_not_found')) return null;
+    throw error;
+  }
+}

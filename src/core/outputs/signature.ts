@@ -1,0 +1,109 @@
+import { type Digest, hexOf } from '../lib/digest.ts';
+import { dateOf } from '../lib/instant.ts';
+import { compareCodeUnits } from '../lib/paths.ts';
+import { envelopeText } from '../signing/dsse.ts';
+import { signatureFile, trustedCommentOf } from '../signing/signature.ts';
+import {
+  attestationName,
+  checksumsName,
+  checksumsSignatureName,
+  checksumsText,
+  digestInputs,
+  type Generator,
+  type GeneratorInput,
+  keptBytes,
+  type PublicationFacts,
+} from './generator.ts';
+
+/*
+ * The outputs of `outputs.signature`: a signature of the checksums, and a signed statement about the
+ * publication.
+ */
+
+export const statementType = 'application/vnd.in-toto+json';
+export const predicateType = 'urn:waybill:publication:1';
+
+/** `SHA256SUMS.minisig`. Its time is that of the bundle, so that equal outputs get an equal signature. */
+export const signatureGenerator: Generator = {
+  name: 'signature',
+  version: 1,
+  switchedBy: 'signature',
+  describe: async (input) => {
+    const { secret } = required(input);
+    const comment = trustedCommentOf(dateOf(input.bundle.created), checksumsName);
+    const sums = checksumsText(input);
+    return [
+      {
+        path: checksumsSignatureName,
+        kind: 'signature',
+        contentType: 'text/plain; charset=utf-8',
+        inputs: digestInputs(sums, comment, secret.publicKey.id),
+        open: keptBytes(() => signatureFile(Buffer.from(sums), secret, comment)),
+      },
+    ];
+  },
+};
+
+/** `attestation.json`: an in-toto statement in a DSSE envelope. It names each other output by its digest. */
+export const attestationGenerator: Generator = {
+  name: 'attestation',
+  version: 1,
+  switchedBy: 'signature',
+  describe: async (input) => {
+    const { secret, ...facts } = required(input);
+    const stable = { subjects: subjectsOf(input), bundle: bundleFacts(input, facts) };
+    return [
+      {
+        path: attestationName,
+        kind: 'attestation',
+        contentType: 'application/json',
+        // Without the run: the statement of the run that published these outputs stays.
+        inputs: digestInputs(JSON.stringify(stable), secret.publicKey.id),
+        namesRun: true,
+        open: keptBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),
+      },
+    ];
+  },
+};
+
+function required({ signing }: GeneratorInput): NonNullable<GeneratorInput['signing']> {
+  if (signing === null) throw new TypeError('signed outputs need a key');
+  return signing;
+}
+
+interface Stable {
+  subjects: { name: string; digest: { sha256: string } }[];
+  bundle: object;
+}
+
+function subjectsOf({ bundle, siblings }: GeneratorInput): Stable['subjects'] {
+  return [...bundle.files, ...siblings]
+    .map(({ path, digest }: { path: string; digest: Digest }) => ({
+      name: path,
+      digest: { sha256: hexOf(digest) },
+    }))
+    .sort((a, b) => compareCodeUnits(a.name, b.name));
+}
+
+function bundleFacts({ bundle }: GeneratorInput, { owner }: PublicationFacts): object {
+  const { identity, created, manifestFile, signedBy = null, revision = null } = bundle;
+  return {
+    pipeline: owner.pipelineId,
+    destination: owner.destinationId,
+    source: { backend: identity.backend, id: identity.id, path: identity.path },
+    created,
+    manifest: { sha256: hexOf(manifestFile.digest) },
+    signedBy,
+    revision,
+  };
+}
+
+function statementText({ subjects, bundle }: Stable, { runId, version }: PublicationFacts): string {
+  const predicate = { ...bundle, run: { id: runId }, waybill: { version } };
+  return JSON.stringify({
+    _type: 'https://in-toto.io/Statement/v1',
+    subject: subjects,
+    predicateType,
+    predicate,
+  });
+}

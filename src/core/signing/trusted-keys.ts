@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { WaybillError } from '../lib/errors.ts';
+import type { KeyId } from './minisign-text.ts';
+import { parsePublicKey, type PublicKey } from './public-key.ts';
+
+/** Which signatures a pipeline accepts. Exactly one of `keys` and `keysFile` is set. */
+export interface SignaturePolicy {
+  /** Whether a bundle without a signature is refused. */
+  required: boolean;
+  /** Base64 lines of public keys. */
+  keys: readonly string[] | null;
+  /** Absolute. */
+  keysFile: string | null;
+}
+
+/**
+ * The trusted keys by their ids. `keys_file` is read again for each check, so that a removed key is no longer
+ * trusted from then on. Throws `signing_key_invalid` if the file cannot be read, has no key, or has a line
+ * that is none.
+ */
+export function trustedKeys({ keys, keysFile }: SignaturePolicy): ReadonlyMap<KeyId, PublicKey> {
+  const lines = keys ?? (keysFile === null ? [] : keyLines(readKeys(keysFile)));
+  const trusted = new Map<KeyId, PublicKey>();
+  for (const line of lines) {
+    const parsed = parsePublicKey(line);
+    if (!parsed.ok) throw invalid(`${keysFile ?? 'keys'}: a line is not a public key: ${parsed.reason}`);
+    trusted.set(parsed.value.id, parsed.value);
+  }
+  if (trusted.size === 0) throw invalid(`${keysFile ?? 'keys'} has no public key`);
+  return trusted;
+}
+
+/** Throws like `trustedKeys` if the keys of any pipeline cannot be used. */
+export function requireTrustedKeys(
+  pipelines: readonly { signatures?: SignaturePolicy | null | undefined }[],
+): void {
+  for (const { signatures = null } of pipelines) if (signatures !== null) trustedKeys(signatures);
+}
+
+/** The key lines of one or more `.pub` files. Empty lines and lines that begin with `#` are comments, too. */
+function keyLines(text: string): string[] {
+  return text.split(/\r?\n/).filter((line) => !/^(?:untrusted comment:|#|\s*$)/.test(line));
+}
+
+function readKeys(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw invalid(`the keys cannot be read: ${reason}`, error);
+  }
+}
+
+function invalid(message: string, cause?: unknown): WaybillError {
+  return new WaybillError('signing_key_invalid', message, {
+    hint: 'put the public keys of minisign or waybill key new there, one after another',
+    cause,
+  });
+}
