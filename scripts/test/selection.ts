@@ -9,7 +9,7 @@ export class SelectionError extends Error {}
 
 const matrix = 'test/matrix/';
 const sampling = 'test/support/sampling.ts';
-/** Prefixes of the files that only CI and `npm test -- --all` run. They take half of the time of a whole run. */
+/** Prefixes of the files that only CI and `npm test -- --all` run: half of the time of a whole run. */
 export const slow = [
   'test/canary',
   'test/cli/ci-examples',

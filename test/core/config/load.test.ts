@@ -409,7 +409,8 @@ t.test('the settings of tracing, which is on if it is there', async (t) => {
 });
 
 t.test('followed links, and directories outside of the source that they may lead to', async (t) => {
-  const withSource = (source: string): string => minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
+  const withSource = (source: string): string =>
+    minimal.replace(/source: \{[^}]*\}/, `source: { ${source} }`);
   const followed = (source: string): unknown => parse(withSource(source)).config.pipelines[0]?.followLinks;
   t.equal(followed('backend: local, path: in, links: skip'), undefined);
   t.same(followed('backend: local, path: in, links: follow'), { linksTo: [] });
@@ -463,7 +464,11 @@ t.test('each bad value is refused at its own key', async (t) => {
     [`${local}, public_base_url: "https://u:geheim@h/"`, '.public_base_url', /user name or password/],
     [`${local}, public_base_url: "https://"`, '.public_base_url', /not a URL/],
     [`${local}, cache_control: "a\\nb"`, '.cache_control', /Cache-Control/],
-    [`${local}, retention: {prune: {enabled: true}}`, '.retention.prune', /pruning is enabled without a limit/],
+    [
+      `${local}, retention: {prune: {enabled: true}}`,
+      '.retention.prune',
+      /pruning is enabled without a limit/,
+    ],
     [`${local}, retention: {prune: {keep_latest: -1}}`, '.retention.prune.keep_latest', /whole number/],
     [`${local}, retention: {prune: {older_than: 90}}`, '.retention.prune.older_than', /with a unit/],
     [`${sftp}, password: geheim`, '.password', /not supported; use ssh_key_file or an SSH agent/],

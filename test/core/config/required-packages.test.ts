@@ -7,7 +7,10 @@ t.test('names the command that installs a package where waybill finds it', (t) =
   const project = path.join(place, 'project');
   const home = path.join(project, 'node_modules/waybill');
   t.equal(installCommand('lmdb@1.2.3', home, project), 'npm install --ignore-scripts lmdb@1.2.3');
-  t.equal(installCommand('lmdb@1.2.3', home, place), `npm install --ignore-scripts --prefix ${project} lmdb@1.2.3`);
+  t.equal(
+    installCommand('lmdb@1.2.3', home, place),
+    `npm install --ignore-scripts --prefix ${project} lmdb@1.2.3`,
+  );
   t.equal(
     installCommand('lmdb@1.2.3', path.join(place, 'lib/node_modules/waybill'), place),
     'npm install --ignore-scripts --global lmdb@1.2.3',

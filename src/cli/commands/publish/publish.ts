@@ -3,7 +3,6 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Loaded } from '../../../core/config/accepted-config.ts';
-import type { Config } from '../../../core/config/config.ts';
 import { parseConfig } from '../../../core/config/load.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
@@ -70,16 +69,16 @@ export async function publish(
       ...{ dryRun, force, allowRemovals: false },
       ...(channel === undefined ? {} : { channel }),
     };
-    const chosen = everything(setUp.config);
+    const chosen = setUp.config.pipelines.map((pipeline) => ({
+      pipeline,
+      destinations: pipeline.destinations,
+    }));
     const result = withOptionHints(await runAll({ chosen, options, setUp }, request));
     if (output.isJson) output.json('run', result);
     else {
       const tookMs = systemClock.monotonic() - begunMs;
-      printRun(withoutSelection(result), output, {
-        verbose: options.verbose,
-        stopped: signal.aborted,
-        tookMs,
-      });
+      const { verbose } = options;
+      printRun(withoutSelection(result), output, { verbose, stopped: signal.aborted, tookMs });
     }
     const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
     if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
@@ -89,7 +88,7 @@ export async function publish(
   });
 }
 
-/** The addresses of what was published. */
+/** The URLs of all published outputs. */
 function urlsIn({ pipelines }: RunResult): (string | null)[] {
   const destinations = pipelines.flatMap((pipeline) => pipeline.destinations);
   return destinations.flatMap(({ actions }) => actions.map(({ url }) => url));
@@ -130,10 +129,6 @@ const settingOptions: readonly [RegExp, string][] = [
   [/\.ssh_key_file$/, '--ssh-key'],
   [/\.max_rate$/, '--max-rate'],
 ];
-
-function everything({ pipelines }: Config): Parameters<typeof runAll>[0]['chosen'] {
-  return pipelines.map((pipeline) => ({ pipeline, destinations: pipeline.destinations }));
-}
 
 function settingsOf(
   directory: string,
