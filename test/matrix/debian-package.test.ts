@@ -37,7 +37,7 @@ const packagesOfLmdb = [
   ...['lmdb', '@lmdb', '@harperfast', 'msgpackr', 'ordered-binary', 'weak-lru-cache'],
   ...['node-gyp-build-optional-packages', 'detect-libc'],
 ];
-const place = t.testdir({ first: {}, second: {} });
+const place = t.testdir({ first: {}, second: {}, temporary: {} });
 const file = await makePackage(path.join(place, 'first'));
 
 t.test('the same build makes the same bytes', async (t) => {
@@ -47,7 +47,9 @@ t.test('the same build makes the same bytes', async (t) => {
 });
 
 t.test('lintian reports no error and no warning', async (t) => {
-  const { stdout } = await run('lintian', ['--allow-root', '--fail-on', 'error,warning', file]);
+  // lintian leaves directories in TMPDIR.
+  const env = { ...process.env, TMPDIR: path.join(place, 'temporary') };
+  const { stdout } = await run('lintian', ['--allow-root', '--fail-on', 'error,warning', file], { env });
   t.equal(stdout, '');
 });
 
