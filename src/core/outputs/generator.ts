@@ -5,6 +5,7 @@ import { type Digest, digestOf, hexOf } from '../lib/digest.ts';
 import { type Finding, finding, type WaybillError } from '../lib/errors.ts';
 import { ancestorsOf, compareCodeUnits, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
+import type { PublisherIdentity } from '../publishers/published-by.ts';
 import { sceneMapKind } from '../scene-map/check-in-bundle.ts';
 import type { SecretKey } from '../signing/secret-key.ts';
 import type { Owner } from '../storage/identity.ts';
@@ -27,6 +28,8 @@ export interface PublicationFacts {
   owner: Owner;
   /** null if no daemon runs the publication. */
   runId: string | null;
+  /** null for schedules, watched sources and commands. */
+  publisher: PublisherIdentity | null;
   /** The version of waybill. */
   version: string;
 }

@@ -57,7 +57,7 @@ export const attestationGenerator: Generator = {
         path: attestationName,
         kind: 'attestation',
         contentType: 'application/json',
-        // Without the run: the statement of the run that published these outputs stays.
+        // Without run and publisher: the statement of the run that published these outputs stays.
         inputs: digestInputs(JSON.stringify(stable), secret.publicKey.id),
         namesRun: true,
         open: keptBytes(() => envelopeText(statementType, Buffer.from(statementText(stable, facts)), secret)),
@@ -98,8 +98,8 @@ function bundleFacts({ bundle }: GeneratorInput, { owner }: PublicationFacts): o
   };
 }
 
-function statementText({ subjects, bundle }: Stable, { runId, version }: PublicationFacts): string {
-  const predicate = { ...bundle, run: { id: runId }, waybill: { version } };
+function statementText({ subjects, bundle }: Stable, { runId, publisher, version }: PublicationFacts): string {
+  const predicate = { ...bundle, publisher, run: { id: runId }, waybill: { version } };
   return JSON.stringify({
     _type: 'https://in-toto.io/Statement/v1',
     subject: subjects,

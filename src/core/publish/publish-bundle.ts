@@ -67,7 +67,7 @@ async function publishIn<S extends Sight, D extends Decision>(
     candidate.planned = await planOutputs(candidate.bundle, {
       owner: publication.owner,
       destination: publication.destination,
-      signing: await signingOf(context, { ...publication, runId: request.runId ?? null }),
+      signing: await signingOf(context, publication, request),
       published: async (record) => publishedFile(sight.base ?? null, record),
       destinationPath: layout.urlPath,
       recorded: state.kind === 'valid' ? state.catalog.outputs : [],

@@ -4,6 +4,7 @@ import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
+import type { PublisherIdentity } from '../publishers/published-by.ts';
 import type { Owner } from '../storage/identity.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 import type { Plan, PlannedOutput } from './plan.ts';
@@ -46,6 +47,8 @@ export interface PublishRequest {
   trace?: TraceContext;
   /** The id of the upload's run, for events. */
   runId?: string;
+  /** The identity that requested the run, for signed statements. */
+  publisher?: PublisherIdentity;
   /**
    * When an interrupted run started, as RFC 3339. Outputs that it committed since are reported as published,
    * although nothing is left to do, because the first notification may have been lost.

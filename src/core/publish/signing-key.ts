@@ -17,7 +17,8 @@ export interface Signing extends PublicationFacts {
  */
 export async function signingOf(
   { secrets }: { secrets: Secrets },
-  { owner, destination, runId }: { owner: Owner; destination: DestinationConfig; runId: string | null },
+  { owner, destination }: { owner: Owner; destination: DestinationConfig },
+  { runId = null, publisher = null }: Partial<Pick<PublicationFacts, 'runId' | 'publisher'>>,
 ): Promise<Signing | null> {
   const { signature = null } = destination.outputs;
   if (signature === null) return null;
@@ -27,7 +28,7 @@ export async function signingOf(
   if (parsed.value.needsPassphrase) throw invalid(signature.keyEnv, 'it needs a passphrase');
   const opened = await parsed.value.open('');
   if (!opened.ok) throw invalid(signature.keyEnv, opened.reason);
-  return { secret: opened.value, owner, runId, version: productVersion() };
+  return { secret: opened.value, owner, runId, publisher, version: productVersion() };
 }
 
 function invalid(name: string, reason: string): WaybillError {

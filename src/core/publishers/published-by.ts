@@ -15,6 +15,9 @@ export interface PublishedBy {
   claims_digest: string;
 }
 
+/** The identity that a run was requested with: a trusted publisher, or a token of `upload_tokens`. */
+export type PublisherIdentity = PublishedBy | { token_id: string };
+
 /** The claims of GitHub Actions, GitLab, Buildkite and CircleCI, in this order. */
 const claimsOf = {
   repository: ['repository', 'project_path', 'pipeline_slug', 'oidc.circleci.com/vcs-origin'],

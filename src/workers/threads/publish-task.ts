@@ -12,6 +12,7 @@ import { defaultRetryPolicy } from '../../core/lib/retry.ts';
 import { loadSecrets } from '../../core/lib/secrets.ts';
 import { publishBundles, publishPipeline } from '../../core/publish/publish.ts';
 import { countActions } from '../../core/publish/results/result.ts';
+import type { PublisherIdentity } from '../../core/publishers/published-by.ts';
 import { type RetryPolicies, storageOpener } from '../../core/storage/open-storage.ts';
 import { traceOf } from '../../core/tracing/trace-context.ts';
 import type { JobProgress, JobResult, PublishJob, StagedArchive, StagedJob } from '../queue/job.ts';
@@ -74,7 +75,17 @@ export async function processJob(
   const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
   const trace = traceOf(job);
   const channel = job.channel === undefined ? {} : { channel: job.channel };
-  const request = { dryRun, force: false, runId: job.runId, onProgress, trace, ...resumed, ...channel };
+  const by = identityOf(job);
+  const request = {
+    dryRun,
+    force: false,
+    runId: job.runId,
+    onProgress,
+    trace,
+    ...resumed,
+    ...channel,
+    ...by,
+  };
   const published =
     job.staged === null
       ? await publishPipeline(context, pipeline, request)
@@ -117,6 +128,12 @@ async function fetchArchive(
       signal: signal ?? new AbortController().signal,
     });
   });
+}
+
+/** The publisher of the upload, else the token of the request. */
+function identityOf({ publishedBy, tokenId }: PublishJob): { publisher?: PublisherIdentity } {
+  if (publishedBy !== undefined) return { publisher: publishedBy };
+  return tokenId === undefined ? {} : { publisher: { token_id: tokenId } };
 }
 
 function pipelineOf(job: PublishJob, config: Config): PipelineConfig {

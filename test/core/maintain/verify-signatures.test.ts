@@ -46,7 +46,12 @@ class Signed {
     const context = await this.context(key);
     const [pipeline] = config.pipelines;
     if (pipeline === undefined) throw new Error('no pipeline');
-    const result = await publishPipeline(context, pipeline, { dryRun: false, force: false, runId });
+    const result = await publishPipeline(context, pipeline, {
+      dryRun: false,
+      force: false,
+      runId,
+      publisher: { token_id: 'ci' },
+    });
     const [action] = result.destinations[0]?.actions ?? [];
     return action?.error?.code ?? action?.action ?? JSON.stringify(result);
   }
@@ -99,43 +104,50 @@ t.test('a signed publication is verified by waybill, minisign and sha256sum', as
   t.match(read(), { status: 1, stdout: /a\.txt: FAILED/ });
 });
 
-t.test('the statement names each output, the source, the run and the version, and no secret', async (t) => {
-  const signed = new Signed(t);
-  await signed.run('maps.1');
-  const envelope = JSON.parse(signed.read('attestation.json').toString()) as { payload: string };
-  const statement = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
-    subject: { name: string; digest: { sha256: string } }[];
-    predicate: object;
-  };
-  t.same(
-    statement.subject.map(({ name }) => name),
-    ['SHA256SUMS', 'SHA256SUMS.minisig', 'a.txt', 'index.html', 'sub/b c.txt'],
-  );
-  for (const { name, digest } of statement.subject) {
-    const args = [path.join(signed.place, 'web/site', name)];
-    t.equal(execFileSync('sha256sum', args, { encoding: 'utf8' }).slice(0, 64), digest.sha256, name);
-  }
-  t.match(statement, {
-    _type: 'https://in-toto.io/Statement/v1',
-    predicateType: 'urn:waybill:publication:1',
-    predicate: {
-      pipeline: 'maps',
-      destination: 'web',
-      source: { backend: 'local', path: 'site' },
-      created: '2026-11-20T01:02:03.000Z',
-      manifest: { sha256: /^[0-9a-f]{64}$/ },
-      signedBy: null,
-      run: { id: 'maps.1' },
-      waybill: { version: /^\d+\.\d+\.\d+/ },
-    },
-  });
-  const [, key = ''] = (await secretKeyFile(secret, null)).split('\n');
-  const seed = String(secret.key.export({ format: 'jwk' }).d);
-  for (const name of readdirSync(path.join(signed.place, 'web/site'), { recursive: true, encoding: 'utf8' }))
-    if (/\.(json|html|minisig)$/.test(name))
-      for (const canary of [key, seed, Buffer.from(seed, 'base64url').toString('base64')])
-        t.notOk(signed.read(name).includes(canary), name);
-});
+t.test(
+  'the statement names each output, the source, the publisher, the run and the version, and no secret',
+  async (t) => {
+    const signed = new Signed(t);
+    await signed.run('maps.1');
+    const envelope = JSON.parse(signed.read('attestation.json').toString()) as { payload: string };
+    const statement = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as {
+      subject: { name: string; digest: { sha256: string } }[];
+      predicate: object;
+    };
+    t.same(
+      statement.subject.map(({ name }) => name),
+      ['SHA256SUMS', 'SHA256SUMS.minisig', 'a.txt', 'index.html', 'sub/b c.txt'],
+    );
+    for (const { name, digest } of statement.subject) {
+      const args = [path.join(signed.place, 'web/site', name)];
+      t.equal(execFileSync('sha256sum', args, { encoding: 'utf8' }).slice(0, 64), digest.sha256, name);
+    }
+    t.match(statement, {
+      _type: 'https://in-toto.io/Statement/v1',
+      predicateType: 'urn:waybill:publication:1',
+      predicate: {
+        pipeline: 'maps',
+        destination: 'web',
+        source: { backend: 'local', path: 'site' },
+        created: '2026-11-20T01:02:03.000Z',
+        manifest: { sha256: /^[0-9a-f]{64}$/ },
+        signedBy: null,
+        publisher: { token_id: 'ci' },
+        run: { id: 'maps.1' },
+        waybill: { version: /^\d+\.\d+\.\d+/ },
+      },
+    });
+    const [, key = ''] = (await secretKeyFile(secret, null)).split('\n');
+    const seed = String(secret.key.export({ format: 'jwk' }).d);
+    for (const name of readdirSync(path.join(signed.place, 'web/site'), {
+      recursive: true,
+      encoding: 'utf8',
+    }))
+      if (/\.(json|html|minisig)$/.test(name))
+        for (const canary of [key, seed, Buffer.from(seed, 'base64url').toString('base64')])
+          t.notOk(signed.read(name).includes(canary), name);
+  },
+);
 
 t.test('a run with nothing to publish keeps the bytes, and any other change signs again', async (t) => {
   const signed = new Signed(t);
