@@ -331,10 +331,10 @@ t.test('a reload that ends while the process stops tells systemd nothing', async
 t.test('a systemd that cannot be told stops nothing, and is logged once', async (t) => {
   const env = { NOTIFY_SOCKET: '/nowhere', WATCHDOG_USEC: '1000', PATH: t.testdir() };
   const { child, ended, until } = start(t, 'setInterval(() => {}, 10);', t.testdir(), env);
-  await until(/systemd cannot be told/);
+  await until(/cannot notify systemd/);
   child.kill('SIGTERM');
   t.same(await ended, [0, null]);
-  t.equal((await until(/./)).filter((line) => line.includes('systemd cannot be told')).length, 1);
+  t.equal((await until(/./)).filter((line) => line.includes('cannot notify systemd')).length, 1);
 });
 
 t.test('a watchdog that is meant for another process is none', async (t) => {

@@ -73,7 +73,7 @@ t.test('pack: what is wrong is named, and no archive is written', (t) => {
   writeFileSync(path.join(place, 'good', 'a'), 'A');
   const wrong: [string[], RegExp][] = [
     [['gone'], /"gone" is not a readable directory/],
-    [['good', '-o', 'good/x.tgz'], /would lie in what it is made of/],
+    [['good', '-o', 'good/x.tgz'], /would be inside the directory that it packs/],
     [['good', '-o', 'nowhere/x.tgz'], /cannot be written/],
     [['good', '--created', 'soon'], /RFC 3339/],
     [['good', '--name', '/a'], /absolute/],

@@ -383,7 +383,7 @@ t.test('a channel that no destination has, and one that may not be named so', as
   for (const name of ['current', 'releases', 'Preview', '-a', 'a/b', '.publisher']) {
     const wrong = layOut(t, [`${site}, releases: {channels: {"${name}": {}}}`]);
     t.match(wrong.run('run'), {
-      ...{ status: 2, stderr: /is no name that can be used here; expected up to 63 lower-case/ },
+      ...{ status: 2, stderr: /is not a valid name here; expected up to 63 lower-case/ },
     });
   }
   const none = layOut(t, [each]);

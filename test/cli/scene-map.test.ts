@@ -143,7 +143,7 @@ t.test('render writes a page, and none of an invalid document', async (t) => {
   t.match(page, /Segments 53 to 56 are in no scene/);
   t.equal((await run(['render', findings])).stdout, page, 'the same bytes on standard output');
   const refused = await run(['render', invalid]);
-  t.match(refused, { code: 1, stdout: '', stderr: /No page is made/ });
+  t.match(refused, { code: 1, stdout: '', stderr: /Invalid documents are not rendered/ });
   await t.rejects(run(['render', sound, '-o', join(t.testdir(), 'none', 'page.html')]), { code: 'usage' });
 });
 

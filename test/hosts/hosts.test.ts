@@ -186,7 +186,7 @@ t.test('a worker that is told to stop ends with 0; with the queue in memory ther
   t.equal(await worker.kill('SIGTERM'), 0);
   const [alone, api] = [await launchWorker(t, place), await launchApi(t, place, ['serve'])];
   await redis.stop();
-  await alone.until(({ msg }) => msg.startsWith('redis is away'));
+  await alone.until(({ msg }) => msg.startsWith('redis is unreachable'));
   t.equal(await alone.kill('SIGTERM'), 0, 'while Redis is away too');
   t.equal(await api.kill('SIGTERM'), 0);
   writeFileSync(
@@ -294,7 +294,7 @@ t.test("a worker's probes: ready while queue and staging can be used, alive in a
   t.match(wrong.output(), /--listen nowhere: the port is missing/);
 
   await redis.stop();
-  await worker.until(({ msg }) => msg.startsWith('redis is away'));
+  await worker.until(({ msg }) => msg.startsWith('redis is unreachable'));
   t.match(await get('healthz'), {
     status: 503,
     body: {

@@ -199,12 +199,12 @@ t.test('an interrupted write is closed by a record, and is no sign of a change',
   await write(directory, 1, 2);
   const file = path.join(directory, files(directory)[0] ?? '');
   appendFileSync(file, '{"act":"upload","actor":{"id":"c');
-  t.match(await verifyTrail(directory), { problems: [], interrupted: [{ line: 3 }], records: 2 });
+  t.match(await verifyTrail(directory), { problems: { length: 0 }, interrupted: [{ line: 3 }], records: 2 });
   await write(directory, 3, 3);
   const [, , torn, recovery = ''] = lines(directory);
   t.match(torn, /^\{"act":"upload"/);
   t.match(parseLine(recovery), { seq: 3, act: 'audit.recover', detail: { torn_bytes: 32 } });
-  t.match(await verifyTrail(directory), { problems: [], interrupted: [{ line: 3 }], records: 4 });
+  t.match(await verifyTrail(directory), { problems: { length: 0 }, interrupted: [{ line: 3 }], records: 4 });
   rewrite(directory, (all) => all.map((line, at) => (at === 2 ? `${line}x` : line)));
   t.same(await faults(directory), ['edited 3'], 'the record has the digest of the interrupted write');
 });

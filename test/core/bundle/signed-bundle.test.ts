@@ -60,7 +60,7 @@ t.test('an untrusted bundle of a source fails by itself, and the others are publ
     ],
     destinations: [{ actions: [{ bundle: 'good', action: 'publish_new' }] }],
   });
-  t.match(result.warnings, [], 'the signature is not reported as an unlisted file');
+  t.match(result.warnings, { length: 0 }, 'the signature is not reported as an unlisted file');
 });
 
 t.test('one flipped bit of the manifest, its signature or a file publishes nothing', async (t) => {

@@ -53,7 +53,7 @@ t.test('a name is neither markup, nor a mention, nor a line of its own', async (
     t.fail(`${special} is not escaped after ${before}`);
   t.equal(discord.split('\n').length, 8);
   t.match(JSON.parse(chatBody(event(failure(name)), chatFormats.discord, plain)), {
-    allowed_mentions: { parse: [] },
+    allowed_mentions: { parse: { length: 0 } },
   });
   t.notMatch(slack + discord, '\u202E');
 });

@@ -76,7 +76,7 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
   const schema = JSON.stringify(configJsonSchema());
   t.equal(schema.match(/"const":"shelf"/g)?.length, 3, 'a source, a destination, shared staging');
   t.equal(schema.match(/"allow_clearing"/g)?.length, 1, 'only destinations may be cleared');
-  t.match(schema, 'and 3 where the destination is a shelf');
+  t.match(schema, 'and 3 for shelves');
 
   const { parseConfig } = await fromCopy<typeof import('../../../src/core/config/judge-config.ts')>(
     'src/core/config/judge-config.ts',

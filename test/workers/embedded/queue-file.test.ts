@@ -210,7 +210,7 @@ t.test('a damaged file is refused with what can be read in it, and never ends th
       const { message, hint } = error as WaybillError;
       t.match(message, copy);
       t.match(message, /is damaged: .*\. \d+ runs can be read in it/);
-      t.match(hint, /move the directory away/);
+      t.match(hint, /move it away/);
       if (name.startsWith('page') || name.startsWith('without'))
         t.match(message, /[4-6]\d runs can be read in it, of which [4-6]\d had not finished: maps\./, name);
     }

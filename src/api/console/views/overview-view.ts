@@ -103,7 +103,7 @@ export function standingOf(state: PipelineState, now: Date): Standing {
   const still = standstillOf(state);
   if (still !== null)
     return {
-      ...{ tone: 'warning', heading: away === true ? 'Redis is away' : 'Paused', runId: null },
+      ...{ tone: 'warning', heading: away === true ? 'Redis is unreachable' : 'Paused', runId: null },
       ...{ text: away === true ? still : (paused?.reason ?? 'No reason was given.') },
       failedRunId: error?.runId ?? null,
     };

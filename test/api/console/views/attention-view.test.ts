@@ -55,7 +55,7 @@ t.test('failures come first, each with its cause, its starter and its next step'
 t.test('a pipeline that succeeded last, or whose run was cancelled, is well', (t) => {
   const cancelled = run({ status: 'failed', error: { ...error, code: 'cancelled' } });
   for (const runs of [[run({}), failed], [cancelled, failed], []])
-    t.match(attentionOf([{ state: state('maps'), runs }], now), { isWell: true, items: [] });
+    t.match(attentionOf([{ state: state('maps'), runs }], now), { isWell: true, items: { length: 0 } });
   t.end();
 });
 

@@ -16,8 +16,8 @@ t.test('a pipeline whose Redis is away, or that is paused, is not told to be wel
   };
   const paused = { since: '2026-11-20T01:02:03Z', reason: null };
   t.same(standing({}), ['no runs yet', null]);
-  t.match(standing({ away: true }), ['Redis is away', /does not answer/]);
-  t.match(standing({ away: true, paused }), ['Redis is away', /does not answer/]);
+  t.match(standing({ away: true }), ['Redis is unreachable', /does not answer/]);
+  t.match(standing({ away: true, paused }), ['Redis is unreachable', /does not answer/]);
   t.match(standing({ paused }), ['paused', /no run of it begins/]);
   t.match(standing({ paused: { ...paused, reason: 'the disk' } }), ['paused', 'Paused: the disk']);
   t.end();
