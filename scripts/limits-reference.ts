@@ -71,7 +71,7 @@ const fixed: Readonly<Record<string, readonly Row[]>> = {
 const settings: readonly (readonly [setting: string, beyond: string])[] = [
   [
     'pipelines[].source.max_upload_size',
-    `${answered('upload_too_large')}, of an archive and of what it holds`,
+    `${answered('upload_too_large')}, for the archive and for the extracted bundle`,
   ],
   ['pipelines[].source.max_files', answered('too_many_files')],
   ['pipelines[].max_waiting', answered('pipeline_full')],
@@ -108,7 +108,7 @@ export function limitsReference(): string {
   });
   return `# Limits
 
-Made by \`npm run generate\` from the code that keeps them. What is refused says so, with the number and the
+Made by \`npm run generate\` from the code that enforces them. A refusal names the limit, with the number and the
 [code](errors.md).
 
 ## Settings

@@ -138,7 +138,7 @@ t.test('host keys: accepted once and remembered, checked, refused when changed o
 t.test('what is wrong with host, port and path is told', async (t) => {
   await t.rejects(sftpStorage(here({ port: 1 }), options), {
     code: 'storage_transient',
-    message: /nobody listens/,
+    message: /connection refused/,
     hint: /host.*port/,
   });
   await t.rejects(sftpStorage(here({ host: 'no-such-host.invalid' }), options), {
