@@ -1,6 +1,7 @@
 import stylistic from '@stylistic/eslint-plugin';
 import importSort from 'eslint-plugin-simple-import-sort';
 import tseslint from 'typescript-eslint';
+import { plainEnglish } from './scripts/lint/plain-english.mjs';
 
 export default tseslint.config(
   {
@@ -22,7 +23,11 @@ export default tseslint.config(
         projectService: { allowDefaultProject: ['*.js', 'scripts/*.mjs', 'scripts/bundle/*.*js'] },
       },
     },
-    plugins: { '@stylistic': stylistic, 'import-sort': importSort },
+    plugins: {
+      '@stylistic': stylistic,
+      'import-sort': importSort,
+      waybill: { rules: { 'plain-english': plainEnglish } },
+    },
     rules: {
       'import-sort/imports': ['error', { groups: [['^\\u0000', '^node:', '^@?\\w', '^', '^\\.']] }],
       // Prettier wraps code; nothing else wraps comments.
@@ -66,5 +71,6 @@ export default tseslint.config(
     },
   },
   { files: ['**/*.js', '**/*.mjs', '**/*.cjs'], ...tseslint.configs.disableTypeChecked },
+  { files: ['src/**'], rules: { 'waybill/plain-english': 'error' } },
   { files: ['**/*.cjs'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
 );

@@ -1,8 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { cruise, type ICruiseResult, type IRegularForbiddenRuleType } from 'dependency-cruiser';
+import { Linter } from 'eslint';
 import t from 'tap';
 import ts from 'typescript';
+import { plainEnglish } from '../scripts/lint/plain-english.mjs';
 import { folderCycles, type Import } from './support/folder-cycles.ts';
 
 // Reading the whole of src takes seconds, and many times that on a busy machine.
@@ -475,6 +477,19 @@ t.test('every rule refuses what it is for', async (t) => {
   for (const use of ['process', 'process.env', 'new Date()', 'Date.now', 'process.exitCode'])
     t.ok(ambientUses(impureCode).has(use), use);
   t.notOk(ambientUses('const a = new Date(0); // process.env').size > 0);
+});
+
+t.test('lint rejects words that make texts hard to read, in comments and texts only', (t) => {
+  const found = (code: string): number => {
+    const plugins = { waybill: { rules: { 'plain-english': plainEnglish } } };
+    const rules = { 'waybill/plain-english': 'error' as const };
+    return new Linter().verify(code, [{ plugins, rules }]).length;
+  };
+  t.equal(found('// Whoever reads this.'), 1);
+  t.equal(found("const text = 'the server is away';"), 1);
+  t.equal(found('const text = `${a} is no directory`;'), 1);
+  t.equal(found("// The client reads this.\nconst beside = 'beside';"), 0);
+  t.end();
 });
 
 function filesIn(layer: string): string[] {

@@ -53,7 +53,7 @@ export function checkSignature(
   return keyId;
 }
 
-const signAgain = 'sign the manifest again; if nobody changed it, find out who did';
+const signAgain = 'sign the manifest again; if the change was not intended, find its cause';
 
 /**
  * Checks a bundle that is about to be published, and resolves with the bundle and its signer. The published

@@ -52,8 +52,7 @@ export function atMostOneOf(...names: string[]): Rule {
 
 /** `name` qualifies `other` and has no meaning alone. */
 export function onlyWith(name: string, other: string): Rule {
-  return (given) =>
-    given.has(name) && !given.has(other) ? { name, message: `needs "${other}" beside it` } : null;
+  return (given) => (given.has(name) && !given.has(other) ? { name, message: `needs "${other}"` } : null);
 }
 
 type About = Pick<Parameter<never>, 'description' | 'example'>;

@@ -27,7 +27,7 @@ const maxLinks = 40;
  * - A file system that is mounted read-only is safe, such as the mounted secrets of Kubernetes.
  *
  * Trusted owners are root, the user of this process, the user who called sudo, and the owner of `/`, since
- * root of the machine is `nobody` in a user namespace. Parts that cannot be looked at have no weakness.
+ * root of the machine is user 65534 in a user namespace. Parts that cannot be looked at have no weakness.
  *
  * @param sudoUser The value of SUDO_UID, which counts for root only.
  */

@@ -142,7 +142,7 @@ t.test('a refused place says what was expected, with an example and what was pro
   );
   t.match(await messageOf('/observations/history?station=KZZZ'), /^station must name .* unknown: KZZZ$/);
   t.match(await messageOf('/observations/history'), /^station is required: a station, such as KNYC$/);
-  t.match(await messageOf('/observations?radius=10'), /^radius needs "point" beside it$/);
+  t.match(await messageOf('/observations?radius=10'), /^radius needs "point"$/);
 });
 
 t.test(

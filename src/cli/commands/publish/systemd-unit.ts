@@ -55,7 +55,7 @@ ${
   // The weather reader exits with 1 for every failure to start.
   program === 'weather'
     ? ''
-    : `# A mistake in the configuration or the secrets, which a restart does not mend.
+    : `# Errors in the configuration or the secrets. A restart does not help.
 RestartPreventExitStatus=2
 `
 }
