@@ -1,4 +1,6 @@
-import http from 'node:http';
+import { EventEmitter, once } from 'node:events';
+import http, { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import { createBodyMemory, smallBodyBytes } from '../../src/api/http/request/request-body.ts';
 import { requestContext } from '../../src/api/http/request/request-context.ts';
@@ -139,13 +141,23 @@ t.test('protect_scene_maps requires a token before it reads the document', async
 
 t.test('requests for metrics that arrive together share one collection', async (t) => {
   let collections = 0;
-  const text = async (): Promise<string> => `collection ${(collections += 1)}`;
+  let arrived = 0;
+  const both = new EventEmitter();
+  const text = async (): Promise<string> => {
+    collections += 1;
+    if (arrived < 2) await once(both, 'arrived');
+    return `collection ${collections}`;
+  };
   const configured = { get: () => ({ metricsToken: null }) };
   const handle = metricsRoute.handle({ metrics: { contentType: 'text/plain', text }, configured }, []);
-  const sent: unknown[] = [];
-  const res = { setHeader: () => undefined, send: (body: unknown) => sent.push(body) };
-  const request = (): unknown => (handle as unknown as (req: object, res: object) => unknown)({}, res);
-  await Promise.all([request(), request()]);
-  await request();
-  t.same(sent, ['collection 1', 'collection 1', 'collection 2']);
+  const server = createServer((req, res) => {
+    (handle as unknown as RequestListener)(req, res);
+    if ((arrived += 1) === 2) both.emit('arrived');
+  });
+  t.teardown(() => server.close());
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = server.address() as AddressInfo;
+  const collect = async (): Promise<string> => (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  t.same(await Promise.all([collect(), collect()]), ['collection 1', 'collection 1']);
+  t.equal(await collect(), 'collection 2');
 });

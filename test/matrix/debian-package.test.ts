@@ -74,7 +74,7 @@ t.test('install, upgrade, remove and purge', async (t) => {
     copyFileSync(from, at(`root/${to}`));
 
   await t.test('install', async (t) => {
-    await inRoot('apt-get update -qq && apt-get install -qq --yes --no-install-recommends ./waybill.deb');
+    await inRoot('apt update -qq && apt install -qq --yes --no-install-recommends ./waybill.deb');
     t.match(await inRoot('waybill --version'), version);
     t.match(await inRoot('waybill-weather --help'), /usage|Usage/);
     t.match(readFileSync(at('etc/passwd'), 'utf8'), /^waybill:.*:\/var\/lib\/waybill:/m);

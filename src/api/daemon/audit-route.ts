@@ -20,7 +20,7 @@ export interface AuditPorts extends HttpPorts {
 
 const beforeParameter: Parameter<number | null> = {
   description: 'Only records with a smaller `seq`.',
-  schema: { type: 'integer', minimum: 1 },
+  schema: { type: 'integer', minimum: 1, maximum: 999_999_999_999_999 },
   example: 4711,
   absent: null,
   expected: 'the seq of a record',

@@ -163,6 +163,7 @@ t.test('nothing that a bundle, a catalog or a request says is markup, on any pag
         'console/pipelines/docs',
         'console/admin',
         `console/admin?${query('done')}`,
+        `console/audit?${query('actor', 'pipeline')}`,
       ];
       for (const path of [...pages, ...asAdmin]) visited.add(path.split('?')[0] ?? '');
       const form = { csrf, path: '.', reason: text };

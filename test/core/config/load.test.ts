@@ -27,6 +27,7 @@ t.test('the smallest configuration gets every default', async (t) => {
   t.same(warnings, []);
   t.strictSame(config, {
     file: '/etc/waybill/c.yml',
+    audit: null,
     secrets: { directory: null },
     trustedDirectories: [],
     databases: [],
