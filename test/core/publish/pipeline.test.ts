@@ -314,7 +314,7 @@ t.test('fixed: what selecting again fails with is what the bundle fails with', a
       async (source) => source.remove(listedKey('c/which.txt')),
       {
         code: 'invalid_bundle',
-        hint: /mend the bundle/,
+        hint: /fix the findings/,
         findings: [{ severity: 'error', file: 'which.txt' }],
       },
     ],
