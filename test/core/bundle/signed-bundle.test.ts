@@ -76,10 +76,16 @@ t.test('one flipped bit of the manifest, its signature or a file publishes nothi
       const at = start + Math.floor(random() * (good.length - 1 - start));
       bad[at] = (bad[at] ?? 0) ^ (1 << Math.floor(random() * 8));
       writeFileSync(path.join(source, name), bad);
-      const result = await run(place).catch((error: unknown) => ({ status: errorRecord(error).code }));
+      const result = await run(place).catch((error: unknown) => ({
+        status: 'failed',
+        error: errorRecord(error),
+      }));
       t.not(result.status, 'ok', `${name}, byte ${at}`);
       const text = JSON.stringify(result);
-      t.ok(text.includes(name.startsWith('manifest') ? 'manifest.json' : `\\"${name}`), `${name} is named`);
+      t.ok(
+        text.includes(name.startsWith('manifest') ? 'manifest' : `\\"${name}`),
+        `${name}, byte ${at}, is named: ${text}`,
+      );
       t.throws(() => readFileSync(path.join(place, 'web/a')), 'nothing is published');
     }
     writeFileSync(path.join(source, name), good);
