@@ -124,8 +124,9 @@ function reasonOf(error: unknown): string {
 /** Reads one line from the terminal without showing it. */
 async function askAtTerminal(prompt: string): Promise<string> {
   const { stdin } = process;
-  process.stderr.write(prompt);
+  // Before the prompt: a passphrase that is pasted as soon as the prompt is there is not shown either.
   stdin.setRawMode(true);
+  process.stderr.write(prompt);
   stdin.setEncoding('utf8');
   let typed = '';
   try {
