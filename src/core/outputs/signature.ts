@@ -98,7 +98,10 @@ function bundleFacts({ bundle }: GeneratorInput, { owner }: PublicationFacts): o
   };
 }
 
-function statementText({ subjects, bundle }: Stable, { runId, publisher, version }: PublicationFacts): string {
+function statementText(
+  { subjects, bundle }: Stable,
+  { runId, publisher, version }: PublicationFacts,
+): string {
   const predicate = { ...bundle, publisher, run: { id: runId }, waybill: { version } };
   return JSON.stringify({
     _type: 'https://in-toto.io/Statement/v1',
