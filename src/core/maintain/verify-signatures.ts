@@ -192,7 +192,7 @@ async function compareFiles(
     try {
       const found = await measure(storage.read(listedKey(path)), onBytes);
       bytes += found.size;
-      if (found.digest !== digest) distrust(path, 'differs from what was signed');
+      if (found.digest !== digest) distrust(path, 'differs from the signed content');
     } catch (error) {
       if (!hasCode(error, 'storage_not_found')) throw error;
       distrust(path, 'is missing');
