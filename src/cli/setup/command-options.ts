@@ -24,7 +24,7 @@ export const destinationOption = (): Option =>
   new Option('-d, --destination <id>', 'destination of the pipeline').makeOptionMandatory();
 
 export const passphraseFileOption = (): Option =>
-  new Option('--passphrase-file <file>', 'file that holds the passphrase of the key');
+  new Option('--passphrase-file <file>', 'file with the passphrase of the key');
 
 /** The options of commands that can sign the bundle which they make. */
 export function withSigningOptions(command: Command): Command {

@@ -26,7 +26,7 @@ export interface ShowAuditOptions extends TrailOptions {
   limit: string;
 }
 
-/** `waybill audit show`: the newest records that match, in the order of the acts. */
+/** `waybill audit show`: show the newest matching records, oldest first. */
 export async function showAudit(options: ShowAuditOptions): Promise<number> {
   const output = makeOutput({ json: options.format === 'json', color: options.color });
   return endedBySignal(async () => {

@@ -82,16 +82,16 @@ export function auditCommand(): Command {
   const group = new Command('audit').description(
     'show the audit trail of this machine, and verify its chain',
   );
-  trailCommand(group, 'show', 'the newest records that match, in the order of the acts')
+  trailCommand(group, 'show', 'show the newest matching records, oldest first')
     .option('--since <time>', 'only records since then: 1h, 7d or an RFC 3339 time')
-    .option('-p, --pipeline <id>', 'only records about this pipeline (may be given again)', collect)
+    .option('-p, --pipeline <id>', 'only records about this pipeline (repeatable)', collect)
     .option('--actor <id>', 'only records of this token or user')
     .option('--act <act>', 'only records of this act, such as upload or release.rollback')
     .option('--limit <count>', 'maximum number of records', '100')
     .action(async (options: ShowAuditOptions) => exitWith((await import('./audit.ts')).showAudit(options)));
-  trailCommand(group, 'verify', 'check that no record was edited, removed, reordered or cut')
-    .option('--partial', 'earlier files are in an archive: begin with the first file that is there')
-    .option('--contains <record>', 'also require this record, as an earlier verify printed it')
+  trailCommand(group, 'verify', 'verify that no record was edited, removed, reordered or cut off')
+    .option('--partial', 'start with the first existing file; earlier files are archived')
+    .option('--contains <record>', 'also require this record, which an earlier verify printed')
     .addHelpText('after', `\nExit codes: 0 whole, 1 something is wrong, 2 usage or configuration.`)
     .action(async (options: VerifyAuditOptions) =>
       exitWith((await import('./audit.ts')).verifyAudit(options)),

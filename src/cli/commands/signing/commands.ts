@@ -4,11 +4,11 @@ import type { KeyFlags } from './key-new.ts';
 import type { SignFlags } from './sign.ts';
 
 export function keyCommand(): Command {
-  const group = new Command('key').description('make a key pair for signing');
+  const group = new Command('key').description('create a key pair for signing');
   group
     .command('new')
-    .description('make an Ed25519 key pair in the file formats of minisign')
-    .argument('<file>', 'where the secret key is written; the public key is next to it, as FILE.pub')
+    .description('create an Ed25519 key pair in minisign format')
+    .argument('<file>', 'file to write the secret key to; the public key is written to FILE.pub')
     .option('--no-passphrase', 'do not encrypt the secret key')
     .addOption(passphraseFileOption())
     .addOption(formatOption())
@@ -39,9 +39,9 @@ export function signCommand(): Command {
       'after',
       `
 Checks every file against the manifest, and writes manifest.json.minisig. A
-missing manifest is made as by waybill pack, and missing digests are added to
-it. The passphrase comes from --passphrase-file, WAYBILL_KEY_PASSPHRASE or the
-terminal. docs/signatures.md
+missing manifest is created like waybill pack does. Missing digests are added.
+The passphrase comes from --passphrase-file, WAYBILL_KEY_PASSPHRASE or the
+terminal. See docs/signatures.md.
 
 Examples:
   waybill sign ./site --key site.key
