@@ -166,14 +166,32 @@ export function parseLine(line: string): AuditRecord | null {
   return isRecord(value) ? value : null;
 }
 
+const texts = ['time', 'host', 'act', 'result'] as const;
+const textsOrNull = [
+  'code',
+  'address',
+  'pipeline_id',
+  'destination_id',
+  'run_id',
+  'request_id',
+  'prev',
+] as const;
+
+/** Whether the value has each member of a record, so that readers of an edited trail can rely on them. */
 function isRecord(value: unknown): value is AuditRecord {
-  if (typeof value !== 'object' || value === null) return false;
-  const { seq, time, act, actor, prev } = value as Partial<AuditRecord>;
+  if (!isObject(value)) return false;
+  const { seq, actor, detail } = value;
   return (
     Number.isSafeInteger(seq) &&
-    typeof time === 'string' &&
-    typeof act === 'string' &&
-    typeof actor === 'object' &&
-    (typeof prev === 'string' || prev === null)
+    texts.every((name) => typeof value[name] === 'string') &&
+    textsOrNull.every((name) => value[name] === null || typeof value[name] === 'string') &&
+    isObject(detail) &&
+    isObject(actor) &&
+    typeof actor['type'] === 'string' &&
+    (actor['id'] === null || typeof actor['id'] === 'string')
   );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -209,6 +209,20 @@ t.test('an interrupted write is closed by a record, and is no sign of a change',
   t.same(await faults(directory), ['edited 3'], 'the record has the digest of the interrupted write');
 });
 
+t.test('a record without a member, or with one of another kind, is reported as edited', async (t) => {
+  const directory = t.testdir();
+  await write(directory, 1, 3);
+  const [, line = ''] = lines(directory);
+  const record = JSON.parse(line) as Record<string, unknown>;
+  for (const name of Object.keys(record))
+    for (const value of [undefined, 7.5, [], ...(name === 'seq' ? [] : [{ id: 7 }])]) {
+      rewrite(directory, (all) => all.with(1, JSON.stringify({ ...record, [name]: value })));
+      t.match(await faults(directory), [/^edited 2/], `${name}: ${JSON.stringify(value)}`);
+      rewrite(directory, (all) => all.with(1, line));
+    }
+  t.same(await faults(directory), []);
+});
+
 t.test('any single change of a random trail is found', async (t) => {
   const random = generator('changes of a trail');
   const pick = (n: number): number => Math.floor(random() * n);
