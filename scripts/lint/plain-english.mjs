@@ -1,6 +1,6 @@
 /*
- * ESLint rule: comments and texts of src use the words of CONTRIBUTING.md, "English". The list has the words
- * that came back most often in reviews. A hit means: rewrite the sentence.
+ * ESLint rule: comments and texts of src avoid words that reviewers marked most often as hard to read. Rewrite
+ * the whole sentence of a hit.
  */
 
 /** Each pattern with the remedy. */

@@ -82,8 +82,8 @@ function issuedIn(body: unknown): { value: string; seconds: number; issued: Issu
   const answer = (body ?? {}) as Record<string, unknown>;
   const { access_token: value, expires_in: seconds, publisher_id: publisherId, scope, subject } = answer;
   if (typeof value !== 'string' || typeof seconds !== 'number' || typeof publisherId !== 'string')
-    throw new WaybillError('unexpected_answer', 'the answer to the token exchange is not that of a daemon', {
-      hint: 'check the URL: it is that of the daemon, with its base path if it has one',
+    throw new WaybillError('unexpected_answer', 'the response to the token exchange is not from a daemon', {
+      hint: 'check the URL: it must be the URL of the daemon, including its base path',
     });
   const pipelines = Array.isArray(answer['pipelines']) ? answer['pipelines'].map(String) : [];
   const issued = {

@@ -18,7 +18,7 @@ export type RouteAct = Act | { none: string };
 /** Where records go. */
 export interface AuditTarget {
   trail: Pick<Trail, 'admit' | 'append'>;
-  /** Where the trail is, for reading. */
+  /** Directory of the trail, for reading. */
   directory: string;
 }
 

@@ -60,7 +60,7 @@ function errorViews(): object[] {
     }));
 }
 
-/** The color of a method is that of a status with the same tone: reading, adding, changing, removing. */
+/** Tone of each method: read, add, change or remove. */
 const tones: Readonly<Record<string, string>> = {
   get: 'running',
   post: 'success',

@@ -220,8 +220,8 @@ const problem: JsonSchema = {
       type: 'array',
       items: schemaRef('HealthCheck'),
     },
-    error: { description: 'Of a token exchange: the error code of OAuth.', type: 'string' },
-    error_description: { description: 'Of a token exchange: the error.', type: 'string' },
+    error: { description: 'OAuth error code. Only for token exchanges.', type: 'string' },
+    error_description: { description: 'OAuth error description. Only for token exchanges.', type: 'string' },
   },
 };
 

@@ -1,14 +1,11 @@
-import { lookup } from 'node:dns';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { isIP } from 'node:net';
 import type { Clock } from '../../core/lib/clock.ts';
-import { refusedAddress } from '../../core/notify/address-policy.ts';
-import { guarded, RefusedAddress } from '../../core/notify/guarded-lookup.ts';
+import { codeOf, guarded, RefusedAddress, refusedLiteral } from '../../core/notify/sinks/guarded-lookup.ts';
 
-/** Longest document of an issuer, in bytes. That of GitHub has 5 KiB. */
+/** Maximum size of an issuer's document, in bytes. The keys of GitHub have 5 KiB. */
 export const maxDocumentBytes = 256 * 1024;
-/** Longest time for a whole request, in milliseconds. */
+/** Time limit for a request, in milliseconds. */
 const timeoutMs = 10_000;
 
 /** Why a document could not be fetched. The message names the origin, never a path. */
@@ -21,8 +18,7 @@ export class FetchFailure extends Error {
  * and connects only to addresses that webhooks may connect to. Throws `FetchFailure`.
  */
 export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promise<unknown> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const refused = isIP(host) === 0 ? null : refusedAddress(host, []);
+  const refused = refusedLiteral(url.hostname, []);
   if (refused !== null) throw new FetchFailure(`the host of ${url.origin} is ${refused}, which is refused`);
   const ended = new AbortController();
   const timer = clock.timeout(timeoutMs, () => ended.abort());
@@ -42,7 +38,7 @@ function read(url: URL, signal: AbortSignal): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const headers = { accept: 'application/json', 'user-agent': 'waybill' };
-    send(url, { agent: false, headers, lookup: guarded(lookup, []), signal })
+    send(url, { agent: false, headers, lookup: guarded([]), signal })
       .on('error', reject)
       .on('response', (response) => {
         const { statusCode = 0 } = response;
@@ -73,13 +69,7 @@ function failureOf(error: unknown, { origin }: URL): FetchFailure {
     return new FetchFailure(`the host of ${origin} is ${error.message}, which is refused`);
   if (error instanceof SyntaxError || error instanceof TypeError)
     return new FetchFailure(`${origin} did not answer with JSON`);
-  return new FetchFailure(`${origin} cannot be reached (${codeOf(error)})`);
-}
-
-/** If several addresses were tried, an `AggregateError` has the error of each. */
-function codeOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'unknown error';
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  const [first] = error instanceof AggregateError ? (error.errors as unknown[]) : [];
-  return first === undefined ? error.name : codeOf(first);
+  return new FetchFailure(
+    `${origin} cannot be reached (${error instanceof Error ? codeOf(error) : 'unknown error'})`,
+  );
 }

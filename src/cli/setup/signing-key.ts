@@ -36,7 +36,7 @@ export async function manifestSigner(
   const secret = await readSecretKey(file, flags);
   return {
     keyId: secret.publicKey.id,
-    // The time is that of the manifest, so that an equal bundle gets an equal signature.
+    // Uses the time of the manifest, so equal bundles get equal signatures.
     sign: (manifest, created) =>
       Buffer.from(signatureFile(manifest, secret, trustedCommentOf(dateOf(created), 'manifest.json'))),
   };

@@ -406,11 +406,11 @@ export interface Problem {
    */
   checks?: HealthCheck[];
   /**
-   * Of a token exchange: the error code of OAuth.
+   * OAuth error code. Only for token exchanges.
    */
   error?: string;
   /**
-   * Of a token exchange: the error.
+   * OAuth error description. Only for token exchanges.
    */
   error_description?: string;
 }

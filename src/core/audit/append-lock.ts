@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { chmod, chown, readdir, readlink, rm, stat, symlink } from 'node:fs/promises';
-import { connect, createServer, type Server } from 'node:net';
 import path from 'node:path';
 import type { Clock } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
+import { hasListener, listenAt, socketAddress } from '../lib/live-socket.ts';
 import { errnoOf, isAbsent } from '../lib/system-errors.ts';
 
 /*
@@ -15,8 +15,6 @@ import { errnoOf, isAbsent } from '../lib/system-errors.ts';
 
 const maxWaitMs = 15_000;
 const pauseMs = 3;
-/** Maximum length of a socket address on every system. */
-const maxAddressBytes = 100;
 
 export interface AppendLock {
   /** Runs `work` while no other process appends. Throws `audit_unavailable` if the lock stays taken. */
@@ -32,12 +30,9 @@ export async function openAppendLock(
   const opened = openSync(directory, 'r');
   const owner = randomBytes(8).toString('hex');
   const pathOf = (name: string): string => path.join(directory, name);
-  const addressOf = (id: string): string => {
-    const plain = pathOf(socketName(id));
-    return Buffer.byteLength(plain) <= maxAddressBytes ? plain : `/proc/self/fd/${opened}/${socketName(id)}`;
-  };
-  const isAlive = (id: string): Promise<boolean> => answers(addressOf(id));
-  const server = await listenOn(addressOf(owner));
+  const addressOf = (id: string): string => socketAddress(directory, opened, socketName(id));
+  const isAlive = (id: string): Promise<boolean> => hasListener(addressOf(id));
+  const server = await listenAt(addressOf(owner));
   await shareWithOwner(directory, pathOf(socketName(owner)));
   await removeSockets(directory, { clock, isAlive });
 
@@ -125,31 +120,5 @@ export async function shareWithOwner(directory: string, file: string): Promise<v
 function lockTaken(): WaybillError {
   return new WaybillError('audit_unavailable', 'another process holds the lock of the audit trail', {
     hint: 'find the process that does not finish its write to audit.directory, and end it',
-  });
-}
-
-const ofTheDead = new Set(['ECONNREFUSED', 'ENOENT']);
-
-function answers(address: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(address);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    // Any other failure, such as missing rights, is not a sign of death.
-    socket.once('error', (error) => resolve(!ofTheDead.has(errnoOf(error) ?? '')));
-  });
-}
-
-function listenOn(address: string): Promise<Server> {
-  const server = createServer((socket) => socket.destroy());
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(address, () => {
-      server.unref();
-      server.on('error', () => undefined);
-      resolve(server);
-    });
   });
 }

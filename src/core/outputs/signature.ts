@@ -23,7 +23,7 @@ import {
 export const statementType = 'application/vnd.in-toto+json';
 export const predicateType = 'urn:waybill:publication:1';
 
-/** `SHA256SUMS.minisig`. Its time is that of the bundle, so that equal outputs get an equal signature. */
+/** `SHA256SUMS.minisig`. It has the time of the bundle, so equal outputs get equal signatures. */
 export const signatureGenerator: Generator = {
   name: 'signature',
   version: 1,

@@ -166,7 +166,7 @@ export interface StorageFacts {
   fixModes?: (managed: ManagedEntries, options: { dryRun: boolean }) => Promise<FixedModes>;
   /** The files, if they are on this machine; null if the bytes are stored elsewhere. */
   localFiles: LocalFiles | null;
-  /** Where the server has the object of a key; absent if a storage cannot copy from another one. */
+  /** Locates the object of a key on its server. Absent if the storage cannot copy from another one. */
   placeOf?: (key: Key) => ObjectPlace;
   /**
    * The server's clock minus ours, in milliseconds, as observed while opening: 0 for this machine, null if
@@ -311,7 +311,7 @@ export interface Body {
   readonly size: number;
   open(): AsyncIterable<Uint8Array>;
   /**
-   * Where a server has these bytes. A storage of the same server may copy them there, without reading the
+   * Locates these bytes on a server. A storage of the same server may copy them there, without reading the
    * body, if the object was stored with the digest that the write expects. Called again right before the copy
    * is sent, and may then throw to prevent it.
    */

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync, readdirSync, rmSync } from 'node:fs';
-import { connect, createServer, type Server } from 'node:net';
+import type { Server } from 'node:net';
 import path from 'node:path';
 import { WaybillError } from '../../core/lib/errors.ts';
+import { hasListener, listenAt, socketAddress } from '../../core/lib/live-socket.ts';
 
 /*
  * Limits a directory to one process. Its holder listens on a socket in it. A process that can connect knows
@@ -10,9 +11,6 @@ import { WaybillError } from '../../core/lib/errors.ts';
  * connections. The data itself names the holder's socket, because the name can be replaced there atomically.
  */
 const nameForm = /^daemon-[0-9a-f]{8}\.sock$/;
-
-/** Maximum length of a socket address on every system. */
-const longestAddress = 100;
 
 export interface DirectoryLock {
   /** The name to claim in the data. */
@@ -33,21 +31,18 @@ export interface DirectoryLock {
  */
 export async function lockDirectory(directory: string): Promise<DirectoryLock> {
   const opened = openSync(directory, 'r');
-  const address = (name: string): string => {
-    const plain = path.join(directory, name);
-    return Buffer.byteLength(plain) <= longestAddress ? plain : `/proc/self/fd/${opened}/${name}`;
-  };
+  const address = (name: string): string => socketAddress(directory, opened, name);
   const refuseIfAlive = async (name: string): Promise<void> => {
-    if (await answers(address(name))) throw inUse(directory);
+    if (await hasListener(address(name))) throw inUse(directory);
   };
   try {
     const sockets = readdirSync(directory).filter((name) => nameForm.test(name));
     for (const name of sockets) await refuseIfAlive(name);
     const name = `daemon-${randomBytes(4).toString('hex')}.sock`;
-    const server = await listenOn(address(name));
+    const server = await listenAt(address(name));
     // A socket created just before did not answer at the first check.
     for (const old of sockets)
-      if (await answers(address(old))) {
+      if (await hasListener(address(old))) {
         await closed(server);
         throw inUse(directory);
       } else rmSync(path.join(directory, old), { force: true });
@@ -56,7 +51,7 @@ export async function lockDirectory(directory: string): Promise<DirectoryLock> {
       refuseIfAlive,
       isAlone: async () => {
         const others = readdirSync(directory).filter((other) => nameForm.test(other) && other !== name);
-        for (const other of others) if (await answers(address(other))) return false;
+        for (const other of others) if (await hasListener(address(other))) return false;
         return true;
       },
       release: async () => {
@@ -78,30 +73,4 @@ function inUse(directory: string): WaybillError {
 
 function closed(server: Server): Promise<unknown> {
   return new Promise((resolve) => server.close(resolve));
-}
-
-const ofTheDead = new Set(['ECONNREFUSED', 'ENOENT']);
-
-function answers(address: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(address);
-    socket.once('connect', () => {
-      socket.destroy();
-      resolve(true);
-    });
-    // Any other failure, such as a socket of another user, is not a sign of death.
-    socket.once('error', (error) => resolve(!('code' in error && ofTheDead.has(String(error.code)))));
-  });
-}
-
-function listenOn(address: string): Promise<Server> {
-  const server = createServer((socket) => socket.destroy());
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(address, () => {
-      server.unref();
-      server.on('error', () => undefined);
-      resolve(server);
-    });
-  });
 }

@@ -48,7 +48,7 @@ interface RunView {
   rerunHelps: boolean;
   /** null unless the run waits for its next try. */
   retry: { attempt: number; next: Moment; until: Moment | null; cause: ErrorView } | null;
-  /** The error of the run and those of its destinations. */
+  /** The errors of the run and of its destinations. */
   errors: (ErrorView & { destinationId: string | null })[];
   destinations: DestinationRow[];
   warnings: RunWarning[];

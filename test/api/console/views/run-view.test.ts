@@ -37,7 +37,7 @@ t.test('a live run shows its rate, the time that is left, and each destination',
   t.end();
 });
 
-t.test('the errors of a run are those of the run and of its destinations, with their names', (t) => {
+t.test('a run lists its own error and the errors of its destinations by name', (t) => {
   const failed = { ...done, error, finished_at: null };
   const view = runView(run({ status: 'failed', finished_at: at(20), destinations: [done, failed] }), [], now);
   t.match(view.errors, [{ destinationId: 'web', message: 'gone', hint: 'wait' }]);
