@@ -10,8 +10,10 @@ import type { Accepted, PipelineList, RunRecord, RunSearch } from './generated/a
 export interface RunFilter {
   pipelines?: readonly string[];
   status?: RunRecord['status'];
-  /** RFC 3339: accepted at this time or later. */
+  /** RFC 3339: accepted at this time or later. A date means the beginning of this day in UTC. */
   since?: string;
+  /** RFC 3339: accepted at this time or earlier. A date means the end of this day in UTC. */
+  until?: string;
   /** Words that all occur in the record. */
   q?: string;
 }
@@ -21,7 +23,7 @@ const maxPageSize = 500;
 /** Yields up to `limit` retained runs, newest first, requesting page by page. */
 export async function* listRuns(
   connection: Connection,
-  { pipelines, status, since, q }: RunFilter,
+  { pipelines, status, since, until, q }: RunFilter,
   limit: number,
 ): AsyncGenerator<RunRecord> {
   const query = {
@@ -29,6 +31,7 @@ export async function* listRuns(
     pipeline: pipelines?.join(','),
     status,
     since,
+    until,
     q,
   };
   let left = limit;

@@ -286,6 +286,8 @@ t.test('GET /v1/audit lists the records of the pipelines of a token; the admin t
   t.match(await get(tokens.admin, '?act=reload'), { acts: ['reload -'] });
   t.match(await get(tokens.admin, '?actor=ci&act=upload'), { acts: ['upload maps'] });
   t.match(await get(tokens.admin, '?since=2999-01-01T00:00:00Z'), { acts: { length: 0 } });
+  t.match(await get(tokens.admin, '?until=2001-01-01'), { acts: { length: 0 } });
+  t.match(await get(tokens.admin, '?since=2001-01-01&until=2999-01-01&act=reload'), { acts: ['reload -'] });
   t.match(await get(tokens.maps, '?pipeline=docs'), { status: 403 });
   t.match(await get(tokens.reader), { status: 403 });
   t.match(await get('wrong'), { status: 401 });

@@ -1050,6 +1050,8 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
     const since = new Date((await queue.find('e.1'))?.accepted_at ?? '');
     t.same(await listed(['maps', 'docs', 'a', 'e'], { since }), ['e.1']);
     t.same(await listed(['e'], { since: new Date(since.getTime() + 1) }), []);
+    t.same(await listed(['e'], { notAfter: since }), ['e.1']);
+    t.same(await listed(['e'], { notAfter: new Date(since.getTime() - 1) }), []);
     for (const id of ['docs.1', 'maps.2', 'a.1', 'docs.2', 'e.1']) workers.finish(id, runResult('ok'));
     for (const id of ['maps.2', 'a.1', 'docs.2', 'e.1']) await finished(queue, id);
   });

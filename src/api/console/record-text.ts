@@ -68,6 +68,9 @@ export function momentOrNull(iso: string | null): Moment | null {
   return iso === null ? null : momentOf(iso);
 }
 
+/** A day in UTC, as a date field needs it; empty if there is none. */
+export const dayOf = (time: Date | null): string => time?.toISOString().slice(0, 10) ?? '';
+
 const minute = 60_000;
 const units: readonly [string, number][] = [
   ['d', 24 * 60 * minute],

@@ -4,7 +4,14 @@ import { acts } from '../../core/audit/record.ts';
 import { auditRecordSchema } from '../../core/audit/record-schema.ts';
 import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
-import { choice, freeText, moment, names, type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
+import {
+  choice,
+  freeText,
+  names,
+  type Parameter,
+  periodBound,
+  wholeNumber,
+} from '../../core/lib/parameters.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { authenticate, challenge, noteCaller, requireScope } from '../http/auth.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -31,9 +38,13 @@ const beforeParameter: Parameter<number | null> = {
 export const auditQuery = queryParameters({
   limit: wholeNumber(1, 500, 50, { description: 'Records on one page.' }),
   before: beforeParameter,
-  since: moment({
-    description: 'Only records of this time or later: RFC 3339, with a zone.',
+  since: periodBound('since', {
+    description: 'Only records of this time or later, or from this day on (UTC).',
     example: '2026-11-20T00:00:00Z',
+  }),
+  until: periodBound('until', {
+    description: 'Only records of this time or earlier, or up to this day (UTC).',
+    example: '2026-11-20',
   }),
   pipeline: names(100, 255, {
     description: 'Only records about these pipelines, with commas between.',
@@ -47,19 +58,20 @@ type AuditQuery = ReturnType<typeof auditQuery.read>;
 /** Reads a page. `pipelines` null: records about all pipelines and about none. */
 export async function readAudit(
   { directory }: AuditTarget,
-  { limit, before, since, act, actor }: AuditQuery,
+  { limit, before, since, until, act, actor }: AuditQuery,
   pipelines: readonly string[] | null,
 ): Promise<AuditPage> {
-  return readPage(directory, { limit, before, since, act, actor, pipelines });
+  return readPage(directory, { limit, before, since, until, act, actor, pipelines });
 }
 
 /** The query of the next page; null on the last page. Pure. */
 export function nextOfAudit(query: AuditQuery, { next }: AuditPage): string | null {
   if (next === null) return null;
-  const { limit, since, pipeline, act, actor } = query;
+  const { limit, since, until, pipeline, act, actor } = query;
   return new URLSearchParams({
     limit: String(limit),
     ...(since !== null && { since: since.toISOString() }),
+    ...(until !== null && { until: until.toISOString() }),
     ...(pipeline.length > 0 && { pipeline: pipeline.join(',') }),
     ...(act !== null && { act }),
     ...(actor !== null && { actor }),

@@ -1,6 +1,5 @@
 import type { RequestHandler } from 'express';
-import { dateOf, parseInstant } from '../../core/lib/instant.ts';
-import { choice, freeText, names, type Parameter, wholeNumber } from '../../core/lib/parameters.ts';
+import { choice, freeText, names, periodBound, wholeNumber } from '../../core/lib/parameters.ts';
 import { type RunRecord, runStatuses } from '../../workers/queue/run-record.ts';
 import { sendJson } from '../http/answer/send-compressed.ts';
 import { queryParameters } from '../http/query-parameters.ts';
@@ -40,26 +39,21 @@ export const pipelinesParameter = names(100, longestId, {
   example: 'maps',
 });
 
-const sinceParameter: Parameter<Date | null> = {
-  description: 'Lists only runs that were accepted at or after this time (RFC 3339, with a zone).',
-  schema: { type: 'string', format: 'date-time' },
-  example: '2026-11-20T00:00:00Z',
-  absent: null,
-  expected: 'an RFC 3339 timestamp with a zone',
-  parse: (text) => {
-    const verdict = parseInstant(text);
-    return verdict.ok ? dateOf(verdict.value) : undefined;
-  },
-};
-
 /** The search parameters for retained runs of several pipelines. */
 export const searchParameters = {
   ...pageParameters,
   pipeline: pipelinesParameter,
-  since: sinceParameter,
+  since: periodBound('since', {
+    description: 'Lists only runs that were accepted at or after this time, or from this day on (UTC).',
+    example: '2026-11-20T00:00:00Z',
+  }),
+  until: periodBound('until', {
+    description: 'Lists only runs that were accepted at or before this time, or up to this day (UTC).',
+    example: '2026-11-20',
+  }),
   q: freeText(200, {
     description:
-      'Lists only runs whose record contains all of these words, ignoring case: in ids, status, actions, paths, errors and warnings.',
+      'Lists only runs whose record contains all of these words, ignoring case: in ids, status, actions, paths, errors and warnings, or in the token, publisher, message, commit, branch and author.',
     example: 'unmanaged',
   }),
 };
@@ -71,18 +65,20 @@ interface RunSearch {
   pipeline?: readonly string[];
   status?: string | null;
   since?: Date | null;
+  until?: Date | null;
   q?: string | null;
 }
 
 /** Returns the path and query of the next page of all runs; null on the last page. Pure. */
 export function nextOfAll(basePath: string, search: RunSearch, before: string | null): string | null {
   if (before === null) return null;
-  const { limit, pipeline = [], status, since, q } = search;
+  const { limit, pipeline = [], status, since, until, q } = search;
   const query = new URLSearchParams({
     limit: String(limit),
     ...(pipeline.length > 0 && { pipeline: pipeline.join(',') }),
     ...(status && { status }),
     ...(since && { since: since.toISOString() }),
+    ...(until && { until: until.toISOString() }),
     ...(q && { q }),
     before,
   });
@@ -97,7 +93,7 @@ export const listAllRunsRoute: Route<RunPorts> = {
   tag: 'runs',
   summary: 'List the runs of all pipelines of the token, newest first',
   description:
-    'Lists all retained runs. At most 2,000 runs are examined for one page. A page with `status`, `since` or `q` can therefore be shorter than its limit, or even empty, and still have a `next`.',
+    'Lists all retained runs. At most 2,000 runs are examined for one page. A page with `status`, `since`, `until` or `q` can therefore be shorter than its limit, or even empty, and still have a `next`.',
   access: 'token',
   parameters: allQuery.parameters,
   responses: { 200: { description: 'One page.', content: jsonContent('RunSearch') } },
@@ -109,12 +105,13 @@ function listAllRuns(ports: RunPorts): RequestHandler {
   return async (req, res) => {
     const token = tokenOfCaller(req, res, ports);
     const query = allQuery.read(req.url);
-    const { limit, before, status, since, q } = query;
+    const { limit, before, status, since, until, q } = query;
     const page = await ports.queue.list(pipelinesOf(token, query.pipeline, ports), {
       limit,
       before,
       status,
       since,
+      notAfter: until,
       text: q,
     });
     const runs: readonly RunRecord[] = page.runs;

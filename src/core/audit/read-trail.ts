@@ -6,6 +6,7 @@ import { listTrailFiles } from './trail-files.ts';
 /** Selects records. Members that are null or absent select all. */
 export interface AuditFilter {
   since?: Date | null;
+  until?: Date | null;
   act?: Act | null;
   /** The id of the actor. */
   actor?: string | null;
@@ -14,7 +15,8 @@ export interface AuditFilter {
 }
 
 /** Whether the filter selects the record, apart from `since`. Pure. */
-export function isSelected(record: AuditRecord, { act, actor, pipelines }: AuditFilter): boolean {
+export function isSelected(record: AuditRecord, { until, act, actor, pipelines }: AuditFilter): boolean {
+  if (until != null && new Date(record.time) > until) return false;
   if (act != null && record.act !== act) return false;
   if (actor != null && record.actor.id !== actor) return false;
   return pipelines == null || (record.pipeline_id !== null && pipelines.includes(record.pipeline_id));

@@ -156,6 +156,22 @@ export function moment(about: About): Parameter<Date | null> {
   };
 }
 
+/**
+ * The first or last moment of a period; null if absent. A date is a whole day in UTC: `since` means its
+ * first millisecond, `until` its last one.
+ */
+export function periodBound(bound: 'since' | 'until', about: About): Parameter<Date | null> {
+  const time = bound === 'since' ? '00:00:00.000Z' : '23:59:59.999Z';
+  const exact = moment(about);
+  return {
+    ...exact,
+    schema: { type: 'string', anyOf: [{ format: 'date-time' }, { format: 'date' }] },
+    expected:
+      'a date, such as 2026-01-20, or a moment with its zone (RFC 3339), such as 2026-01-20T18:00:00Z',
+    parse: (text) => exact.parse(/^\s*\d{4}-\d\d-\d\d\s*$/.test(text) ? `${text.trim()}T${time}` : text),
+  };
+}
+
 /** An integer from `least` to `most`, in decimal digits alone. */
 export function wholeNumber(least: number, most: number, absent: number, about: About): Parameter<number> {
   return {

@@ -8,8 +8,9 @@ export interface RunFilter {
   /** Only runs that were accepted at this time or earlier. */
   notAfter?: Date | null;
   /**
-   * Only runs that contain each word of this text, ignoring case: in their id, pipeline or status, or in an
-   * id, action, path, error or warning of the record.
+   * Only runs that contain each word of this text, ignoring case: in their id or status, in an id, action,
+   * path, error or warning of the record, or in what says who published it and why (token, publisher,
+   * message, commit, branch, author).
    */
   text?: string | null;
 }
@@ -38,11 +39,22 @@ function hasWords(record: Readonly<RunRecord>, text: string): boolean {
     .every((word) => searched.includes(word));
 }
 
-function searchedText({ run_id, status, error, destinations, warnings }: Readonly<RunRecord>): string {
+function searchedText(record: Readonly<RunRecord>): string {
+  const { run_id, status, error, destinations, warnings, triggered_by, revision, published_by } = record;
+  const whoAndWhy = [
+    triggered_by.token_id,
+    published_by?.publisher_id,
+    published_by?.subject,
+    revision?.message,
+    revision?.commit,
+    revision?.branch,
+    revision?.author,
+  ];
   const errors = [error, ...destinations.map((destination) => destination.error)];
   return [
     run_id,
     status,
+    ...whoAndWhy.map((text) => text ?? ''),
     ...destinations.flatMap(({ destination_id, action, destination_path }) => [
       destination_id,
       action,

@@ -5,7 +5,7 @@ import type { PageRoute } from '../../pages/page-routes.ts';
 import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { type Mark, momentOf } from '../record-text.ts';
+import { dayOf, type Mark, momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
 import { page, seenBy } from '../visit.ts';
 
@@ -23,7 +23,7 @@ export const auditPage: PageRoute<ConsoleParts> = {
           hint: 'set `audit: {}` in its configuration, and restart it',
         });
       const query = auditQuery.read(withoutEmpty(req.url));
-      const { pipeline, act, actor, before } = query;
+      const { pipeline, act, actor, before, since, until } = query;
       const found = await readAudit(audit, query, pipeline.length > 0 ? pipeline : null);
       const next = nextOfAudit(query, found);
       show(visit, {
@@ -37,7 +37,13 @@ export const auditPage: PageRoute<ConsoleParts> = {
           isFirst: before === null,
           acts,
           pipelines: seenBy(visitor, access).map(({ pipeline_id: id }) => id),
-          asked: { act: act ?? '', actor: actor ?? '', pipeline: pipeline[0] ?? '' },
+          asked: {
+            act: act ?? '',
+            actor: actor ?? '',
+            pipeline: pipeline[0] ?? '',
+            since: dayOf(since),
+            until: dayOf(until),
+          },
         },
       });
     }),

@@ -8,7 +8,7 @@ import { nextOfAll, searchParameters } from '../../runs/list-runs.ts';
 import { findRun } from '../../runs/run-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { plural } from '../record-text.ts';
+import { dayOf, plural } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { runLines } from '../views/pipeline-view.ts';
 import { action, type Form, may, page, permit, seenBy, type Visit } from '../visit.ts';
@@ -42,9 +42,9 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
   const query = search.read(`?${filters.toString()}`);
   for (const id of query.pipeline) permit(res, visitor, 'read', id, access);
   const seen = seenBy(visitor, access).map(({ pipeline_id: id }) => id);
-  const { limit, before, status, since, q } = query;
+  const { limit, before, status, since, until, q } = query;
   const asked = query.pipeline.length > 0 ? query.pipeline : seen;
-  const found = await parts.queue.list(asked, { limit, before, status, since, text: q });
+  const found = await parts.queue.list(asked, { limit, before, status, since, notAfter: until, text: q });
   const next = nextOfAll('', query, found.next);
   const runs = runLines(found.runs, parts.clock.now()).map((line) => ({
     ...line,
@@ -68,8 +68,11 @@ async function showRuns(visit: Visit<unknown>, { url, flash, refused = [] }: Sho
       statuses: runStatuses,
       pipelines: seen,
       asked: {
-        ...{ q: q ?? '', status: status ?? '', pipeline: query.pipeline[0] ?? '' },
-        since: since?.toISOString() ?? '',
+        q: q ?? '',
+        status: status ?? '',
+        pipeline: query.pipeline[0] ?? '',
+        since: dayOf(since),
+        until: dayOf(until),
       },
     },
     // The URL of a form cannot be loaded again.

@@ -80,7 +80,8 @@ export function runsCommand(): Command {
         'failed',
       ]),
     )
-    .option('--since <time>', 'only runs accepted at or after this time (RFC 3339)')
+    .option('--since <time>', 'only runs accepted at or after this time (a date or RFC 3339)')
+    .option('--until <time>', 'only runs accepted at or before this time (a date or RFC 3339)')
     .option('--search <words>', 'only runs whose record contains all of these words')
     .addOption(new Option('--limit <number>', 'maximum number of runs').argParser(wholeNumber).default(20))
     .action(async (flags: ListFlags) => exitWith((await import('./runs.ts')).listRuns(flags)));

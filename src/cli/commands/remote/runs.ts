@@ -15,6 +15,7 @@ export interface FollowFlags extends RunFlags {
 export interface ListFlags extends FollowFlags {
   status?: RunRecord['status'];
   since?: string;
+  until?: string;
   search?: string;
   limit: number;
 }
@@ -22,11 +23,12 @@ export interface ListFlags extends FollowFlags {
 /** `waybill runs list`. */
 export async function listRuns(flags: ListFlags): Promise<number> {
   return withDaemon(flags, { tokenIsOptional: false }, async (client, output) => {
-    const { pipeline, status, since, search, limit } = flags;
+    const { pipeline, status, since, until, search, limit } = flags;
     const filter: RunFilter = {
       ...(pipeline === undefined ? {} : { pipelines: pipeline }),
       ...(status === undefined ? {} : { status }),
       ...(since === undefined ? {} : { since }),
+      ...(until === undefined ? {} : { until }),
       ...(search === undefined ? {} : { q: search }),
     };
     const runs: RunRecord[] = [];
