@@ -109,11 +109,11 @@ t.test('without script every action that the console has is done by a form', asy
   const choices = page.getByRole('checkbox');
   t.equal(await choices.count(), 3);
   await choices.nth(1).check();
-  await page.getByRole('button', { name: 'Run the selected again' }).click();
+  await page.getByRole('button', { name: 'Rerun selected' }).click();
   await page.waitForURL(`${failed.replace(/\?.*/, '')}?status=failed&pipeline=blocked&done=reruns`);
   t.match(await mainOf(page), /The runs are repeated/);
   await page.goto(failed);
-  await page.getByRole('button', { name: /^Run all \d failed again$/ }).click();
+  await page.getByRole('button', { name: /^Rerun all \d failed$/ }).click();
   await page.waitForURL(/done=reruns/);
 
   // What is published: verified, and taken back and given again.
@@ -149,7 +149,7 @@ t.test('without script every action that the console has is done by a form', asy
   await admin.getByRole('button', { name: 'Send again the events of journal' }).click();
   await admin.waitForURL(/done=redelivered/);
   t.match(await mainOf(admin), /0 undelivered/);
-  await admin.getByRole('button', { name: 'Read the configuration again' }).click();
+  await admin.getByRole('button', { name: 'Reload the configuration' }).click();
   await admin.waitForURL(/done=reloaded/);
   t.match(await mainOf(admin), /The configuration of the file is in force/);
 

@@ -3,6 +3,7 @@ import type { RunResult } from '../../core/publish/results/result.ts';
 import type { EndedSessions } from '../../workers/queue/ended-sessions.ts';
 import type { PublishJob } from '../../workers/queue/job.ts';
 import type { LookAnswer, LookRequest } from '../../workers/threads/look-request.ts';
+import type { HealthPorts } from '../daemon/health-routes.ts';
 import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
 import type { Site } from '../pages/site.ts';
@@ -23,6 +24,7 @@ export interface ConsolePorts
   clock: LivePorts['clock'];
   configured: Current<ConsoleAccess>;
   queue: LivePorts['queue'];
+  readiness: HealthPorts['readiness'];
   draining: AbortSignal;
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;

@@ -1,18 +1,19 @@
 import type { Request, Response } from 'express';
+import type { CheckReport } from '../../daemon/readiness.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { ageText, type Mark, momentOf, triesText } from '../record-text.ts';
+import { ageText, type Mark, type Moment, momentOf, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
 import { action, page, seenBy, type Visit } from '../visit.ts';
 
 const maxEvents = 50;
 
-/** Shows the daemon as a whole: its configuration, paused pipelines and undelivered events. */
+/** Shows the daemon as a whole: its health, queues and undelivered events. */
 export const adminPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.admin()}`,
@@ -35,9 +36,7 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
       };
     }),
   );
-  const pauses = [...(await queue.pauses())].map(([id, { since, reason }]) => ({
-    ...{ id, reason, since: momentOf(since), href: paths.pipeline(id) },
-  }));
+  const { checks } = await parts.readiness.look();
   show(visit, {
     title: 'Daemon',
     template: 'admin',
@@ -45,8 +44,8 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
     view: {
       path: paths.admin(),
       auditPath: parts.audit == null ? null : paths.audit(),
+      checks: checks.map(checkRow),
       notifiers,
-      pauses,
       queues: await queuesOf(visit),
       depth: await queue.depth(),
       kept: await queue.kept(),
@@ -54,10 +53,37 @@ async function showAdmin(visit: Visit<unknown>): Promise<void> {
   });
 }
 
+const checkNames: Readonly<Record<CheckReport['name'], string>> = {
+  queue: 'Queue',
+  staging: 'Staging directory',
+  room: 'Disk space for uploads',
+  shared_staging: 'Shared staging',
+  process: 'Process',
+  weather: 'Weather database',
+};
+
+const checkMarks: Readonly<Record<CheckReport['state'], Mark>> = {
+  ok: { label: 'ok', tone: 'success', symbol: '✓' },
+  degraded: { label: 'degraded', tone: 'warning', symbol: '!' },
+  failing: { label: 'failing', tone: 'failure', symbol: '✕' },
+};
+
+function checkRow({ name, state, since, detail, hint }: CheckReport): object {
+  return {
+    name: checkNames[name],
+    mark: checkMarks[state],
+    since: momentOf(since),
+    detail: detail ?? null,
+    hint: hint ?? null,
+  };
+}
+
 interface QueueRow {
   id: string;
   href: string;
   state: Mark;
+  /** null unless the pipeline is paused. */
+  pause: { since: Moment; reason: string | null } | null;
   waiting: number;
   /** How long the first run in the queue has waited; null if none waits. */
   since: string | null;
@@ -68,13 +94,16 @@ interface QueueRow {
 async function queuesOf({ visitor, access, parts }: Visit<unknown>): Promise<QueueRow[]> {
   const { queue, clock } = parts;
   const states = await pipelineStates(seenBy(visitor, access), parts);
+  const pauses = await queue.pauses();
   const since = await queue.waitingSince(states.map(({ pipeline_id: id }) => id));
   return states.map((state, index) => {
     const first = since[index] ?? null;
+    const pause = pauses.get(state.pipeline_id);
     return {
       id: state.pipeline_id,
       href: paths.pipeline(state.pipeline_id),
       state: stateMark(state),
+      pause: pause === undefined ? null : { since: momentOf(pause.since), reason: pause.reason },
       waiting: state.waiting,
       since: first === null ? null : ageText(first, clock.now()),
       running: state.running === null ? null : { id: state.running, href: paths.run(state.running) },

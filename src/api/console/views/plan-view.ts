@@ -4,20 +4,29 @@ import type { RunResult } from '../../../core/publish/results/result.ts';
 import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
 import { type ErrorView, errorView } from './run-view.ts';
 
+interface PlanRow {
+  destinationId: string;
+  /** null if the destination failed as a whole. */
+  bundle: string | null;
+  path: string | null;
+  mark: Mark;
+  /** Whether a run would publish nothing. */
+  isUnchanged: boolean;
+  reason: string | null;
+  counts: string;
+  changes: { path: string; fate: string; why: string }[];
+  changesOmitted: number;
+  error: ErrorView | null;
+}
+
 /** The result of a dry run. */
 export interface PlanView {
-  rows: {
-    destinationId: string;
-    /** null if the destination failed as a whole. */
-    bundle: string | null;
-    path: string | null;
-    mark: Mark;
-    reason: string | null;
-    counts: string;
-    changes: { path: string; fate: string; why: string }[];
-    changesOmitted: number;
-    error: ErrorView | null;
-  }[];
+  /** The result in one sentence. */
+  headline: string;
+  /** The publications that would change something or fail, failures first. */
+  rows: PlanRow[];
+  /** The publications that would change nothing. */
+  unchanged: PlanRow[];
   errors: ErrorView[];
   warnings: string[];
   /** Identifies the plan. */
@@ -29,16 +38,19 @@ const maxChanges = 200;
 /** Pure. */
 export function planView(planned: RunResult): PlanView {
   const result = publicResult(planned);
-  const rows = result.pipelines.flatMap(({ destinations }) =>
+  const all = result.pipelines.flatMap(({ destinations }) =>
     destinations.flatMap(({ destinationId, actions }) =>
-      actions.map((one) => {
+      actions.map((one): PlanRow => {
         const changes = one.changes.filter(({ fate }) => fate !== 'keep');
         const size = one.outputs.reduce((sum, output) => sum + output.size, 0);
         return {
-          ...{ destinationId, bundle: one.bundle, path: one.destinationPath },
+          destinationId,
+          bundle: one.bundle,
+          path: one.destinationPath,
           mark: actionMark(one),
+          isUnchanged: one.error === null && one.action === 'skip_same',
           reason: one.reason?.message ?? null,
-          counts: `${plural(one.outputs.length, 'output')}, ${sizeText(size)}; ${plural(changes.length, 'change')}`,
+          counts: `${plural(one.outputs.length, 'output')}, ${sizeText(size)}`,
           changes: changes.slice(0, maxChanges),
           changesOmitted: Math.max(0, changes.length - maxChanges),
           error: one.error === null ? null : errorView(one.error),
@@ -54,12 +66,26 @@ export function planView(planned: RunResult): PlanView {
     ...one.warnings,
     ...one.destinations.flatMap((destination) => destination.warnings),
   ]);
+  const failed = all.filter(({ error }) => error !== null);
+  const changed = all.filter(({ error, isUnchanged }) => error === null && !isUnchanged);
   return {
-    rows,
+    headline: headlineOf(failed.length + errors.length, changed),
+    rows: [...failed, ...changed],
+    unchanged: all.filter(({ isUnchanged }) => isUnchanged),
     errors: errors.map(errorView),
     warnings: warnings.map(({ message }) => message),
     digest: digestOfPlan(planned),
   };
+}
+
+/** Pure. */
+function headlineOf(failed: number, changed: readonly PlanRow[]): string {
+  const files = changed.reduce((sum, row) => sum + row.changes.length + row.changesOmitted, 0);
+  const changes =
+    changed.length === 0
+      ? 'Nothing would change.'
+      : `${plural(changed.length, 'publication')} would change, with ${plural(files, 'changed file')}.`;
+  return failed === 0 ? changes : `${plural(failed, 'publication')} would fail. ${changes}`;
 }
 
 /** Equal for two plans with the same actions on the same bytes. */

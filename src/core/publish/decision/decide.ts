@@ -114,7 +114,7 @@ function reasonToPublish(
 function skip(input: DecisionInput): Plan {
   return unchanged(input, 'skip_same', {
     code: 'all_recorded',
-    message: 'every planned output is recorded as it is planned',
+    message: 'everything is already published',
   });
 }
 
