@@ -28,7 +28,7 @@ export async function acceptance(root: string): Promise<boolean> {
     const drivers: Record<string, Partial<DaemonOptions>> = {
       memory: {},
       embedded: { embedded: true },
-      bullmq: { shared: { redisUrls: [redis.url], workers: 1 } },
+      bullmq: { shared: { redisUrl: redis.url, workers: 1 } },
     };
     const rounds: Record<string, Times[]> = { memory: [], embedded: [], bullmq: [] };
     // In turns, so that whatever slows the machine slows all.

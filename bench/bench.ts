@@ -19,7 +19,7 @@ const benches: Record<string, () => Promise<boolean>> = {
   scale: async () => (await import('./scale.ts')).scale(),
   accept: async () => (await import('./accept.ts')).accept(),
   upload: async () => (await import('./upload.ts')).upload(),
-  simulate: async () => (await import('./simulate.ts')).simulation(),
+  scaling: async () => (await import('./scaling.ts')).scaling(),
   relative: async () => (await import('./relative.ts')).relative(),
   push: async () => (await import('./push.ts')).push(),
   subscribers: async () => (await import('./subscribers.ts')).followed(),

@@ -49,8 +49,7 @@ export interface DaemonOptions {
 }
 
 export interface SharedQueue {
-  /** Several: the pipelines are divided among them. */
-  redisUrls: readonly string[];
+  redisUrl: string;
   /** How many `waybill worker` processes publish. */
   workers: number | 'the APIs do';
   /** How many APIs there are (1). */
@@ -73,8 +72,7 @@ export async function startDaemon({
   if (!existsSync('dist/cli/main.js')) throw new Error('build first: npm run build');
   mkdirSync(root, { recursive: true });
   const ids = Array.from({ length: pipelines }, (_, index) => `p${index}`);
-  const redisEnvs = (shared?.redisUrls ?? []).map((_, index) => `REDIS_URL_${index}`);
-  const redis = Object.fromEntries(redisEnvs.map((name, index) => [name, shared?.redisUrls[index]]));
+  const redis = shared === undefined ? {} : { REDIS_URL: shared.redisUrl };
   const config = path.join(root, 'waybill.yaml');
   writeFileSync(
     config,
@@ -82,7 +80,7 @@ export async function startDaemon({
 server:
   http: {listen: "127.0.0.1:${port}", ${http}}
   staging: {directory: ./staging}
-  queue: ${shared !== undefined ? `{driver: bullmq, redis_url_envs: [${redisEnvs.join(', ')}]}` : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
+  queue: ${shared !== undefined ? '{driver: bullmq, redis_url_env: REDIS_URL}' : embedded ? '{driver: embedded, directory: ./queue}' : '{driver: memory}'}
 pipelines:
 ${ids
   .map(

@@ -39,7 +39,7 @@ export async function followed(): Promise<boolean> {
       'in memory': {},
       embedded: { embedded: true },
       'in Redis, uploaded to another API, published by a worker': {
-        shared: { redisUrls: [redis.url], workers: 1, apis: 2 },
+        shared: { redisUrl: redis.url, workers: 1, apis: 2 },
       },
     };
     let isReached = true;

@@ -45,7 +45,7 @@ export async function upload(): Promise<boolean> {
 async function shared(root: string): Promise<boolean> {
   const redis = await startRedis();
   try {
-    const queue = { redisUrls: [redis.url], workers: 2 };
+    const queue = { redisUrl: redis.url, workers: 2 };
     // Four publications at once, in all.
     return await tiny(root, 'the queue in Redis, two workers', 400, { shared: queue, concurrency: 2 });
   } finally {

@@ -31,7 +31,7 @@ export async function busyCosts(
   { idle, otherWorker }: Beside,
 ): Promise<BusyCosts> {
   const cluster = await startCluster({
-    ...{ root, pipelines, shards: 1, apis: processes },
+    ...{ root, pipelines, apis: processes },
     ...{ workers: 0, concurrency: 2 },
   });
   try {

@@ -1,11 +1,11 @@
-/** Real processes and real Redis: what the simulation is held against, and where its costs come from. */
+/** Real processes and a real Redis, to measure costs. */
 import { bundleTar } from '../../test/fixtures/tar.ts';
 import { type RedisService, startRedis } from '../../test/services/redis.ts';
 import { inParallel, send } from '../client.ts';
 import { type Daemon, type SharedQueue, startDaemon, token } from '../daemon.ts';
 
 export interface Cluster extends Daemon {
-  redis: readonly RedisService[];
+  redis: RedisService;
   /** Of all APIs. */
   urls: readonly string[];
   apiPids: readonly number[];
@@ -16,7 +16,6 @@ export interface Cluster extends Daemon {
 export interface ClusterOptions {
   root: string;
   pipelines: number;
-  shards: number;
   apis: number;
   workers: SharedQueue['workers'];
   /** Runs at once in each process that publishes. */
@@ -24,17 +23,14 @@ export interface ClusterOptions {
 }
 
 export async function startCluster(options: ClusterOptions): Promise<Cluster> {
-  const { root, pipelines, shards, apis, workers, concurrency } = options;
-  const redis = await Promise.all(Array.from({ length: shards }, () => startRedis()));
-  const closeRedis = async (): Promise<void> => {
-    await Promise.all(redis.map((one) => one.close()));
-  };
+  const { root, pipelines, apis, workers, concurrency } = options;
+  const redis = await startRedis();
   try {
     const daemon = await startDaemon({
       root,
       pipelines,
       http: `queue_size: 100000, max_streams: 2000, max_connections: 4000, max_concurrency: ${concurrency}`,
-      shared: { redisUrls: redis.map(({ url }) => url), apis, workers },
+      shared: { redisUrl: redis.url, apis, workers },
     });
     const processes = [daemon, ...daemon.others];
     return {
@@ -45,11 +41,11 @@ export async function startCluster(options: ClusterOptions): Promise<Cluster> {
       apiPids: processes.map(({ pid }) => pid),
       close: async () => {
         await daemon.stop();
-        await closeRedis();
+        await redis.close();
       },
     };
   } catch (error) {
-    await closeRedis();
+    await redis.close();
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-/** What each thing that waybill does costs, as it is measured, for the simulation and what a load takes. */
+/** What each thing that waybill does costs, as it is measured, for what a load takes. */
 import http from 'node:http';
 import path from 'node:path';
 import { Redis } from 'ioredis';
@@ -89,8 +89,11 @@ export async function measureCosts(root: string): Promise<Costs> {
 
 async function ofQueue(root: string): Promise<Alone> {
   const cluster = await startCluster({
-    ...{ root, pipelines: few, shards: 1, apis: 1 },
-    ...{ workers: 0, concurrency },
+    root,
+    pipelines: few,
+    apis: 1,
+    workers: 0,
+    concurrency,
   });
   try {
     const { apiPids: apis, redis } = cluster;
@@ -174,7 +177,7 @@ function turnaround(runs: readonly Times[]): number {
  * Redis counts the sending, too.
  */
 async function hearingOfRuns(cluster: Cluster, workers: readonly number[], idle: Usage): Promise<Usage> {
-  const redis = new Redis(cluster.redis[0]!.url);
+  const redis = new Redis(cluster.redis.url);
   try {
     const tell = async (runs: number): Promise<void> => {
       for (let index = 0; index < runs; index += 1) {
@@ -199,7 +202,7 @@ const idleSeconds = 10;
 const headBytes = 900;
 
 async function idleWith(root: string, pipelines: number): Promise<Usage> {
-  const options = { root, pipelines, shards: 1, apis: 1, workers: 0, concurrency } as const;
+  const options = { root, pipelines, apis: 1, workers: 0, concurrency } as const;
   const cluster = await startCluster(options);
   try {
     const pids = await cluster.addWorkers(1);

@@ -11,8 +11,8 @@ export interface Load {
 export interface Needs {
   apis: number;
   workers: number;
-  /** Infinite: none is enough. */
-  shards: number;
+  /** How many times the work of one Redis; more than 1: no Redis is fast enough. */
+  redis: number;
   /** Those with runs one after another, so that none waits for long. */
   pipelines: number;
   /** Machines with `coresPerHost` for APIs and workers. */
@@ -49,7 +49,7 @@ export function needsOf(load: Load, costs: Costs): Needs {
   const reads = dashboards * readsPerSecond;
   const api = apisFor(load, changes, costs);
   const queue = queueFor(runsPerSecond, costs);
-  const { workers, shards } = queue;
+  const { workers } = queue;
   const readersMs = reads * costs.weather.read.ms;
   const kernelMs = runsPerSecond * costs.kernelMs;
   const hosts = processesFor(api.ms + queue.workersMs + kernelMs + readersMs, coresPerHost);
@@ -59,14 +59,21 @@ export function needsOf(load: Load, costs: Costs): Needs {
   const firstLimit = limitOf(
     {
       'every worker is notified of every run': queue.lookingMs / 1000 / busy,
+      Redis: queue.redis,
       'the network of a host': megabitsPerSecond / hostMegabits / hosts,
     },
-    { 'main thread of the API': api.processes, 'the processors of workers': workers, Redis: shards },
+    { 'main thread of the API': api.processes, 'the processors of workers': workers },
   );
   return {
-    ...{ apis: api.processes, workers, shards, hosts, firstLimit },
-    ...{ pipelines: pipelinesFor(runsPerSecond, costs), lookingShare: queue.lookingShare },
-    ...{ weatherReaders: processesFor(readersMs, 1), megabitsPerSecond },
+    apis: api.processes,
+    workers,
+    redis: queue.redis,
+    hosts,
+    firstLimit,
+    pipelines: pipelinesFor(runsPerSecond, costs),
+    lookingShare: queue.lookingShare,
+    weatherReaders: processesFor(readersMs, 1),
+    megabitsPerSecond,
     s3RequestsPerSecond: runsPerSecond * s3Requests.created,
   };
 }
@@ -97,7 +104,7 @@ function pipelinesFor(runsPerSecond: number, { unhurried: { ranMs } }: Costs): n
 /** `lookingMs`: what one worker does for the runs of others and for pipelines without work. */
 interface QueueNeeds {
   workers: number;
-  shards: number;
+  redis: number;
   workersMs: number;
   lookingMs: number;
   lookingShare: number;
@@ -112,17 +119,16 @@ function queueFor(runsPerSecond: number, costs: Costs): QueueNeeds {
   const pipelinesMs = workers * pipelines * idle.pipeline.redisMs;
   const hearingMs = runsPerSecond * (workers - 1) * otherWorker.redisMs;
   const ownMs = runsPerSecond * (upload.redisMs + run.redisMs);
-  // Each worker asks each Redis: with too many of them, no number of Redis is enough.
-  const shardMs = workers * idle.process.redisMs;
-  const room = Math.max(0, 1000 * busy - shardMs);
-  const shards = Math.max(1, Math.ceil((ownMs + hearingMs + pipelinesMs) / room));
-  const lookingRedisMs = hearingMs + pipelinesMs + shards * shardMs;
+  const lookingRedisMs = hearingMs + pipelinesMs + workers * idle.process.redisMs;
   const lookingMs =
     (workers > 1 ? runsPerSecond * otherWorker.mainMs : 0) +
-    shards * idle.process.mainMs +
+    idle.process.mainMs +
     pipelines * idle.pipeline.mainMs;
   return {
-    ...{ workers, shards, lookingMs, lookingShare: 1 - ownMs / (ownMs + lookingRedisMs) },
+    workers,
+    lookingMs,
+    redis: (ownMs + lookingRedisMs) / 1000 / busy,
+    lookingShare: 1 - ownMs / (ownMs + lookingRedisMs),
     // A main thread has no more than one core for it.
     workersMs: runsMs + workers * Math.min(1000, lookingMs),
   };

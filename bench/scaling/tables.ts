@@ -1,5 +1,4 @@
-/** The tables that `npm run bench -- simulate` prints. */
-import type { Compared } from './compare.ts';
+/** The tables that `npm run bench -- scaling` prints. */
 import type { Costs } from './costs.ts';
 import { loads, needsOf } from './plan.ts';
 import type { Usage } from './usage.ts';
@@ -48,7 +47,7 @@ export function needsTable(costs: Costs): string {
       of('API processes', ({ apis }) => count(apis)),
       of('worker processes', ({ workers }) => count(workers)),
       of('hosts of 8 cores', ({ hosts }) => count(hosts)),
-      of('Redis', ({ shards }) => count(shards)),
+      of('one Redis is busy', ({ redis }) => `${(redis * 60).toFixed(0)} %`),
       of(
         'Redis time for workers looking for runs',
         ({ lookingShare }) => `${(lookingShare * 100).toFixed(0)} %`,
@@ -59,19 +58,6 @@ export function needsTable(costs: Costs): string {
       of('S3 requests per second, if S3 is the destination', (one) => count(one.s3RequestsPerSecond)),
       of('first limit', ({ firstLimit }) => firstLimit),
     ],
-  );
-}
-
-export function comparisonTable(compared: readonly Compared[]): string {
-  const off = ({ real, simulated }: { real: number; simulated: number }): string =>
-    `${simulated >= real ? '+' : '-'}${Math.abs((simulated / real - 1) * 100).toFixed(0)} %`;
-  return table(
-    ['processes', 'Redis', 'uploads/s', 'simulated', '', 'waited (median)', 'simulated', ''],
-    compared.map(({ processes, shards, perSecond, waitedMs }) => [
-      ...[String(processes), String(shards)],
-      ...[perSecond.real.toFixed(0), perSecond.simulated.toFixed(0), off(perSecond)],
-      ...[ms(waitedMs.real), ms(waitedMs.simulated), off(waitedMs)],
-    ]),
   );
 }
 
@@ -95,5 +81,5 @@ function kib(bytes: number): string {
 }
 
 function count(value: number): string {
-  return Number.isFinite(value) ? Math.ceil(value).toLocaleString('en') : 'not possible';
+  return Math.ceil(value).toLocaleString('en');
 }

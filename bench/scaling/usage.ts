@@ -27,15 +27,15 @@ export interface Usage extends ThreadTimes {
 }
 
 /** `pids`: of the processes whose time counts. */
-export async function usageOf(pids: readonly number[], redis: readonly RedisService[]): Promise<Usage> {
+export async function usageOf(pids: readonly number[], redis: RedisService): Promise<Usage> {
   const times = pids.map(threadTimes);
-  const told = await Promise.all(redis.map(toldBy));
+  const told = await toldBy(redis);
   return {
     mainMs: sum(times.map(({ mainMs }) => mainMs)),
     otherMs: sum(times.map(({ otherMs }) => otherMs)),
-    redisMs: sum(told.map(({ ms }) => ms)),
-    redisCommands: sum(told.map(({ commands }) => commands)),
-    redisBytes: sum(told.map(({ bytes }) => bytes)),
+    redisMs: told.ms,
+    redisCommands: told.commands,
+    redisBytes: told.bytes,
   };
 }
 

@@ -39,7 +39,6 @@ export const slow = [
   'test/weather/reader-',
   'test/workers/bullmq/event-outbox',
   'test/workers/bullmq/redis-away',
-  'test/workers/bullmq/shards/',
 ] as const;
 
 /**

@@ -319,7 +319,6 @@ export function queueContract(t: Test, open: (settings: QueueSettings) => Promis
       async () => workers.order,
       (order) => order.length === 2,
     );
-    // Over several Redis, pipelines take turns in any order.
     const ends = ids.map(async (id) => {
       await workers.started(id);
       workers.finish(id, runResult('ok'));

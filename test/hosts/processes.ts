@@ -22,8 +22,6 @@ export interface Place {
 export interface PlaceSettings {
   /** Left out: the queue is in memory, or on this disk. */
   redisUrl?: string;
-  /** Several Redis, by the names of their variables. */
-  redisUrls?: Readonly<Record<string, string>>;
   /** The directory of an embedded queue. */
   embedded?: string;
   pipelines?: number;
@@ -73,15 +71,13 @@ ${pipelines
   .join('\n')}
 `;
   writeFileSync(config, yaml);
-  const redis = settings.redisUrl === undefined ? settings.redisUrls : { REDIS_URL: settings.redisUrl };
-  const env = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, ...redis, ...settings.env };
+  const env: Record<string, string> = { TOKEN_CI: token, TOKEN_ADMIN: adminToken, ...settings.env };
+  if (settings.redisUrl !== undefined) env['REDIS_URL'] = settings.redisUrl;
   return { root, config, env, pipelines };
 }
 
-function queueOf({ redisUrl, redisUrls, embedded, queue = '', workerTimeout = '3s' }: PlaceSettings): string {
+function queueOf({ redisUrl, embedded, queue = '', workerTimeout = '3s' }: PlaceSettings): string {
   const more = `worker_timeout: ${workerTimeout}${queue}`;
-  if (redisUrls !== undefined)
-    return `{driver: bullmq, redis_url_envs: [${Object.keys(redisUrls).join(', ')}], ${more}}`;
   if (redisUrl !== undefined) return `{driver: bullmq, redis_url_env: REDIS_URL, ${more}}`;
   return embedded === undefined ? '{driver: memory}' : `{driver: embedded, directory: ${embedded}}`;
 }

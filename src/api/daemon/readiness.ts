@@ -85,9 +85,8 @@ function probeOf(check: HealthCheck, clock: Clock): () => Promise<Found> {
   return async () => {
     running ??= check
       .prove()
-      .then(async () => (await check.lacking?.()) ?? null)
       .then(
-        (error) => ({ error, isHarmless: true }),
+        () => ({ error: null }),
         (error: unknown) => ({ error: asWaybillError(error) }),
       )
       .finally(() => (running = undefined));

@@ -136,9 +136,7 @@ function observeQueue(
     async () => {
       const ids = [...pipelines()];
       const overviews = await queue.overview(ids).catch(() => []);
-      return overviews.flatMap(({ retrying, isAway }, index): [string, number][] =>
-        isAway === true ? [] : [[ids[index] ?? '', retrying]],
-      );
+      return overviews.map(({ retrying }, index): [string, number] => [ids[index] ?? '', retrying]);
     },
   );
   gauges(

@@ -158,11 +158,6 @@ const pipelineList: JsonSchema = {
             description: 'Record of the most recently accepted run, if it is retained.',
             anyOf: [schemaRef('RunRecord'), { type: 'null' }],
           },
-          away: {
-            description:
-              'Whether the Redis server of this pipeline is unreachable. Its runs wait, and this data may be out of date.',
-            const: true,
-          },
           last_success: {
             description: 'The most recent run that succeeded.',
             type: ['object', 'null'],
@@ -211,8 +206,6 @@ export interface PipelineState extends PipelineSummary {
   running: string | null;
   last_run: RunRecord | null;
   last_success: LastSuccess | null;
-  /** The Redis of this pipeline does not respond; there are several. */
-  away?: true;
 }
 
 /** Returns the states of these pipelines, in their order. Throws `queue_unavailable`. */
@@ -230,6 +223,5 @@ export async function pipelineStates(
     running: overviews[index]?.running ?? null,
     last_run: overviews[index]?.lastRun ?? null,
     last_success: overviews[index]?.lastSuccess ?? null,
-    ...(overviews[index]?.isAway === true ? { away: true as const } : {}),
   }));
 }

@@ -8,16 +8,14 @@ import { authorizeConfigured, pipelinesOf, tokenOfCaller } from '../pipelines/pi
 import type { RunPorts } from './ports.ts';
 
 const longestId = 255;
-/** Maximum length of a page cursor. With several Redis it contains one run for each. */
-const longestPlace = 4096;
 
 /** The parameters of every list of runs. */
 export const pageParameters = {
   limit: wholeNumber(1, 500, 50, { description: 'Number of runs per page.' }),
   status: choice(runStatuses, null, { description: 'Lists only runs with this status.' }),
-  before: freeText(longestPlace, {
+  before: freeText(longestId, {
     description:
-      'Lists only runs that were accepted before this one, so pages do not shift when runs are added. Use the value from the link to the next page. With several Redis servers it is more than a run id.',
+      'Lists only runs that were accepted before this one, so pages do not shift when runs are added. Use the value from the link to the next page.',
     example: 'maps.20261120T020434Z.k3f9q2ab7x',
   }),
 };

@@ -153,7 +153,7 @@ export async function openPublishing(
       if (entry !== null) void audit.append(entry);
       notifier.notify(occurrence, trace);
     },
-    told: (redis) => events.told(redis),
+    told: () => events.told(),
     observer: metrics?.runs,
   });
   return own(coordinator);

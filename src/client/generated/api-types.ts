@@ -803,10 +803,6 @@ export interface PipelineList {
      */
     last_run: RunRecord | null;
     /**
-     * Whether the Redis server of this pipeline is unreachable. Its runs wait, and this data may be out of date.
-     */
-    away?: true;
-    /**
      * The most recent run that succeeded.
      */
     last_success: {

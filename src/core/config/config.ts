@@ -83,8 +83,8 @@ export interface ServerConfig {
 
 export interface BullmqConfig {
   driver: 'bullmq';
-  /** The variables with the URLs of each Redis, in the order of the configuration; at least one. */
-  redisUrlEnvs: readonly string[];
+  /** The variable with the URL of Redis. */
+  redisUrlEnv: string;
   /** Variables of the keys for jobs; the first one signs. Empty if jobs are not signed. */
   signingKeyEnvs: readonly string[];
   prefix: string;

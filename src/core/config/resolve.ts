@@ -125,7 +125,7 @@ function resolveQueue(
       staging: { directory: resolvePath(queue.scratch_directory, base), shared: location, keep },
       queue: {
         driver: 'bullmq',
-        redisUrlEnvs: queue.redis_url_envs ?? [queue.redis_url_env ?? ''],
+        redisUrlEnv: queue.redis_url_env,
         signingKeyEnvs: queue.signing_key_envs ?? [],
         prefix: queue.prefix,
         workerTimeoutMs: resolveDuration(queue.worker_timeout),

@@ -54,7 +54,7 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   if (uploadTokens && hasConsole && sessionKeyEnv !== null)
     references.push({ name: sessionKeyEnv, neededBy: 'server.console' });
   if (queue && config.server.queue.driver === 'bullmq')
-    for (const name of [...config.server.queue.redisUrlEnvs, ...config.server.queue.signingKeyEnvs])
+    for (const name of [config.server.queue.redisUrlEnv, ...config.server.queue.signingKeyEnvs])
       references.push({ name, neededBy: 'server.queue' });
   if (queue && config.server.staging.shared !== null)
     references.push(...locationSecrets(config.server.staging.shared, 'server.staging'));

@@ -5,13 +5,11 @@ import type { KeepLimits } from '../queue/kept-bundles.ts';
 import type { RunRecord } from '../queue/run-record.ts';
 import { noRetries, type RetriesOf } from '../queue/run-retry.ts';
 import type { JobSeal } from './job-seal.ts';
-import { type RunSlots, runSlots } from './membership.ts';
 
 export interface BullmqQueueOptions {
   clock: Clock;
   log: Log;
-  /** `among`: the names of all Redis servers, if the pipelines are divided among several. */
-  redis: { url: string; urlEnv: string; prefix: string; among?: readonly string[] };
+  redis: { url: string; urlEnv: string; prefix: string };
   pipelineIds: readonly string[];
   /** The maximum of uploads in progress and waiting runs, over all hosts. */
   queueSize: number;
@@ -19,12 +17,6 @@ export interface BullmqQueueOptions {
   maxWaitingOf?: (pipelineId: string) => number | null;
   /** Concurrent jobs on this host. */
   maxConcurrency: number;
-  /** Slots shared with other queues of this process. Default: `maxConcurrency` slots. */
-  slots?: RunSlots;
-  /**
-   * Whether runs of the pipeline may begin on this host now. Called before each run. Default: always true.
-   */
-  mayBegin?: (pipelineId: string) => Promise<boolean>;
   /** How long a finished run is kept, in milliseconds. */
   retentionMs: number;
   /**
@@ -73,8 +65,6 @@ export interface SharedBundles {
 export function filledIn(options: BullmqQueueOptions) {
   return {
     ...options,
-    slots: options.slots ?? runSlots(options.maxConcurrency),
-    mayBegin: options.mayBegin ?? (async () => true),
     discard: options.discard ?? (async () => undefined),
     keep: options.keep ?? { keepMs: options.retentionMs, maxBundles: 1e9, maxBytes: 1e15 },
     retries: options.retries ?? noRetries,

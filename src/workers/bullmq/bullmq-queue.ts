@@ -31,10 +31,8 @@ import { bullmqTriggers } from './bullmq-triggers.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { Housekeeping } from './housekeeping.ts';
 import { linkRedis, type RedisLink } from './link.ts';
-import { joinProcesses, type Membership } from './membership.ts';
 import { type PipelineQueues, pipelineQueues } from './pipelines.ts';
-import type { PipelineMarks } from './run-steering.ts';
-import { type RunStore, runStore, scopeKey } from './run-store.ts';
+import { type RunStore, runStore } from './run-store.ts';
 import { RunWorker } from './run-worker.ts';
 import { supersede } from './superseding.ts';
 
@@ -47,23 +45,19 @@ const openWithinMs = 10_000;
 interface Opened {
   link: RedisLink;
   store: RunStore;
-  membership: Membership;
   pipelines: PipelineQueues;
 }
 
-/** Opens the queue. Throws as `linkRedis`, `joinProcesses` and `pipelineQueues` do. */
+/** Opens the queue. Throws as `linkRedis` and `pipelineQueues` do. */
 export async function bullmqQueue(options: BullmqQueueOptions): Promise<BullmqQueue> {
   const { clock, log, workerTimeoutMs } = options;
-  const { url, urlEnv, prefix, among = [] } = options.redis;
+  const { url, urlEnv, prefix } = options.redis;
   const link = await linkRedis({ url, urlEnv, log, clock });
-  let membership: Membership | undefined;
   try {
     const store = runStore(link, prefix, workerTimeoutMs, options.seal);
-    membership = await joinProcesses(store, clock, among);
     const pipelines = await pipelineQueues({ ...options, prefix, link, store });
-    return new BullmqQueue(filledIn(options), { link, store, membership, pipelines });
+    return new BullmqQueue(filledIn(options), { link, store, pipelines });
   } catch (error) {
-    await membership?.leave();
     link.close();
     throw error;
   }
@@ -89,7 +83,6 @@ export class BullmqQueue implements JobQueue {
   readonly #options: FilledIn;
   readonly #link: RedisLink;
   readonly #store: RunStore;
-  readonly #membership: Membership;
   readonly #pipelines: PipelineQueues;
   readonly #admissions: Admissions;
   readonly #finishes: FinishPoll;
@@ -102,13 +95,12 @@ export class BullmqQueue implements JobQueue {
   #closed: Promise<{ unfinished: string[] }> | undefined;
 
   constructor(options: FilledIn, opened: Opened) {
-    const { link, store, membership, pipelines } = opened;
+    const { link, store, pipelines } = opened;
     const { clock } = options;
     const { prefix } = options.redis;
     this.#options = options;
     this.#link = link;
     this.#store = store;
-    this.#membership = membership;
     this.#pipelines = pipelines;
     this.#channel = `${prefix}:wake`;
     const onAccepted = (pipelineId: string): Promise<void> => this.#onAccepted(pipelineId);
@@ -130,11 +122,6 @@ export class BullmqQueue implements JobQueue {
     return this.#pipelines.queues;
   }
 
-  /** Names stored here for a pipeline; they last as long as the data in Redis. */
-  get marks(): PipelineMarks {
-    return this.#store.marks;
-  }
-
   /**
    * Adds pipelines whose runs this host takes, too. None is ever removed, because accepted runs are
    * published. Throws `queue_unavailable`.
@@ -144,16 +131,6 @@ export class BullmqQueue implements JobQueue {
     await this.#link.ask(() => this.#link.redis.ping());
     await within(this.#options.clock, openWithinMs, this.#pipelines.add(pipelineIds));
     for (const id of pipelineIds) this.#dispatcher?.consider(id);
-  }
-
-  /** Whether a run was accepted here with the key of the request. Throws `queue_unavailable`. */
-  isUsed({ pipelineId, idempotency }: AdmissionRequest): Promise<boolean> {
-    return this.#store.isUsed(scopeKey(pipelineId, idempotency));
-  }
-
-  /** Whether Redis answers. */
-  isUp(): boolean {
-    return this.#link.upForMs() > 0;
   }
 
   /** Throws `queue_unavailable` unless Redis stores something. */
@@ -188,7 +165,7 @@ export class BullmqQueue implements JobQueue {
     return this.#store.overview(pipelineIds);
   }
 
-  waitingSince(pipelineIds: readonly string[]): Promise<(string | null | undefined)[]> {
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]> {
     return this.#store.waitingSince(pipelineIds);
   }
 
@@ -301,7 +278,6 @@ export class BullmqQueue implements JobQueue {
     const unfinished = (await this.#dispatcher?.abort()) ?? [];
     await Promise.all([this.#housekeeping.close(), this.#finishes.close(), this.#feed.close()]);
     await this.#pipelines.close();
-    await this.#membership.leave();
     this.#link.close();
     return { unfinished };
   }

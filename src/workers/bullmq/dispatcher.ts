@@ -5,7 +5,6 @@ import { hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { cancelled } from '../queue/refusals.ts';
 import type { RedisLink } from './link.ts';
-import type { RunSlots } from './membership.ts';
 import type { PipelineQueues, Ticket } from './pipelines.ts';
 import type { RunStore } from './run-store.ts';
 import type { RunWorker } from './run-worker.ts';
@@ -17,10 +16,8 @@ export interface DispatcherOptions {
   worker: RunWorker;
   clock: Clock;
   log: Log;
-  /** Shared with other queues of this process. */
-  slots: RunSlots;
-  /** Whether runs of the pipeline may begin on this host now. Called before each run. */
-  mayBegin: (pipelineId: string) => Promise<boolean>;
+  /** Concurrent runs on this host. */
+  maxConcurrency: number;
   workerTimeoutMs: number;
   /** Notifies every host that the pipeline may have a job. */
   wake: (pipelineId: string) => void;
@@ -59,7 +56,6 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    options.slots.onFree(() => this.#considerNext());
     options.link.redis.on('ready', () => [...this.#running.values()].forEach(({ beat }) => beat()));
   }
 
@@ -129,34 +125,27 @@ export class Dispatcher {
   }
 
   async #pump(): Promise<void> {
-    const { slots } = this.#options;
     this.#isFull = false;
     for (let id = this.#nextCandidate(); id !== undefined; id = this.#nextCandidate()) {
       if (this.#isStopped) return;
-      this.#isFull = !slots.take();
+      this.#isFull = this.#running.size >= this.#options.maxConcurrency;
       if (this.#isFull) return;
       this.#candidates.delete(id);
-      let hasBegun = false;
-      try {
-        hasBegun = await this.#beginNext(id);
-      } finally {
-        if (!hasBegun) slots.release();
-      }
+      await this.#beginNext(id);
     }
   }
 
-  /** Begins the next run of the pipeline; false if there is none for this host. */
-  async #beginNext(pipelineId: string): Promise<boolean> {
-    const { store, pipelines, mayBegin } = this.#options;
-    if (!(await store.mayTake(pipelineId)) || !(await mayBegin(pipelineId))) return false;
+  /** Begins the next run of the pipeline if there is one for this host. */
+  async #beginNext(pipelineId: string): Promise<void> {
+    const { store, pipelines } = this.#options;
+    if (!(await store.mayTake(pipelineId))) return;
     const token = randomUUID();
     const job = await pipelines.next(pipelineId, token);
     if (job !== undefined) this.#begin(pipelineId, job, token);
-    return job !== undefined;
   }
 
   #begin(pipelineId: string, job: Job<Ticket>, token: string): void {
-    const { store, pipelines, worker, clock, log, slots, workerTimeoutMs } = this.#options;
+    const { store, pipelines, worker, clock, log, workerTimeoutMs } = this.#options;
     const runId = job.id ?? '';
     const abort = new AbortController();
     const lock = pipelines.lockOf(job, token);
@@ -182,7 +171,7 @@ export class Dispatcher {
       .finally(() => {
         heartbeat.cancel();
         this.#running.delete(pipelineId);
-        slots.release();
+        this.#considerNext();
         return this.#lookForNext(pipelineId);
       });
     this.#running.set(pipelineId, { runId, abort, done, beat });

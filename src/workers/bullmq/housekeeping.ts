@@ -4,7 +4,6 @@ import type { PublishJob } from '../queue/job.ts';
 import type { FilledIn } from './bullmq-options.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { RedisLink } from './link.ts';
-import type { Membership } from './membership.ts';
 import type { PipelineQueues } from './pipelines.ts';
 import type { RunStore } from './run-store.ts';
 
@@ -14,7 +13,6 @@ export interface HousekeepingOptions extends Pick<
 > {
   link: RedisLink;
   store: RunStore;
-  membership: Membership;
   pipelines: PipelineQueues;
   /** Undefined until this host takes runs. */
   dispatcher: () => Dispatcher | undefined;
@@ -63,9 +61,8 @@ export class Housekeeping {
   }
 
   async #keepHouse(): Promise<void> {
-    const { link, store, membership, pipelines, keep, shared } = this.#options;
+    const { link, store, pipelines, keep, shared } = this.#options;
     if (link.upForMs() === 0) return;
-    await membership.renew();
     for (const pipelineId of await store.outboxes()) await this.#options.handOver(pipelineId);
     const dispatcher = this.#options.dispatcher();
     if (dispatcher !== undefined) {

@@ -254,9 +254,7 @@ async function checkServer({ redis, ask }: RedisLink, log: Log): Promise<void> {
     throw new WaybillError(
       'config_invalid',
       'server.queue: this Redis is a node of a Redis Cluster, which the queue does not support',
-      {
-        hint: 'use a Redis without cluster mode; server.queue.redis_url_envs divides the pipelines among several',
-      },
+      { hint: 'use a Redis without cluster mode' },
     );
   const policy = facts.get('maxmemory_policy') ?? 'noeviction';
   if (policy !== 'noeviction' && Number(facts.get('maxmemory') ?? 0) > 0)

@@ -207,26 +207,3 @@ export function retryStore(run: RunScript, seal: JobSeal): RetryStore {
     },
   };
 }
-
-/**
- * For a pipeline on this Redis, the other Redis servers that have no unfinished run of it. Stored once for
- * all hosts and restarts, because they accept no further runs of it.
- */
-export interface PipelineMarks {
-  /** Throws `queue_unavailable`. */
-  of(pipelineId: string): Promise<readonly string[]>;
-  /** Replaces the stored names. Throws `queue_unavailable`. */
-  set(pipelineId: string, names: readonly string[]): Promise<void>;
-}
-
-export function pipelineMarks({ ask, redis }: RedisLink, key: string): PipelineMarks {
-  return {
-    of: async (pipelineId) => {
-      const found = await ask(() => redis.hget(key, pipelineId));
-      return found?.split(' ') ?? [];
-    },
-    set: async (pipelineId, names) => {
-      await ask(() => redis.hset(key, pipelineId, names.join(' ')));
-    },
-  };
-}

@@ -8,11 +8,8 @@ import { type TriggerStore, triggerStore } from './bullmq-triggers.ts';
 import { deliveryNotes } from './deliveries.ts';
 import { endedJob, type JobSeal, jobSeal } from './job-seal.ts';
 import type { RedisLink } from './link.ts';
-import { type ProcessStore, processStore } from './membership.ts';
 import { type RunReads, runReads } from './run-reads.ts';
 import {
-  type PipelineMarks,
-  pipelineMarks,
   type RerunStore,
   rerunStore,
   type RetryStore,
@@ -26,8 +23,7 @@ import { defineScripts, type RunScript } from './scripts.ts';
  * The state that all hosts share. Each call is one atomic step in Redis. Throws `queue_unavailable` while
  * Redis is unreachable.
  */
-export interface RunStore
-  extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads, ProcessStore {
+export interface RunStore extends SteeringStore, TriggerStore, RerunStore, RetryStore, RunReads {
   /** As `JobQueue.noteDelivery`. */
   noteDelivery(runId: string, note: DeliveryNote): Promise<void>;
   /**
@@ -53,9 +49,6 @@ export interface RunStore
     digest: Digest,
     staged: string | null,
   ): Promise<Replay | { outcome: 'ok'; position: number } | { outcome: 'busy' | 'swept' }>;
-  /** Whether a run was accepted with the key; false for ''. */
-  isUsed(key: string): Promise<boolean>;
-  readonly marks: PipelineMarks;
   /** Run ids of accepted runs that may not have reached BullMQ, in the order of acceptance. */
   outbox(pipelineId: string): Promise<string[]>;
   /** The pipelines whose outbox is not empty. */
@@ -174,7 +167,6 @@ export function runStore(
     ...runReads(run),
     ...rerunStore(link, run, at, seal),
     ...retryStore(run, seal),
-    ...processStore(link, run, at),
     noteDelivery: deliveryNotes(link, run, at),
     reserve: async ({ id, pipelineId, key, rerunFailed }, { queueSize, maxWaiting }) =>
       (await run('reserve', {
@@ -219,9 +211,6 @@ export function runStore(
       if (outcome === 'ok') return { outcome, position: Number(rest[0]) };
       return outcome === 'busy' || outcome === 'swept' ? { outcome } : replayOf(outcome, ...rest);
     },
-    isUsed: async (key) =>
-      key !== '' && ((await link.ask(() => redis.get(at(`key:${key}`)))) ?? '').startsWith('u '),
-    marks: pipelineMarks(link, at('cleared')),
     outbox: (pipelineId) => link.ask(() => redis.zrange(at(`outbox:${pipelineId}`), '0', '-1')),
     outboxes: () => link.ask(() => redis.smembers(at('outboxes'))),
     handedOver: async (pipeline, runIds) => {

@@ -56,7 +56,6 @@ export const scripts = {
   pace: { file: 'runs/pace', args: ['pipeline'] },
   pause: { file: 'pipelines/pause', args: ['pipeline', 'since', 'reason'] },
   mayTake: { file: 'pipelines/may-take', args: ['pipeline'] },
-  join: { file: 'processes/join', args: ['process', 'names', 'lifeMs'] },
   expired: { file: 'runs/expired', args: ['limit'] },
   forget: { file: 'runs/forget', args: ['runId'] },
   tellEvent: { file: 'events/tell', args: ['host', 'lifeMs', 'runId', 'event', 'call'] },

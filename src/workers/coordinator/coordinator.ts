@@ -56,5 +56,5 @@ export interface CoordinatorOptions extends Omit<PublishingPoolOptions, 'setting
   /** Notified when a thread begins or ends a run. */
   observer?: RunObserver;
   /** As `EventKeeping.told`. */
-  told?: (redis?: string) => Promise<void>;
+  told?: () => Promise<void>;
 }

@@ -1,6 +1,5 @@
 import type { Clock } from '../../core/lib/clock.ts';
 import type { ErrorCode } from '../../core/lib/error-codes.ts';
-import type { WaybillError } from '../../core/lib/errors.ts';
 import type { RunReader } from '../queue/job-queue.ts';
 import { provedAtMost, proveRoom, proveStaging } from '../staging/staging-check.ts';
 
@@ -13,10 +12,6 @@ export interface HealthCheck {
   remedy: string;
   /** Throws an error without confidential details. May be called often. */
   prove(): Promise<void>;
-  /**
-   * A partial failure that does not prevent uploads; null if there is none. Called after `prove` succeeds.
-   */
-  lacking?(): Promise<WaybillError | null>;
 }
 
 const checkEveryMs = 1_000;

@@ -89,15 +89,9 @@ export async function openEvents({
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return eventsOfOneProcess(store, onDropped);
   const { bullmqEvents } = await import('../bullmq/bullmq-events.ts');
-  const { redisUrlEnvs, prefix, workerTimeoutMs: hostLifeMs } = queue;
-  const openOne = (urlEnv: string): Promise<EventKeeping> => {
-    const url = secrets.require(urlEnv, 'server.queue');
-    return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
-  };
-  const [first = '', ...others] = redisUrlEnvs;
-  if (others.length === 0) return openOne(first);
-  const { shardedEvents } = await import('../bullmq/shards/sharded-events.ts');
-  return shardedEvents({ clock, log, names: redisUrlEnvs, open: openOne });
+  const { redisUrlEnv: urlEnv, prefix, workerTimeoutMs: hostLifeMs } = queue;
+  const url = secrets.require(urlEnv, 'server.queue');
+  return bullmqEvents({ clock, log, url, urlEnv, prefix, hostLifeMs, onDropped });
 }
 
 /** The ended console sessions, stored with the queue. The caller closes both together. */
@@ -113,9 +107,8 @@ export async function openEndedSessions({
   const { queue } = config.server;
   if (queue.driver !== 'bullmq') return store?.endedSessions ?? endedSessionsBook({ clock });
   const { bullmqEndedSessions } = await import('../bullmq/bullmq-sessions.ts');
-  const urlOf = (urlEnv: string): string => secrets.require(urlEnv, 'server.queue');
-  const servers = queue.redisUrlEnvs.map((urlEnv) => ({ urlEnv, url: urlOf(urlEnv) }));
-  return bullmqEndedSessions({ clock, servers, prefix: queue.prefix });
+  const { redisUrlEnv: urlEnv, prefix } = queue;
+  return bullmqEndedSessions({ clock, url: secrets.require(urlEnv, 'server.queue'), urlEnv, prefix });
 }
 
 /**

@@ -3,9 +3,8 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import type { Secrets } from '../../core/lib/secrets.ts';
 import { storageOpener } from '../../core/storage/open-storage.ts';
 import { noTracing } from '../../core/tracing/open-tracing.ts';
-import { type BullmqQueue, bullmqQueue } from '../bullmq/bullmq-queue.ts';
+import { bullmqQueue } from '../bullmq/bullmq-queue.ts';
 import { jobSeal, signingKeys } from '../bullmq/job-seal.ts';
-import { type ShardedQueue, shardedQueue, type ShardedQueueOptions } from '../bullmq/shards/sharded-queue.ts';
 import type { PublishJob } from '../queue/job.ts';
 import type { JobProcessor } from '../queue/job-queue.ts';
 import { RunNews } from '../queue/run-news.ts';
@@ -40,7 +39,8 @@ export async function createBullmqCoordinator(
   if (settings.driver !== 'bullmq' || staging.shared === null)
     throw new WaybillError('internal_error', 'the coordinator of several hosts needs the bullmq driver');
   const runs = runSettings(config);
-  const urls = redisUrls(settings.redisUrlEnvs, secrets);
+  const { redisUrlEnv: urlEnv, prefix } = settings;
+  const url = secrets.require(urlEnv, 'server.queue');
   const seal = jobSeal(signingKeys(settings.signingKeyEnvs, secrets));
   const shared = await openSharedStaging(staging.shared, storageOpener({ clock, log, secrets }));
   const scratch = await openScratch(staging.directory, clock);
@@ -55,8 +55,8 @@ export async function createBullmqCoordinator(
     const isFailure = type === 'bundle.publish_failed' || type === 'run.retry_scheduled';
     if (!isFailure || !isInterrupted(data.run_id ?? '')) options.notify(occurrence, trace);
   });
-  const { queue, check } = await openBullmq(urls, {
-    prefix: settings.prefix,
+  const queue = await bullmqQueue({
+    redis: { url, urlEnv, prefix },
     seal,
     clock,
     log,
@@ -80,10 +80,14 @@ export async function createBullmqCoordinator(
     keep: config.server.rerun,
     retries: retriesOf(runs),
     onOutcome: (job, next) => news.decided(job, next),
-    told: async (redis) => options.told?.(redis),
+    told: async () => options.told?.(),
   }).catch(async (error: unknown) => {
     await Promise.all([scratch.close(), shared.close()]);
     throw error;
+  });
+  const check = queueCheck(queue, {
+    remedy: 'see that Redis runs, has room and is reached from this host; the log has what it answered',
+    keeps: () => queue.prove(),
   });
   const sharedCheck: HealthCheck = {
     name: 'shared_staging',
@@ -139,66 +143,4 @@ export async function createBullmqCoordinator(
       return answer;
     },
   };
-}
-
-/** The common interface of the queues over one or several Redis servers. */
-type AnyBullmqQueue = Pick<BullmqQueue, keyof ShardedQueue & keyof BullmqQueue>;
-
-const remedy = 'see that Redis runs, has room and is reached from this host; the log has what it answered';
-
-/**
- * Opens the queue in one Redis, or over several named by their variables, and its health check. Throws as
- * `bullmqQueue`.
- */
-async function openBullmq(
-  urls: ReadonlyMap<string, string>,
-  options: Omit<ShardedQueueOptions, 'redis'> & { prefix: string },
-): Promise<{ queue: AnyBullmqQueue; check: HealthCheck }> {
-  const { prefix, told } = options;
-  const [[urlEnv, url] = ['', ''], ...others] = urls;
-  if (others.length === 0) {
-    const redis = { url, urlEnv, prefix };
-    const queue = await bullmqQueue({ ...options, redis, told: async () => told?.(urlEnv) });
-    return { queue, check: queueCheck(queue, { remedy, keeps: () => queue.prove() }) };
-  }
-  const queue = await shardedQueue({ ...options, redis: { urls, prefix } });
-  return { queue, check: severalCheck(queue, urls.size) };
-}
-
-/**
- * Fails if no Redis answers. If only some answer, it reports the unreachable ones, and the pipelines of the
- * reachable ones continue.
- */
-function severalCheck(queue: Pick<ShardedQueue, 'away'>, count: number): HealthCheck {
-  return {
-    name: 'queue',
-    silent: 'queue_unavailable',
-    remedy,
-    prove: async () => {
-      await queue.away();
-    },
-    lacking: async () => {
-      const away = await queue.away();
-      if (away.length === 0) return null;
-      return new WaybillError(
-        'queue_unavailable',
-        `${away.length} of ${count} Redis ${away.length === 1 ? 'does' : 'do'} not answer (${away.join(', ')}): their pipelines wait, the others go on`,
-      );
-    },
-  };
-}
-
-/** URLs by name. Throws `secrets_invalid` if one is missing or two are equal. */
-function redisUrls(names: readonly string[], secrets: Secrets): Map<string, string> {
-  const urls = new Map<string, string>();
-  for (const name of names) {
-    const url = secrets.require(name, 'server.queue');
-    const other = [...urls].find(([, known]) => known === url)?.[0];
-    if (other !== undefined)
-      throw new WaybillError('secrets_invalid', `${other} and ${name} have the URL of the same Redis`, {
-        hint: 'name each Redis once in server.queue.redis_url_envs',
-      });
-    urls.set(name, url);
-  }
-  return urls;
 }

@@ -9,10 +9,9 @@ export interface EventKeeping {
   /** Undelivered events, of all hosts. */
   readonly undelivered: UndeliveredEvents;
   /**
-   * Resolves once all events so far are stored outside this process or cannot be stored. With several Redis
-   * servers, `redis` names the one to wait for. Never rejects.
+   * Resolves once all events so far are stored outside this process or cannot be stored. Never rejects.
    */
-  told(redis?: string): Promise<void>;
+  told(): Promise<void>;
   /** Adds the state of a delivery to its run's record. Returns immediately and never throws. */
   note(runId: string, note: DeliveryNote): void;
   /** Sets the queue that has the records, once it is open. */

@@ -9,7 +9,7 @@ import type { Triggers } from './trigger.ts';
 /**
  * Holds accepted uploads until their turn comes, and the record of every run. Each caller uses only the
  * interface that it needs. Three implementations pass one contract suite (`test/contract/queue.ts`): one
- * process, with or without a journal; one Redis; several Redis.
+ * process, with or without a journal, and Redis.
  *
  * The life of an upload: `reserve` takes a slot before the first byte of the body is read. The API stages and
  * validates the upload, then calls `accept` or `release`. From `accept` on a run record exists. Its states
@@ -74,9 +74,9 @@ export interface RunReader {
 
   /**
    * Since when the first queued run of each pipeline has been waiting, in the order of the pipelines. RFC
-   * 3339 in UTC; null if no run is waiting, undefined if unknown.
+   * 3339 in UTC; null if no run is waiting.
    */
-  waitingSince(pipelineIds: readonly string[]): Promise<(string | null | undefined)[]>;
+  waitingSince(pipelineIds: readonly string[]): Promise<(string | null)[]>;
 
   depth(): Promise<QueueDepth>;
 
@@ -193,8 +193,6 @@ export interface PipelineOverview {
   lastRun: RunRecord | null;
   /** The last successful run, even if its record has expired; null if none is known. */
   lastSuccess: LastSuccess | null;
-  /** The server behind this pipeline's queue is unreachable, so these values may be wrong. */
-  isAway?: true;
 }
 
 export interface LastSuccess {

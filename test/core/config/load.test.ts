@@ -280,34 +280,15 @@ t.test('BullMQ needs the name of a variable and has a prefix', async (t) => {
   const queue = (settings: string) => `${minimal}\nserver: {queue: ${settings}}`;
   t.same(parse(queue('{driver: bullmq, redis_url_env: R}')).config.server.queue, {
     driver: 'bullmq',
-    redisUrlEnvs: ['R'],
+    redisUrlEnv: 'R',
     signingKeyEnvs: [],
     prefix: 'waybill',
     workerTimeoutMs: 30_000,
   });
-  t.match(complaintsOf(queue('{driver: bullmq}')), [
-    /server\.queue\.redis_url_env: is missing; expected it, or redis_url_envs in its place/,
-  ]);
+  t.match(complaintsOf(queue('{driver: bullmq}')), [/server\.queue\.redis_url_env: is missing/]);
   t.match(complaintsOf(queue('{driver: memory, redis_url_env: R}')), [
     /server\.queue\.redis_url_env: unknown key/,
   ]);
-});
-
-t.test('several Redis are named once each, in place of one', async (t) => {
-  const queue = (settings: string) => `${minimal}\nserver: {queue: {driver: bullmq, ${settings}}}`;
-  t.match(parse(queue('redis_url_envs: [A, B]')).config.server.queue, { redisUrlEnvs: ['A', 'B'] });
-  for (const [settings, complaint] of [
-    [
-      'redis_url_env: A, redis_url_envs: [B]',
-      /redis_url_envs: cannot be combined with redis_url_env; expected one/,
-    ],
-    ['redis_url_envs: []', /redis_url_envs: .*expected a list of names of environment variables, each once/],
-    ['redis_url_envs: [A, B, A]', /redis_url_envs\[2\]: .*each once/],
-    ['redis_url_envs: ["redis://:canary@h"]', /redis_url_envs\[0\]: .*never the secret value itself/],
-  ] as const) {
-    t.match(complaintsOf(queue(settings)), [complaint], settings);
-    t.notMatch(complaintsOf(queue(settings)).join(), 'canary');
-  }
 });
 
 t.test(

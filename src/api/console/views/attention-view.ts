@@ -1,18 +1,16 @@
 import type { RunRecord } from '../../../workers/queue/run-record.ts';
 import type { PipelineState } from '../../pipelines/pipelines-route.ts';
 import { ageText, type Mark, type Moment, momentOf, plural, statusMark } from '../record-text.ts';
-import { stateMark } from './overview-view.ts';
 import { bundleOf, failedText, rerunHelps, type Starter, starterOf } from './run-words.ts';
 
-/** A pipeline whose last finished run failed, or whose Redis does not respond. */
+/** A pipeline whose last finished run failed. */
 interface AttentionItem {
   pipelineId: string;
   mark: Mark;
   message: string;
   /** The next step; null if the error has no hint. */
   hint: string | null;
-  /** The failed run; null if the Redis of the pipeline does not respond. */
-  run: FailedRun | null;
+  run: FailedRun;
 }
 
 interface FailedRun {
@@ -34,24 +32,20 @@ export interface Attention {
   items: AttentionItem[];
 }
 
-/** The failing and the unreachable pipelines, failures first. `runs` are newest first. Pure. */
+/** The failing pipelines. `runs` are newest first. Pure. */
 export function attentionOf(
   pipelines: readonly { state: PipelineState; runs: readonly RunRecord[] }[],
   now: Date,
 ): Attention {
   const failing = pipelines.flatMap(({ state, runs }) => failureIn(state, runs, now) ?? []);
-  const away = pipelines.flatMap(({ state }) => outageOf(state) ?? []);
   const ended = pipelines.flatMap(({ runs }) => runs.filter((run) => run.finished_at !== null));
   const failed = ended.filter(({ status }) => status === 'failed').length;
-  const counts = [
-    ...(failing.length > 0 ? [`${plural(failing.length, 'pipeline')} failing`] : []),
-    ...(away.length > 0 ? [`${plural(away.length, 'pipeline')} unreachable`] : []),
-  ];
+  const isWell = failing.length === 0;
   return {
-    heading: counts.length === 0 ? 'No pipeline is failing' : counts.join(', '),
+    heading: isWell ? 'No pipeline is failing' : `${plural(failing.length, 'pipeline')} failing`,
     text: failedText(failed, ended.length),
-    isWell: counts.length === 0,
-    items: [...failing, ...away],
+    isWell,
+    items: failing,
   };
 }
 
@@ -73,15 +67,5 @@ function failureIn(state: PipelineState, runs: readonly RunRecord[], now: Date):
       rerunnable: run.rerunnable,
       rerunHelps: rerunHelps(run),
     },
-  };
-}
-
-/** A pause is deliberate, and the card of the pipeline shows it. */
-function outageOf(state: PipelineState): AttentionItem | null {
-  if (state.away !== true) return null;
-  return {
-    ...{ pipelineId: state.pipeline_id, mark: stateMark(state), run: null },
-    message: 'The Redis of this pipeline does not respond. Runs wait, and the shown data may be old.',
-    hint: 'check the Redis server',
   };
 }

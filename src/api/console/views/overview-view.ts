@@ -69,19 +69,16 @@ function urgency({ error, standstill, trend }: PipelineCard): number {
 
 /** The current activity of a pipeline, or else the result of its last run. Pure. */
 export function stateMark({
-  away,
   paused,
   running,
   last_run: last,
-}: Pick<PipelineState, 'away' | 'paused' | 'running' | 'last_run'>): Mark {
-  if (away === true) return { label: 'Redis is unreachable', tone: 'warning', symbol: '!' };
+}: Pick<PipelineState, 'paused' | 'running' | 'last_run'>): Mark {
   if (running !== null) return { label: 'running', tone: 'running', symbol: '▸' };
   if (paused !== null) return { label: 'paused', tone: 'warning', symbol: '❚❚' };
   return last === null ? { label: 'no runs yet', tone: 'neutral', symbol: '·' } : statusMark(last);
 }
 
-function standstillOf({ away, paused }: PipelineState): string | null {
-  if (away === true) return 'Its Redis does not answer: runs wait, and what is shown may be old.';
+function standstillOf({ paused }: PipelineState): string | null {
   if (paused === null) return null;
   return paused.reason === null ? 'Paused: no run of it begins.' : `Paused: ${paused.reason}`;
 }
@@ -98,13 +95,14 @@ export interface Standing extends Pick<Mark, 'tone'> {
 
 /** Pure. */
 export function standingOf(state: PipelineState, now: Date): Standing {
-  const { last_run: last, away, paused } = state;
+  const { last_run: last, paused } = state;
   const error = failureOf(last);
-  const still = standstillOf(state);
-  if (still !== null)
+  if (paused !== null)
     return {
-      ...{ tone: 'warning', heading: away === true ? 'Redis is unreachable' : 'Paused', runId: null },
-      ...{ text: away === true ? still : (paused?.reason ?? 'No reason was given.') },
+      tone: 'warning',
+      heading: 'Paused',
+      runId: null,
+      text: paused.reason ?? 'No reason was given.',
       failedRunId: error?.runId ?? null,
     };
   const about = { runId: last?.run_id ?? null, failedRunId: null };

@@ -85,7 +85,6 @@ function trialsOf(config: Config, context: CoreContext): Trial[] {
 }
 
 /** The settings that name the staging directory of this machine, with and without a shared queue. */
-const ofRedis = ['server', 'queue'] as const;
 const inQueue = ['queue', 'scratch_directory'] as const;
 const inStaging = ['staging', 'directory'] as const;
 
@@ -115,15 +114,11 @@ function ofServer({ pipelines, server, secrets }: Config, context: CoreContext):
     trials.push(destinationAt(['server', 'staging'], staging.shared, context));
   if (queue.driver === 'embedded') trials.push(directory(['server', 'queue', 'directory'], queue.directory));
   if (queue.driver === 'bullmq')
-    for (const [index, urlEnv] of queue.redisUrlEnvs.entries())
-      trials.push({
-        path:
-          queue.redisUrlEnvs.length === 1
-            ? [...ofRedis, 'redis_url_env']
-            : [...ofRedis, 'redis_url_envs', index],
-        subject: `Redis (${urlEnv})`,
-        run: () => tryQueue(context, urlEnv),
-      });
+    trials.push({
+      path: ['server', 'queue', 'redis_url_env'],
+      subject: `Redis (${queue.redisUrlEnv})`,
+      run: () => tryQueue(context, queue.redisUrlEnv),
+    });
   return trials;
 }
 

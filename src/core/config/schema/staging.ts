@@ -108,51 +108,35 @@ export const queueSchema = variants('driver', 'where accepted uploads wait', {
         'Directory of the queue, on a local disk, used by this daemon only. The queue survives only what this directory and server.staging.directory survive.',
       ),
   }),
-  bullmq: map(
-    {
-      driver: choice('bullmq')
-        .required()
-        .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
-      redis_url_env: environmentName()
-        .description(
-          'Environment variable, or file in secrets.directory, with the URL of Redis. Required, unless redis_url_envs is set.',
-        )
-        .example('WAYBILL_REDIS_URL'),
-      redis_url_envs: list(environmentName(), {
-        min: 1,
-        expected: 'a list of names of environment variables, each once',
-        isUnique: true,
-      })
-        .description(
-          'Instead of redis_url_env: variables with the URLs of several Redis servers. Pipelines are distributed among them by these names, which must be the same in all processes. An added server takes over its share of the pipelines.',
-        )
-        .example(['WAYBILL_REDIS_URL_A', 'WAYBILL_REDIS_URL_B']),
-      signing_key_envs: list(environmentName(), {
-        min: 1,
-        expected: 'a list of names of environment variables, each once',
-        isUnique: true,
-      })
-        .description(
-          'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
-        )
-        .example(['WAYBILL_QUEUE_KEY']),
-      prefix: matching(
-        /^[A-Za-z0-9_.:{}-]{1,64}$/,
-        'a name of letters, digits, dots, colons, braces, _ and -',
+  bullmq: map({
+    driver: choice('bullmq')
+      .required()
+      .description('In Redis, for more than one host: runs, queue and idempotency keys survive restarts.'),
+    redis_url_env: environmentName()
+      .required()
+      .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
+      .example('WAYBILL_REDIS_URL'),
+    signing_key_envs: list(environmentName(), {
+      min: 1,
+      expected: 'a list of names of environment variables, each once',
+      isUnique: true,
+    })
+      .description(
+        'Environment variables, or files in secrets.directory, with the keys that sign jobs in Redis: at least 32 characters each. The first key signs, and all keys are accepted. All processes need the same keys. A job without a valid signature is not run (job_rejected). Without this setting, jobs are not signed.',
       )
-        .default('waybill')
-        .description('Prefix of every key in Redis, so that several installations can share one server.'),
-      worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
-        .default('30s')
-        .description(
-          'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
-        ),
-      scratch_directory: path()
-        .default('./scratch')
-        .description(
-          'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
-        ),
-    },
-    { oneOf: [['redis_url_env', 'redis_url_envs']] },
-  ),
+      .example(['WAYBILL_QUEUE_KEY']),
+    prefix: matching(/^[A-Za-z0-9_.:{}-]{1,64}$/, 'a name of letters, digits, dots, colons, braces, _ and -')
+      .default('waybill')
+      .description('Prefix of every key in Redis, so that several installations can share one server.'),
+    worker_timeout: duration({ atLeast: '3s', atMost: '1h' })
+      .default('30s')
+      .description(
+        'A daemon or worker that has not renewed its entry in Redis for this long is considered dead. Other workers take over its runs, and the uploads it was receiving release their slots and idempotency keys.',
+      ),
+    scratch_directory: path()
+      .default('./scratch')
+      .description(
+        'Directory of this machine, not shared. Bundles are extracted here while they are received and published. It needs space for the uploads that are being received and for max_concurrency bundles.',
+      ),
+  }),
 });

@@ -50,10 +50,6 @@
     undelivered-seq    number of events that became undelivered
     redelivering:<notifier>
                        the process that redelivers them; expires if it dies
-    cleared            hash: pipeline → space-separated names of other Redis servers that had no unfinished run
-                       of it after this one began to accept its runs
-    processes          sorted set of `<process> <names of its Redis servers>` by the time at which the process
-                       counts as dead
     horizon            newest revision of any deleted run
     key:<hash>         an Idempotency-Key: `s <slot>` while its upload is staged, then `u <digest> <run id>`
 
