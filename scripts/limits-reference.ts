@@ -6,7 +6,7 @@ import { smallBodyBytes } from '../src/api/http/request/request-body.ts';
 import { maxSeconds } from '../src/api/runs/run-route.ts';
 import { maxRequestBytes as maxSceneMapRequestBytes } from '../src/api/scene-maps/document-body.ts';
 import { maxMissingBytes } from '../src/api/uploads/missing-route.ts';
-import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/decompress.ts';
+import { maxExpansion, ratioMattersAfter } from '../src/core/bundle/archive/gzip.ts';
 import { maxListedFiles, maxPathSegments } from '../src/core/bundle/limits.ts';
 import { maxManifestBytes } from '../src/core/bundle/manifest.ts';
 import { maxCatalogBytes } from '../src/core/catalog/catalog.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import t from 'tap';
 import { revisionMetadata, revisionOfCi } from '../../src/cli/commands/remote/git-revision.ts';
 import { publisherText, revisionText } from '../../src/cli/output/run-record-text.ts';
-import { maxMessageChars } from '../../src/core/bundle/revision.ts';
+import { maxMessageChars } from '../../src/core/bundle/source-bundle.ts';
 import { ensureInstalled } from '../services/debian.ts';
 
 t.test('CI variables name commit, branch and author, without an e-mail address', async (t) => {

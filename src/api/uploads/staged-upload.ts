@@ -1,10 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { revisionOf } from '../../core/bundle/revision.ts';
+import { revisionOf } from '../../core/bundle/source-bundle.ts';
 import { type Digest, digestOf } from '../../core/lib/digest.ts';
 import { jsonDocument } from '../../core/lib/json-document.ts';
 import { chooseOutputs, namesTaken } from '../../core/outputs/generator.ts';
-import { publicResult } from '../../core/publish/results/public-result.ts';
-import type { RunResult } from '../../core/publish/results/result.ts';
+import { publicResult, type RunResult } from '../../core/publish/results/result.ts';
 import type { RunOrigin } from '../../workers/queue/job.ts';
 import type { AcceptedRun, Admission } from '../../workers/queue/job-queue.ts';
 import { newRunId } from '../../workers/queue/start-run.ts';

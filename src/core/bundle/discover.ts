@@ -18,12 +18,13 @@ import {
   maxSignatureBytes,
   parseManifest,
 } from './manifest.ts';
-import { type Revision, revisionOf } from './revision.ts';
 import { requireTrusted } from './signed-bundle.ts';
 import {
   type BundleFile,
   hasErrors,
   invalidBundle,
+  type Revision,
+  revisionOf,
   type SignatureFile,
   type SourceBundle,
 } from './source-bundle.ts';

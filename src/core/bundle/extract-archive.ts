@@ -5,7 +5,7 @@ import { type Disk, waitingDisk, type WriteBehind, writeBehind } from '../lib/di
 import { finding, WaybillError } from '../lib/errors.ts';
 import { ancestorsOf, parseRelativePath, type RelativePath } from '../lib/paths.ts';
 import { foldedPath } from '../lib/text.ts';
-import { decompress } from './archive/decompress.ts';
+import { decompress } from './archive/gzip.ts';
 import { quoted, readTar, type TarEntry } from './archive/tar-reader.ts';
 import { maxPathSegments } from './limits.ts';
 import { manifestName, maxSignatureBytes, signatureName } from './manifest.ts';

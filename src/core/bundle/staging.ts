@@ -4,6 +4,7 @@ import { type Breathe, breathless } from '../lib/breath.ts';
 import { type Digest, digestOf, parseDigest } from '../lib/digest.ts';
 import { type Disk, waitingDisk } from '../lib/disk.ts';
 import { asWaybillError, type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { abortable } from '../lib/on-abort.ts';
 import { inParallel } from '../lib/parallel.ts';
 import type { RelativePath } from '../lib/paths.ts';
 import { errnoOf } from '../lib/system-errors.ts';
@@ -12,7 +13,6 @@ import { bytesBody, storedBody } from '../storage/body.ts';
 import { keyOf } from '../storage/key.ts';
 import { localStorage } from '../storage/local/local-storage.ts';
 import type { Storage } from '../storage/storage.ts';
-import { abortable } from './abortable.ts';
 import {
   type BundleContent,
   checkPartialManifest,
@@ -31,9 +31,8 @@ import {
   signatureName,
   uploadBundlePath,
 } from './manifest.ts';
-import { revisionOf } from './revision.ts';
 import { checkSignature } from './signed-bundle.ts';
-import { type BundleFile, hasErrors, invalidBundle, type SourceBundle } from './source-bundle.ts';
+import { type BundleFile, hasErrors, invalidBundle, revisionOf, type SourceBundle } from './source-bundle.ts';
 import {
   checkSceneMapFile,
   defaultSceneMapRules,

@@ -1,4 +1,4 @@
-import type { Revision } from '../bundle/revision.ts';
+import type { Revision } from '../bundle/source-bundle.ts';
 import type { ErrorCode } from '../lib/error-codes.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
 

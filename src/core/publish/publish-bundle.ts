@@ -14,11 +14,10 @@ import {
   type PublicationLayout,
   type Sight,
 } from './layouts/layout.ts';
-import { planOutputs } from './outputs.ts';
+import { planOutputs, signingOf } from './outputs.ts';
 import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
 import type { ActionResult } from './results/result.ts';
-import { signingOf } from './signing-key.ts';
 
 /** How often a publication starts over if other processes keep changing the bundle path. */
 const maxRounds = 10;

@@ -1,4 +1,4 @@
-import type { Revision } from '../../core/bundle/revision.ts';
+import type { Revision } from '../../core/bundle/source-bundle.ts';
 import type { Digest } from '../../core/lib/digest.ts';
 import type { Progress, RunResult } from '../../core/publish/results/result.ts';
 import type { PublishedBy } from '../../core/publishers/published-by.ts';

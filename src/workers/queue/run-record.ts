@@ -1,4 +1,4 @@
-import type { Revision } from '../../core/bundle/revision.ts';
+import type { Revision } from '../../core/bundle/source-bundle.ts';
 import { type ErrorRecord, withoutPaths } from '../../core/lib/errors.ts';
 import type { Outcome, Postponed } from '../../core/notify/lane.ts';
 import type { Action, PlannedChange, Reason } from '../../core/publish/plan.ts';

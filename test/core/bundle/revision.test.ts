@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { JsonValue } from '../../../src/core/bundle/manifest-json.ts';
-import { maxMessageChars, revisionOf } from '../../../src/core/bundle/revision.ts';
+import { maxMessageChars, revisionOf } from '../../../src/core/bundle/source-bundle.ts';
 
 const nothing = { message: null, commit: null, branch: null, author: null };
 

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { publicResult } from '../../../core/publish/results/public-result.ts';
-import type { RunResult } from '../../../core/publish/results/result.ts';
+import { publicResult, type RunResult } from '../../../core/publish/results/result.ts';
 import { actionMark, type Mark, plural, sizeText } from '../record-text.ts';
 import { type ErrorView, errorView } from './run-view.ts';
 

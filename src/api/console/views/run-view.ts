@@ -1,4 +1,4 @@
-import type { Revision } from '../../../core/bundle/revision.ts';
+import type { Revision } from '../../../core/bundle/source-bundle.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import type { PublishedBy } from '../../../core/publishers/published-by.ts';
 import type {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { maxMessageChars } from '../../../core/bundle/revision.ts';
+import { maxMessageChars } from '../../../core/bundle/source-bundle.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 
 export interface RevisionFlags {

@@ -3,7 +3,6 @@ import { Header } from 'tar';
 import type { ErrorCode } from '../../lib/error-codes.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { escapedName, notUtf8, renameIt } from '../../lib/text.ts';
-import { type ByteSource, byteSource } from './byte-source.ts';
 import { readPaxRecords } from './tar-writer.ts';
 
 /** One file or directory of an archive. */
@@ -230,7 +229,7 @@ function unsafe(name: string, reason: string): WaybillError {
   );
 }
 
-export function malformed(message: string, cause?: unknown): WaybillError {
+function malformed(message: string, cause?: unknown): WaybillError {
   return archiveError(
     'malformed_archive',
     message,
@@ -246,4 +245,66 @@ function cutShort(isEmpty: boolean, found: number): WaybillError {
 
 function archiveError(code: ErrorCode, message: string, hint: string, cause?: unknown): WaybillError {
   return new WaybillError(code, message, { hint, cause });
+}
+
+/** Reads a stream of chunks in pieces of the requested sizes. Buffers one chunk. */
+interface ByteSource {
+  /** Returns exactly `count` bytes, or fewer if the stream ends. Only for small counts. */
+  take(count: number): Promise<Buffer>;
+  /** Streams `count` bytes in pieces. Throws `malformed_archive` if the stream ends earlier. */
+  slices(count: number): AsyncGenerator<Buffer>;
+  /** Skips 1 to `count` bytes and returns how many. Throws `malformed_archive` at the end of the stream. */
+  skip(count: number): Promise<number>;
+  /** The next bytes, of any length; null at the end. */
+  next(): Promise<Buffer | null>;
+  close(): Promise<void>;
+}
+
+export function byteSource(chunks: AsyncIterable<Uint8Array>): ByteSource {
+  const iterator = chunks[Symbol.asyncIterator]();
+  let held: Buffer = Buffer.alloc(0);
+
+  const refill = async (): Promise<boolean> => {
+    while (held.byteLength === 0) {
+      const step = await iterator.next();
+      if (step.done === true) return false;
+      held = Buffer.from(step.value.buffer, step.value.byteOffset, step.value.byteLength);
+    }
+    return true;
+  };
+  const cut = (count: number): Buffer => {
+    const piece = held.subarray(0, count);
+    held = held.subarray(count);
+    return piece;
+  };
+
+  return {
+    async take(count) {
+      if (held.byteLength >= count) return cut(count);
+      const pieces: Buffer[] = [];
+      let missing = count;
+      while (missing > 0 && (await refill())) {
+        const piece = cut(missing);
+        pieces.push(piece);
+        missing -= piece.byteLength;
+      }
+      return Buffer.concat(pieces);
+    },
+    async *slices(count) {
+      for (let missing = count; missing > 0;) {
+        if (!(await refill())) throw cutShort(false, 0);
+        const piece = cut(missing);
+        missing -= piece.byteLength;
+        yield piece;
+      }
+    },
+    async skip(count) {
+      if (!(await refill())) throw cutShort(false, 0);
+      return cut(count).byteLength;
+    },
+    next: async () => ((await refill()) ? cut(held.byteLength) : null),
+    close: async () => {
+      await iterator.return?.();
+    },
+  };
 }

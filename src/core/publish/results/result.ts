@@ -1,4 +1,10 @@
-import type { ErrorRecord, Finding } from '../../lib/errors.ts';
+import {
+  type ErrorRecord,
+  type Finding,
+  publicError,
+  publicFinding,
+  withoutPaths,
+} from '../../lib/errors.ts';
 import type { Instant } from '../../lib/instant.ts';
 import type { Action, PlannedChange, Reason } from '../plan.ts';
 
@@ -163,4 +169,57 @@ export function countActions(pipelines: readonly PipelineResult[]): Counters {
 /** Whether no pipeline failed, or would fail in a dry run. Pure. */
 export function allSucceeded(pipelines: readonly PipelineResult[]): boolean {
   return pipelines.every(({ status }) => status !== 'failed');
+}
+
+/**
+ * A result that producers may read: replaces paths of this machine with `<path>`, and errors with their
+ * `publicError`. Pure.
+ */
+export function publicResult(result: RunResult): RunResult {
+  return { ...result, pipelines: result.pipelines.map(publicPipeline), warnings: publicFindings(result) };
+}
+
+function publicPipeline(pipeline: PipelineResult): PipelineResult {
+  return {
+    ...pipeline,
+    invalidBundles: pipeline.invalidBundles.map(({ bundle, error }) => ({
+      bundle,
+      error: publicError(error),
+    })),
+    destinations: pipeline.destinations.map(publicDestination),
+    warnings: publicFindings(pipeline),
+    error: errorOrNull(pipeline.error),
+  };
+}
+
+function publicDestination(destination: DestinationResult): DestinationResult {
+  const { location } = destination;
+  return {
+    ...destination,
+    location: location.startsWith('/') ? '<path>' : location,
+    actions: destination.actions.map(publicAction),
+    orphans: destination.orphans.map((orphan): OrphanResult => ({
+      ...orphan,
+      error: errorOrNull(orphan.error),
+    })),
+    warnings: publicFindings(destination),
+    error: errorOrNull(destination.error),
+  };
+}
+
+function publicAction(action: DestinationResult['actions'][number]): DestinationResult['actions'][number] {
+  const { reason, error } = action;
+  return {
+    ...action,
+    reason: reason === null ? null : { ...reason, message: withoutPaths(reason.message) },
+    error: errorOrNull(error),
+  };
+}
+
+function publicFindings({ warnings }: { warnings: readonly Finding[] }): Finding[] {
+  return warnings.map(publicFinding);
+}
+
+function errorOrNull(error: ErrorRecord | null): ErrorRecord | null {
+  return error === null ? null : publicError(error);
 }

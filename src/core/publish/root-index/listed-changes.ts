@@ -8,8 +8,7 @@ import type { Storage } from '../../storage/storage.ts';
 import type { ActionResult } from '../results/result.ts';
 import type { UnpublishReport, UnpublishRequest } from '../unpublish/unpublication.ts';
 import { unpublish } from '../unpublish/unpublish.ts';
-import { bundleAt, listedBundle } from './listed-state.ts';
-import type { RootIndex } from './root-files.ts';
+import { bundleAt, listedBundle, type RootIndex } from './root-files.ts';
 import { refreshPaths, refreshRootIndex, withdraw } from './root-index.ts';
 
 /** The outcome of a run at one bundle path. */

@@ -11,8 +11,10 @@ import type { Storage } from '../../storage/storage.ts';
 import { applyUnderLease } from '../apply/apply.ts';
 import { byPath, isRecordedAs } from '../decision/records.ts';
 import type { Work } from '../plan.ts';
-import { bundleAt, everyBundle, type Listed } from './listed-state.ts';
 import {
+  bundleAt,
+  everyBundle,
+  type Listed,
   plannedFiles,
   rootFileNames,
   type RootIndex,

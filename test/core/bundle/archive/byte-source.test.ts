@@ -1,5 +1,5 @@
 import t from 'tap';
-import { byteSource } from '../../../../src/core/bundle/archive/byte-source.ts';
+import { byteSource } from '../../../../src/core/bundle/archive/tar-reader.ts';
 
 async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { decompress } from '../../../../src/core/bundle/archive/decompress.ts';
+import { decompress } from '../../../../src/core/bundle/archive/gzip.ts';
 
 async function* oneByOne(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   for (const byte of bytes) yield Uint8Array.of(byte);

@@ -1,6 +1,6 @@
 import { PassThrough, Transform } from 'node:stream';
 import t from 'tap';
-import { pipeThrough } from '../../../../src/core/bundle/archive/decompress.ts';
+import { pipeThrough } from '../../../../src/core/bundle/archive/gzip.ts';
 
 async function* bytes(...texts: string[]): AsyncGenerator<Uint8Array> {
   for (const text of texts) yield Buffer.from(text);

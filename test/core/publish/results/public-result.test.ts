@@ -1,12 +1,12 @@
 import t from 'tap';
 import { errorRecord, finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
-import { publicResult } from '../../../../src/core/publish/results/public-result.ts';
 import {
   countActions,
   type DestinationResult,
   type OrphanResult,
   type PipelineResult,
+  publicResult,
   type RunResult,
 } from '../../../../src/core/publish/results/result.ts';
 import { output, planOf } from '../../../support/decisions.ts';
