@@ -9,6 +9,8 @@ export interface Daemon {
   url: string;
   port: number;
   process: ChildProcess;
+  /** The log line of the daemon that lists its addresses. */
+  listening: { url?: string; console?: string; docs?: string };
 }
 
 /**
@@ -36,10 +38,11 @@ export async function startDaemon(
   const said: string[] = [];
   for await (const line of createInterface({ input: child.stderr })) {
     said.push(line);
-    const { url } = JSON.parse(line) as { url?: string };
+    const listening = JSON.parse(line) as Daemon['listening'];
+    const { url } = listening;
     if (url === undefined) continue;
     child.stderr.resume();
-    return { url, port: Number(new URL(url).port), process: child };
+    return { url, port: Number(new URL(url).port), process: child, listening };
   }
   throw new Error(`the daemon did not start:\n${said.join('\n')}`);
 }

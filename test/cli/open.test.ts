@@ -88,3 +88,20 @@ pipelines:
   t.match(push('-p', 'site', '--no-wait'), { status: 2, stderr: /--no-wait ends before that/ });
   t.same(opened(), []);
 });
+
+for (const [name, console, pages] of [
+  ['serve logs the addresses of the console and the API reference', '', ['console', 'docs']],
+  ['without the console, serve logs only the API reference', ', console: { enabled: false }', ['docs']],
+] as const)
+  t.test(name, async (t) => {
+    const cwd = t.testdir({
+      'c.yml': `server: { http: { listen: "0.0.0.0:0" }, staging: { directory: ./staging }${console} }`,
+    });
+    const { port, listening } = await startDaemon(t, cwd, {});
+    for (const page of ['console', 'docs'] as const) {
+      const address = listening[page];
+      const expected = pages.some((each) => each === page) ? `http://localhost:${port}/${page}` : undefined;
+      t.equal(address, expected);
+      if (address !== undefined) t.equal((await fetch(address)).status, 200, address);
+    }
+  });

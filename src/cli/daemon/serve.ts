@@ -1,3 +1,4 @@
+import type { ServerConfig } from '../../core/config/config.ts';
 import type { ReloadReport } from '../../core/config/reload.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
@@ -31,18 +32,21 @@ export async function serveForever(flags: ServeFlags): Promise<number> {
   });
 }
 
-/** A server on all addresses is reached as localhost. */
 async function openConsole(url: string, log: Log): Promise<void> {
-  const address = new URL(url);
-  if (/^(0\.0\.0\.0|\[::\])$/.test(address.hostname)) address.hostname = 'localhost';
-  const failure = await openInBrowser(address.href);
-  if (failure !== null) log.warn({ url: address.href }, `no browser was started: ${failure}`);
+  const failure = await openInBrowser(url);
+  if (failure !== null) log.warn({ url }, `no browser was started: ${failure}`);
+}
+
+/** The pages of a daemon, for a browser on this machine: a server on all addresses is `localhost` there. */
+function pagesOf(url: string, { console }: ServerConfig): { console?: string; docs: string } {
+  const base = url.replace(/^(http:\/\/)(0\.0\.0\.0|\[::\])(?=:)/, '$1localhost');
+  return { ...(console.enabled ? { console: `${base}console` } : {}), docs: `${base}docs` };
 }
 
 export interface ServeOptions extends DaemonOptions {
   /** Called once, with the base URL, when the daemon answers requests. */
   onListening?: (url: string) => void;
-  /** Called then with the address of the console, or of the start page if the console is off. */
+  /** Called then with the address of the console, or of the API reference if the console is off. */
   onConsole?: (url: string) => Promise<void>;
 }
 
@@ -74,9 +78,10 @@ export async function serve(options: ServeOptions): Promise<Served> {
     daemon.scheduler.update(config.pipelines);
     daemon.entrance.open(withDirectReads(createDaemonApp(ports), ports));
     const url = `${server.origin}${config.server.http.basePath}`;
-    log.info({ url, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
+    const pages = pagesOf(url, config.server);
+    log.info({ url, ...pages, pipelines: [...configured.get().uploadPipelines.keys()] }, 'listening');
     onListening?.(url);
-    void onConsole?.(config.server.console.enabled ? `${url}console` : url);
+    void onConsole?.(pages.console ?? pages.docs);
     const signalled = recordedReload(reload, daemon.reporting.audit);
     return { url, reload: signalled, close: runOnce(() => stop(daemon)) };
   });

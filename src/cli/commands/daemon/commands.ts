@@ -20,6 +20,7 @@ share the work: each runs the API and workers (serve), only the API (serve
 Example:
   waybill serve --config waybill.yml
 
+The log line "listening" has the addresses of the console and the API reference.
 SIGTERM and SIGINT stop accepting uploads and finish active runs within
 server.http.shutdown_timeout. A second signal ends the daemon immediately.
 
