@@ -3,14 +3,15 @@ import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
 import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
 import { setChannel } from '../../releases/channels.ts';
 import { type ReleaseId, releaseKey } from '../../releases/release.ts';
-import { isRetirementDue } from '../../releases/retire.ts';
+import { isRetirementDue } from '../../releases/retention.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { activate, type SwitchRefusal, switchRefused } from '../../releases/switch.ts';
-import { refuseObstructed } from '../apply/apply.ts';
+import { nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import { allKept } from '../results/action-result.ts';
+import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
+import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
 import { type AdoptedInPlace, adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
 import { asLayoutChange } from './adoption.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
@@ -22,8 +23,6 @@ import {
   type ReleasePlan,
   type Snapshot,
 } from './plan-release.ts';
-import { asChannelSet, releasedBy, releaseResult } from './release-result.ts';
-import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
 interface ReleaseSight extends Sight {
   /** The bundle path. During a change of layout, as it will be after the adoption. */
@@ -43,7 +42,7 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   readonly urlPath: string;
   readonly #assignment: Assignment;
   readonly #channel: ChannelConfig | null;
-  readonly #tidying: Tidying;
+  readonly #retirement: Retirement;
   /** Whether this publication made a release of the files in place. */
   #hasAdopted = false;
 
@@ -52,7 +51,8 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     const { destination, destinationPath } = publication;
     this.#assignment = assignment;
     this.#channel = channel;
-    this.#tidying = { rule, destination, leaseTimes: request.leaseTimes };
+    const { fileConcurrency: concurrency } = destination;
+    this.#retirement = { rule, concurrency, leaseTimes: request.leaseTimes };
     this.urlPath = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
   }
 
@@ -133,14 +133,13 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
       destinationPath: pathWithin(destinationPath, releaseKey(release.id)),
       destination,
     };
-    const filled = await fillRelease(context, storage, filling, request);
+    const applied = await fillRelease(context, storage, filling, request);
     const outcome = await this.#switchTo(release.id, snapshot);
     // The removal must be finished before the release can be published again.
-    if (outcome === 'being_removed') await retireOld(context, storage, this.#tidying);
+    if (outcome === 'being_removed') await retireReleases(context, storage, this.#retirement);
     if (outcome !== 'switched') return null;
-    await retireAfterwards(context, storage, this.#tidying);
-    const applied = releasedBy(filled, planned, plan);
-    return releaseResult(bundle.path, plan, planned, { applied, release: release.id });
+    await retireAfterwards(context, storage, this.#retirement);
+    return releaseResult(bundle.path, plan, planned, applied, release.id);
   }
 
   /**
@@ -173,8 +172,8 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#assignment;
     if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
-    if (isRetirementDue(releases, this.#tidying.rule, context.clock.now()))
-      await retireAfterwards(context, storage, this.#tidying);
+    if (isRetirementDue(releases, this.#retirement.rule, context.clock.now()))
+      await retireAfterwards(context, storage, this.#retirement);
     else await sweepAbandoned(context, storage, { kind: 'absent' });
   }
 
@@ -192,13 +191,13 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   ): ActionResult {
     const { dryRun } = this.#assignment.request;
     const isSame = release === null && plan.action === 'skip_same';
-    const result = releaseResult(bundle.path, plan, planned, {
-      applied: isSame && heldBack === null && !dryRun ? allKept(planned) : null,
-      release: release?.id ?? heldBack ?? (isSame ? shown : null),
-    });
+    const applied = isSame && heldBack === null && !dryRun ? nothingApplied : null;
+    const id = release?.id ?? heldBack ?? (isSame ? shown : null);
+    const result = releaseResult(bundle.path, plan, planned, applied, id);
     const channel = this.#channel;
-    const isChannelSet = isSame && channel !== null && shown !== null && pointer === null;
-    return isChannelSet ? asChannelSet(result, channel.name, shown) : result;
+    if (!isSame || channel === null || shown === null || pointer !== null) return result;
+    const message = `channel "${channel.name}" leads to release ${shown}, which is already current`;
+    return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
   }
 
   #asAdopted(result: ActionResult): ActionResult {

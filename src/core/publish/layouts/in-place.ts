@@ -2,11 +2,11 @@ import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { readState, stateKey, type StoredState } from '../../catalog/store.ts';
 import { versionConflict } from '../../storage/errors.ts';
-import { type Applied, applyUnderLease, refuseObstructed } from '../apply/apply.ts';
+import { type Applied, applyUnderLease, nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
 import { type DecideOn, decideOnLatest, decider, dependsOnStrays, isSameState } from '../decide-on-state.ts';
 import { changesDestination, type Plan } from '../plan.ts';
-import { allKept, plannedResult } from '../results/action-result.ts';
+import { plannedResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { asLayoutChange } from './adoption.ts';
 import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
@@ -99,8 +99,8 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
       : { plan, applied: null };
     if (done === null) return null;
     // Kept files are not written, so they keep a mode that another process gave them.
-    if ((done.applied?.outputsKept ?? 0) > 0) await this.#healModes(candidate);
-    const applied = done.plan.action === 'skip_same' ? allKept(candidate.planned) : done.applied;
+    if (done.plan.kept.length > 0) await this.#healModes(candidate);
+    const applied = done.plan.action === 'skip_same' ? nothingApplied : done.applied;
     return this.#result(candidate, done.plan, applied, this.#hasMoved);
   }
 

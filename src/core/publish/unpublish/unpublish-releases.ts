@@ -6,13 +6,12 @@ import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
-import { removeReleases } from '../../releases/retire.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
-import { removeRelease } from './remove-release.ts';
+import { removeReleases } from './retire-releases.ts';
 import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
 
 /**
@@ -51,15 +50,7 @@ export async function unpublishReleases(
     },
     leaseTimes,
   );
-  await removeReleases(context, storage, ids, {
-    leaseTimes,
-    remove: async (id, isStill) =>
-      removeRelease(context, releaseIn(storage, id), {
-        isStill,
-        concurrency: request.concurrency,
-        leaseTimes,
-      }),
-  });
+  await removeReleases(context, storage, ids, request);
   await forgetReleases(context, storage, leaseTimes);
   return report;
 }
