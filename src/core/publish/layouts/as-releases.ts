@@ -9,13 +9,13 @@ import { releaseIn } from '../../releases/stored-releases.ts';
 import { activate, type SwitchRefusal, switchRefused } from '../../releases/switch.ts';
 import { nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
+import type { PublishRequest } from '../publish-request.ts';
 import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
 import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
-import { type AdoptedInPlace, adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
-import { asLayoutChange } from './adoption.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
 import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
+import { migrationToReleases } from './migrate-to-releases.ts';
 import {
   type PlannedRelease,
   planRelease,
@@ -25,13 +25,13 @@ import {
 } from './plan-release.ts';
 
 interface ReleaseSight extends Sight {
-  /** The bundle path. During a change of layout, as it will be after the adoption. */
+  /** The bundle path. During a change of layout, as it will be after the migration. */
   snapshot: Snapshot;
-  /** The files in place to adopt as a release first; null if there are none. */
-  adopted: AdoptedInPlace | null;
+  /** The migration of the files in place to a release; null if there are none. */
+  migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
-interface ReleaseDecision extends ReleaseSight, ReleasePlan, Decision {}
+interface ReleaseDecision extends ReleaseSight, ReleasePlan, Pick<Decision, 'writes'> {}
 
 /**
  * Publishes the outputs as a release. Once it is complete, one step makes it current or points the channel at
@@ -40,11 +40,10 @@ interface ReleaseDecision extends ReleaseSight, ReleasePlan, Decision {}
  */
 export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecision> {
   readonly urlPath: string;
+  readonly former = 'in_place';
   readonly #assignment: Assignment;
   readonly #channel: ChannelConfig | null;
   readonly #retirement: Retirement;
-  /** Whether this publication made a release of the files in place. */
-  #hasAdopted = false;
 
   constructor(assignment: Assignment, rule: ReleasesConfig, channel: ChannelConfig | null) {
     const { publication, request } = assignment;
@@ -59,41 +58,31 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   async observe(candidate: Candidate): Promise<ReleaseSight> {
     const { storage, publication } = this.#assignment;
     const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
-    const adopted = await adoptInPlace(this.#assignment, found, candidate.bundle);
-    const snapshot = adopted?.snapshot ?? found;
+    const migration = await migrationToReleases(this.#assignment, found, candidate);
+    const snapshot = migration?.snapshot ?? found;
     const { stored, shown: version, base } = snapshot;
-    return { stored, version, base, snapshot, adopted };
+    return { stored, version, base, snapshot, migration };
   }
 
-  async decide(sight: ReleaseSight, candidate: Candidate): Promise<ReleaseDecision> {
-    const { storage, publication, request } = this.#assignment;
-    const { allowRemovals } = request;
-    // The decision was already reported before the adoption.
-    const options = this.#hasAdopted ? { allowRemovals } : request;
+  async decide(sight: ReleaseSight, candidate: Candidate, request: PublishRequest): Promise<ReleaseDecision> {
+    const { storage, publication } = this.#assignment;
     const input = candidate.input(request);
-    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, options);
+    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, request);
     return { ...sight, ...decided, writes: decided.release?.content ?? [] };
   }
 
   async preview(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult> {
-    const { release, adopted } = decision;
-    if (adopted !== null) await this.#refuseUnmakeable(adopted.filling.release);
+    const { release, migration } = decision;
+    if (migration !== null) await this.#refuseUnmakeable(migration.release);
     if (release !== null) await this.#refuseUnmakeable(release);
-    const result = this.#result(decision, candidate);
-    return adopted === null ? result : this.#asAdopted(result);
+    return this.#result(decision, candidate);
   }
 
   async carryOut(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
-    const { adopted, release } = decision;
-    if (adopted !== null) {
-      this.#hasAdopted = (await carryOutAdoption(this.#assignment, adopted)) || this.#hasAdopted;
-      return null;
-    }
-    const result =
-      release === null
-        ? await this.#leaveAsIs(decision, candidate)
-        : await this.#publish(release, decision, candidate);
-    return result !== null && this.#hasAdopted ? this.#asAdopted(result) : result;
+    const { release } = decision;
+    return release === null
+      ? this.#leaveAsIs(decision, candidate)
+      : this.#publish(release, decision, candidate);
   }
 
   /** Publishes nothing: renews the expiry of the channel, and tidies. null if another process was first. */
@@ -198,10 +187,5 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
     if (!isSame || channel === null || shown === null || pointer !== null) return result;
     const message = `channel "${channel.name}" leads to release ${shown}, which is already current`;
     return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
-  }
-
-  #asAdopted(result: ActionResult): ActionResult {
-    const { publication, request } = this.#assignment;
-    return asLayoutChange(result, 'in_place', publication, request);
   }
 }
