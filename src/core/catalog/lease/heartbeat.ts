@@ -1,8 +1,9 @@
+import type { LeaseTimes } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { leaseLost, type LeaseTimes } from './lease.ts';
+import { leaseLost } from './lease.ts';
 
 /**
  * Renews a held lease and detects that the process was suspended. It starts before the lease is taken.

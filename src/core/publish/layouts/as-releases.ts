@@ -46,12 +46,11 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   readonly #retirement: Retirement;
 
   constructor(assignment: Assignment, rule: ReleasesConfig, channel: ChannelConfig | null) {
-    const { publication, request } = assignment;
-    const { destination, destinationPath } = publication;
+    const { destination, destinationPath } = assignment.publication;
     this.#assignment = assignment;
     this.#channel = channel;
     const { fileConcurrency: concurrency } = destination;
-    this.#retirement = { rule, concurrency, leaseTimes: request.leaseTimes };
+    this.#retirement = { rule, concurrency };
     this.urlPath = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
   }
 
@@ -149,11 +148,10 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   }
 
   async #refusalToSwitch(to: ReleaseId, from: ReleaseId | null): Promise<SwitchRefusal | null> {
-    const { context, storage, request } = this.#assignment;
-    const { leaseTimes } = request;
+    const { context, storage } = this.#assignment;
     const channel = this.#channel;
-    if (channel !== null) return setChannel(context, storage, { ...channel, to, from }, leaseTimes);
-    const done = await activate(context, storage, to, { dryRun: false, from, leaseTimes });
+    if (channel !== null) return setChannel(context, storage, { ...channel, to, from });
+    const done = await activate(context, storage, to, { dryRun: false, from });
     return done.outcome === 'refused' ? done.refusal : null;
   }
 

@@ -46,7 +46,7 @@ export async function fillRelease(
   context: CoreContext,
   storage: Storage,
   filling: Filling,
-  { onProgress, leaseTimes }: Pick<PublishRequest, 'onProgress' | 'leaseTimes'>,
+  { onProgress }: Pick<PublishRequest, 'onProgress'> = {},
 ): Promise<Applied> {
   const { release, destination } = filling;
   const target = releaseIn(storage, release.id);
@@ -63,7 +63,7 @@ export async function fillRelease(
     };
     return applyUnderLease(context, target, lease, work, options, unlikeCurrent(release, work));
   };
-  return decidingUnderLease(context, target, fill, leaseTimes);
+  return decidingUnderLease(context, target, fill);
 }
 
 /**

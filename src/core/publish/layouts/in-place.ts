@@ -101,22 +101,17 @@ export class InPlace implements PublicationLayout<InPlaceSight, InPlaceDecision>
     { decideOn }: InPlaceDecision,
     candidate: Candidate,
   ): Promise<{ plan: Plan; applied: Applied | null } | null> {
-    const { context, storage, request } = this.#assignment;
-    return decidingUnderLease(
-      context,
-      storage,
-      async (lease) => {
-        if (candidate.isOutdated(sightOf(lease.found))) return null;
-        const plan = await decideOn(lease.found);
-        lease.check();
-        // On object stores, other publishers can write until this attempt has written its intent.
-        if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
-          throw versionConflict(storage, stateKey);
-        if (!changesDestination(plan.action)) return { plan, applied: null };
-        return { plan, applied: await this.#apply(plan, lease) };
-      },
-      request.leaseTimes,
-    );
+    const { context, storage } = this.#assignment;
+    return decidingUnderLease(context, storage, async (lease) => {
+      if (candidate.isOutdated(sightOf(lease.found))) return null;
+      const plan = await decideOn(lease.found);
+      lease.check();
+      // On object stores, other publishers can write until this attempt has written its intent.
+      if (dependsOnStrays(plan) && !isSameState(await readState(storage), lease.found))
+        throw versionConflict(storage, stateKey);
+      if (!changesDestination(plan.action)) return { plan, applied: null };
+      return { plan, applied: await this.#apply(plan, lease) };
+    });
   }
 
   async #apply(plan: Plan, lease: Lease): Promise<Applied> {

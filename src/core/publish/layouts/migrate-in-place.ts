@@ -116,12 +116,9 @@ export async function refuseObstructedMigration(
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
-/**
- * Carries out the migration under the lease of the bundle path. Returns false, without changes, if another process
- * published or switched in the meantime. Throws like `apply` and `decider`.
- */
+/** Publishes the release in place under the lease of the bundle path. Throws like `apply` and `decider`. */
 async function carryOut(
-  { context, storage, publication: { destination }, request: { leaseTimes } }: Assignment,
+  { context, storage, publication: { destination } }: Assignment,
   { current }: FormerRelease,
   decideOn: DecideOn,
 ): Promise<boolean> {
@@ -139,7 +136,7 @@ async function carryOut(
     return true;
   };
   try {
-    return await decidingUnderLease(context, storage, underLease, leaseTimes);
+    return await decidingUnderLease(context, storage, underLease);
   } catch (error) {
     // The release may have been removed while it was read.
     if (isContention(error) || (await currentOf(storage)) !== current) return false;

@@ -37,7 +37,6 @@ export async function migrationToReleases(
 ): Promise<MigrationToReleases | null> {
   if (!isInPlace(snapshot)) return null;
   const { context, storage, publication, request } = assignment;
-  const { dryRun, leaseTimes } = request;
   const pick = async (found: StoredState): Promise<MigrationToReleases> => {
     const catalog = requireCatalog(found.state);
     const { outputs } = await settleInterrupted(storage, catalog);
@@ -61,8 +60,8 @@ export async function migrationToReleases(
       carryOut: async () => carryOut(assignment, filling, found),
     };
   };
-  if (dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
-  return withLease(context, storage, async ({ found }) => pick(found), leaseTimes);
+  if (request.dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
+  return withLease(context, storage, async ({ found }) => pick(found));
 }
 
 /** The snapshot that a publication is decided on, as if the migration had already happened. */
@@ -84,16 +83,16 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
  * `fillRelease` and `changeReleases`.
  */
 async function carryOut(
-  { context, storage, request: { leaseTimes } }: Assignment,
+  { context, storage }: Assignment,
   filling: Filling,
   found: StoredState,
 ): Promise<boolean> {
   const isStill = async (): Promise<boolean> => isSameBytes((await readState(storage)).raw, found.raw);
   await requireReleases(storage);
   try {
-    await fillRelease(context, storage, filling, { leaseTimes });
+    await fillRelease(context, storage, filling);
     const to = filling.release.id;
-    const options = { dryRun: false, from: null, isStill, leaseTimes };
+    const options = { dryRun: false, from: null, isStill };
     const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {

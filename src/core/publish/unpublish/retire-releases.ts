@@ -1,5 +1,5 @@
 import type { Catalog } from '../../catalog/catalog.ts';
-import { destinationBusy, type LeaseTimes } from '../../catalog/lease/lease.ts';
+import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned, withLease } from '../../catalog/lease/with-lease.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { DestinationConfig } from '../../config/config.ts';
@@ -29,15 +29,10 @@ import type { Work } from '../plan.ts';
  * is rooted at the bundle path.
  */
 
-interface RemovalOptions {
+export interface Retirement {
+  rule: RetentionRule;
   /** The number of files kept or removed concurrently. */
   concurrency: number;
-  /** Set only by tests. */
-  leaseTimes?: LeaseTimes | undefined;
-}
-
-export interface Retirement extends RemovalOptions {
-  rule: RetentionRule;
 }
 
 /** Names of channels, and ids of releases; sorted. Plain data. */
@@ -59,7 +54,7 @@ export async function retireReleases(
   { dryRun }: { dryRun: boolean } = { dryRun: false },
 ): Promise<Retired> {
   const { stored, empty } = await surveyReleases(storage);
-  const { found, channels } = await withoutExpired(context, storage, dryRun, retirement.leaseTimes);
+  const { found, channels } = await withoutExpired(context, storage, dryRun);
   const select = (releases: Releases): ReleaseId[] =>
     retired(releases, stored, retirement.rule, context.clock.now());
   const wanted = announcing(found.ledger, select(found)).removing;
@@ -81,14 +76,13 @@ async function withoutExpired(
   context: CoreContext,
   storage: Storage,
   dryRun: boolean,
-  leaseTimes: LeaseTimes | undefined,
 ): Promise<{ found: Releases; channels: string[] }> {
   const found = await readReleases(storage);
   const now = context.clock.now();
   const channels = expiredChannels(found, now);
   if (channels.length === 0) return { found, channels };
   if (!dryRun) {
-    await removeExpiredChannels(context, storage, leaseTimes);
+    await removeExpiredChannels(context, storage);
     return { found: await readReleases(storage), channels };
   }
   const ledger = withoutChannels(found, channels, now.toISOString());
@@ -161,7 +155,7 @@ export async function removeReleases(
   context: CoreContext,
   storage: Storage,
   ids: readonly ReleaseId[],
-  options: RemovalOptions,
+  options: Pick<Retirement, 'concurrency'>,
 ): Promise<void> {
   const allUnlessCurrent = ({ current }: Releases): readonly ReleaseId[] => {
     if (current !== null) throw destinationBusy(storage, null);
@@ -175,39 +169,29 @@ async function removeSelected(
   context: CoreContext,
   storage: Storage,
   select: (releases: Releases) => readonly ReleaseId[],
-  options: RemovalOptions,
+  options: Pick<Retirement, 'concurrency'>,
 ): Promise<ReleaseId[]> {
-  const announced = await changeReleases(
-    context,
-    storage,
-    async (releases) => {
-      const ledger = announcing(releases.ledger, select(releases));
-      const isNew = ledger.removing.length > releases.ledger.removing.length;
-      return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
-    },
-    options.leaseTimes,
-  );
+  const announced = await changeReleases(context, storage, async (releases) => {
+    const ledger = announcing(releases.ledger, select(releases));
+    const isNew = ledger.removing.length > releases.ledger.removing.length;
+    return { result: ledger.removing, next: isNew ? { ledger, current: releases.current } : null };
+  });
   for (const id of announced) {
     // Another process may have removed it in the meantime, and a third one published it again.
     const isStill = async (): Promise<boolean> => {
       const { ledger, current } = await readReleases(storage);
       return current !== id && ledger.removing.includes(id);
     };
-    await removeRelease(context, releaseIn(storage, id), { ...options, isStill });
+    await removeRelease(context, releaseIn(storage, id), { concurrency: options.concurrency, isStill });
   }
-  await changeReleases(
-    context,
-    storage,
-    async ({ ledger, current }) => ({
-      result: null,
-      next: { ledger: forgetting(ledger, announced), current },
-    }),
-    options.leaseTimes,
-  );
+  await changeReleases(context, storage, async ({ ledger, current }) => ({
+    result: null,
+    next: { ledger: forgetting(ledger, announced), current },
+  }));
   return [...announced];
 }
 
-interface ReleaseRemoval extends RemovalOptions {
+interface ReleaseRemoval extends Pick<Retirement, 'concurrency'> {
   /** Whether the release must still be removed. Called under the lease, after the catalog was read. */
   isStill: () => Promise<boolean>;
 }
@@ -222,22 +206,17 @@ interface ReleaseRemoval extends RemovalOptions {
 export async function removeRelease(
   context: CoreContext,
   release: Storage,
-  { isStill, concurrency, leaseTimes }: ReleaseRemoval,
+  { isStill, concurrency }: ReleaseRemoval,
 ): Promise<void> {
   const { state } = await readState(release);
   // A removal that was killed after its commit may have left its lock.
   if (state.kind === 'absent') return sweepAbandoned(context, release, state);
   requireCatalog(state);
-  await decidingUnderLease(
-    context,
-    release,
-    async (lease) => {
-      const work = removalOf(lease.found);
-      if (work !== null && (await isStill()))
-        await applyUnderLease(context, release, lease, work, { concurrency });
-    },
-    leaseTimes,
-  );
+  await decidingUnderLease(context, release, async (lease) => {
+    const work = removalOf(lease.found);
+    if (work !== null && (await isStill()))
+      await applyUnderLease(context, release, lease, work, { concurrency });
+  });
   // No later attempt visits a removed release, so the remains of the lease are swept now.
   await sweepAbandoned(context, release, (await readState(release)).state);
 }

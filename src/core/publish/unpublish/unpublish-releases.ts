@@ -35,23 +35,17 @@ export async function unpublishReleases(
   if (isEmpty && releases.current === null) return null;
   const report = await decideOn(storage, releases, ids, request);
   if (request.dryRun) return report;
-  const { leaseTimes } = request;
   const { current } = releases;
-  await changeReleases(
-    context,
-    storage,
-    async (found) => {
-      if (found.current !== current) throw destinationBusy(storage, null);
-      const names = found.ledger.channels.map(({ name }) => name);
-      if (current === null && names.length === 0) return { result: null, next: null };
-      const ledger = leaving(found, context.clock.now().toISOString());
-      const pointers = new Map(names.map((name) => [name, null]));
-      return { result: null, next: { ledger, current: null, channels: pointers } };
-    },
-    leaseTimes,
-  );
+  await changeReleases(context, storage, async (found) => {
+    if (found.current !== current) throw destinationBusy(storage, null);
+    const names = found.ledger.channels.map(({ name }) => name);
+    if (current === null && names.length === 0) return { result: null, next: null };
+    const ledger = leaving(found, context.clock.now().toISOString());
+    const pointers = new Map(names.map((name) => [name, null]));
+    return { result: null, next: { ledger, current: null, channels: pointers } };
+  });
   await removeReleases(context, storage, ids, request);
-  await forgetReleases(context, storage, leaseTimes);
+  await forgetReleases(context, storage);
   return report;
 }
 
