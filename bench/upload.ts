@@ -151,7 +151,6 @@ pipelines:
       directory,
       limits: { maxUploadSize: 2 ** 20, maxFiles: 10 },
       signal: new AbortController().signal,
-      pipelineId: 'core',
     });
     const begun = performance.now();
     const { run: published } = await processJob(

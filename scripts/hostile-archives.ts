@@ -36,7 +36,6 @@ async function refusalOf(archive: Buffer): Promise<WaybillError> {
       directory: path.join(directory, 'upload'),
       limits: hostileLimits,
       signal: new AbortController().signal,
-      pipelineId: 'maps',
     });
   } catch (error) {
     return asWaybillError(error);

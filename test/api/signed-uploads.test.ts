@@ -156,7 +156,6 @@ t.test('a staged bundle is checked again before it is published', async (t) => {
       directory,
       limits: { maxUploadSize: 2 ** 20, maxFiles: 10 },
       signal: new AbortController().signal,
-      pipelineId: 'strict',
       signatures: configOf(ours).pipelines[0]?.signatures ?? null,
     });
   };

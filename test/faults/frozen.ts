@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
-import { defaultLeaseTimes, type LeaseTimes } from '../../src/core/catalog/lease/lease.ts';
+import { defaultLeaseTimes } from '../../src/core/catalog/lease/lease.ts';
+import type { LeaseTimes } from '../../src/core/context.ts';
 import type { Clock } from '../../src/core/lib/clock.ts';
 import { type ErrorRecord, errorRecord } from '../../src/core/lib/errors.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
@@ -361,16 +362,16 @@ async function publish(
   for (const file of bundle.files) file.body = body(file.path, file.body);
   const destination = destinationOf('replacement', owner.destinationId);
   return publishBundle(
-    contextWith(clock),
+    { ...contextWith(clock), leaseTimes: times },
     storage,
     { bundle, owner, destination, destinationPath: bundlePath },
-    { dryRun: false, force: false, leaseTimes: times },
+    { dryRun: false, force: false },
   );
 }
 
 async function unpublishAll({ storage, clock }: Stoppable): Promise<{ error: ErrorRecord | null }> {
   const request = { owner, destinationPath: bundlePath, maxRemoved: null, dryRun: false, concurrency: 1 };
-  return unpublish(contextWith(clock), storage, { ...request, leaseTimes: times }).then(
+  return unpublish({ ...contextWith(clock), leaseTimes: times }, storage, request).then(
     () => ({ error: null }),
     (error: unknown) => ({ error: errorRecord(error) }),
   );

@@ -56,7 +56,7 @@ last.body = {
 
 const storage = await open();
 const result = await publishBundle(
-  contextWith(systemClock),
+  { ...contextWith(systemClock), leaseTimes },
   storage,
   {
     bundle,
@@ -64,7 +64,7 @@ const result = await publishBundle(
     destination: destinationOf('replacement'),
     destinationPath: bundlePath,
   },
-  { dryRun: false, force: false, leaseTimes },
+  { dryRun: false, force: false },
 );
 process.stdout.write(`${JSON.stringify({ action: result.action, code: result.error?.code ?? null })}\n`);
 process.stdin.destroy();

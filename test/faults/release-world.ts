@@ -5,13 +5,12 @@ import { hasCode } from '../../src/core/lib/errors.ts';
 import { planOutputs } from '../../src/core/publish/outputs.ts';
 import { publishBundle } from '../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../src/core/publish/results/result.ts';
-import { removeRelease } from '../../src/core/publish/unpublish/remove-release.ts';
+import { retireReleases } from '../../src/core/publish/unpublish/retire-releases.ts';
 import { unpublish } from '../../src/core/publish/unpublish/unpublish.ts';
 import { type Releases, rolledBack } from '../../src/core/releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../src/core/releases/release.ts';
-import { retireReleases } from '../../src/core/releases/retire.ts';
 import { ledgerKey, readReleases } from '../../src/core/releases/store.ts';
-import { releaseIn, surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
+import { surveyReleases, unusable } from '../../src/core/releases/stored-releases.ts';
 import type { Owner } from '../../src/core/storage/identity.ts';
 import { listedKey, nameOf } from '../../src/core/storage/key.ts';
 import type { Storage } from '../../src/core/storage/storage.ts';
@@ -115,11 +114,7 @@ export async function retire(root: Storage, keep: number, clock: Clock = testClo
   const context = contextWith(clock);
   const { releases } = await retireReleases(context, siteOf(root), {
     rule: { keep, lingerMs: 0 },
-    dryRun: false,
-    remove: async (id, isStill) =>
-      removeRelease(context, releaseIn(siteOf(root), id), {
-        ...{ isStill, concurrency: 2 },
-      }),
+    concurrency: 2,
   });
   return releases;
 }

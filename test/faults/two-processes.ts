@@ -39,10 +39,10 @@ export async function publishHere(
 ): Promise<ActionResult> {
   const destination = destinationOf(workflow);
   return publishBundle(
-    contextWith(systemClock),
+    { ...contextWith(systemClock), leaseTimes: times },
     storage,
     { bundle: bundleOf(quick), owner, destination, destinationPath: bundlePath },
-    { dryRun: false, force: false, leaseTimes: times },
+    { dryRun: false, force: false },
   );
 }
 

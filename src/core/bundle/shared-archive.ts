@@ -75,7 +75,6 @@ export interface FetchRequest {
   archive: SharedArchive;
   /** Absolute; created if it is missing, and removed after a failure. */
   directory: string;
-  pipelineId: string;
   sceneMaps: SceneMapRules;
   signal: AbortSignal;
 }
@@ -85,7 +84,7 @@ export interface FetchRequest {
  * Throws `bundle_not_found` if the archive is missing, and `body_mismatch` if its bytes have changed.
  */
 export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBundle> {
-  const { storage, archive, directory, pipelineId, sceneMaps, signal } = request;
+  const { storage, archive, directory, sceneMaps, signal } = request;
   const whole = checkedBytes(storage, archive);
   try {
     return await stageUpload({
@@ -94,7 +93,6 @@ export async function fetchStagedBundle(request: FetchRequest): Promise<StagedBu
       // The receiver has already applied the limits; a tar is a little larger than its files.
       limits: { maxUploadSize: archive.size, maxFiles: Number.MAX_SAFE_INTEGER },
       signal,
-      pipelineId,
       sceneMaps,
     });
   } catch (error) {

@@ -56,7 +56,6 @@ export interface StageRequest {
   directory: string;
   limits: ArchiveLimits;
   signal: AbortSignal;
-  pipelineId: string;
   sceneMaps?: SceneMapRules;
   /** Which signature the bundle needs; by default none. */
   signatures?: SignaturePolicy | null;
@@ -125,13 +124,10 @@ export async function openStagedBundle(
     created: manifest.created,
     manifestFile: {
       digest: digestOf(bytes),
-      body: storedBody(storage, {
-        key: keyOf(manifestName as RelativePath),
-        size: bytes.byteLength,
-      }),
+      body: storedBody(storage, { key: keyOf(manifestName as RelativePath), size: bytes.byteLength }),
     },
     signatureFile: signature === null ? null : { digest: digestOf(signature), body: bytesBody(signature) },
-    files: bundleFiles(storage, manifest, (index) => facts.files[index]),
+    files: bundleFiles(storage, manifest, facts.files),
     warnings: facts.warnings,
   };
 }
@@ -148,8 +144,8 @@ export function stagingFailure(error: unknown): unknown {
 }
 
 async function stage(request: StageRequest): Promise<StagedBundle> {
-  const { directory, limits, signal, sceneMaps, partial = null, makeManifest, content } = request;
-  const { signatures = null } = request;
+  const { directory, limits, signal, sceneMaps, partial = null, signatures = null } = request;
+  const { makeManifest, content } = request;
   const { breathe = breathless, disk = waitingDisk } = request;
   await breathe();
   signal.throwIfAborted();
@@ -176,30 +172,18 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
 
   const received = new Set(extraction.files.keys());
   const { maxUploadSize } = limits;
+  const completing = { directory: files, maxUploadSize, signal };
   const lacking =
-    partial === null
-      ? []
-      : await completeBundle(extraction, manifest, content ?? nothingKept, {
-          directory: files,
-          maxUploadSize,
-          signal,
-        });
+    partial === null ? [] : await completeBundle(extraction, manifest, content ?? nothingKept, completing);
   findings.push(...compare(manifest, extraction, new Set(lacking.map(({ pointer }) => pointer))));
-  if (!hasErrors(findings) && lacking.length === 0) {
-    const storage = await localStorage(files, { readOnly: true });
-    const listed = bundleFiles(storage, manifest, (index) =>
-      extraction.files.get(manifest.files[index]?.path as RelativePath),
-    );
-    await inParallel(listed, sceneMapsAtOnce, async (file) => {
-      findings.push(...(await checkSceneMapFile(file, sceneMaps ?? defaultSceneMapRules)));
-    });
-  }
+  const measured = manifest.files.flatMap(({ path: name }) => extraction.files.get(name) ?? []);
+  if (!hasErrors(findings) && lacking.length === 0)
+    findings.push(...(await sceneMapFindings(files, manifest, measured, sceneMaps)));
   if (hasErrors(findings)) throw invalidBundle('the upload', findings);
   // Keeps the received files even if others are missing, so that the client need not send them again.
   await content?.keep(keepable(manifest, extraction, received, files));
   if (lacking.length > 0) throw filesMissing(lacking);
   await breathe();
-  const measured = manifest.files.map((file) => extraction.files.get(file.path) as FileFacts);
   const facts = JSON.stringify({ files: measured, warnings: findings });
   await disk.writeFile(path.join(directory, factsName), Buffer.from(facts));
   signal.throwIfAborted();
@@ -211,6 +195,20 @@ async function stage(request: StageRequest): Promise<StagedBundle> {
     files: measured.length,
     bytes: measured.reduce((sum, { size }) => sum + size, 0),
   };
+}
+
+async function sceneMapFindings(
+  directory: string,
+  manifest: Manifest,
+  measured: readonly FileFacts[],
+  rules: SceneMapRules = defaultSceneMapRules,
+): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const storage = await localStorage(directory, { readOnly: true });
+  await inParallel(bundleFiles(storage, manifest, measured), sceneMapsAtOnce, async (file) => {
+    findings.push(...(await checkSceneMapFile(file, rules)));
+  });
+  return findings;
 }
 
 /** An empty store that keeps nothing. */
@@ -264,15 +262,11 @@ interface FileFacts {
   digest: Digest;
 }
 
-function bundleFiles(
-  storage: Storage,
-  { files }: Manifest,
-  factsOf: (index: number) => FileFacts | undefined,
-): BundleFile[] {
+/** The files of the manifest. `measured` has their sizes and digests, in the same order. */
+function bundleFiles(storage: Storage, { files }: Manifest, measured: readonly FileFacts[]): BundleFile[] {
+  if (measured.length !== files.length) throw gone();
   return files.map(({ path, kind, contentType }, index) => {
-    const facts = factsOf(index);
-    if (facts === undefined) throw gone();
-    const { size, digest } = facts;
+    const { size, digest } = measured[index] as FileFacts;
     return { path, kind, contentType, size, digest, body: storedBody(storage, { key: keyOf(path), size }) };
   });
 }

@@ -61,15 +61,8 @@ export async function findBundles(
           `${source.backend} ${describeLocation(source)}`,
           context.log,
         );
-  const digests = await digestsOf(context, storage, files, cache, findings);
-  if (!dryRun)
-    cache.keep(
-      files.flatMap((file) => {
-        const digest = digests.get(file.path);
-        return digest === undefined ? [] : [{ ...file, digest }];
-      }),
-      listedAt,
-    );
+  const { digests, read } = await digestsOf(context, storage, files, cache, findings);
+  if (!dryRun) cache.keep(files, digests, { listedAt, read });
   if (hasErrors(findings)) return refused();
   found.candidates.push(candidateOf(files, digests, nameOf(id)));
   return found;
@@ -86,14 +79,14 @@ function countFindings(files: readonly SelectedFile[], findings: readonly Findin
   return [finding('error', 'too_many_listed_files', message, { file: '.' })];
 }
 
-/** Reads the files that are not cached. A file that changes while it is read becomes a finding. */
+/** Reads the files that are not cached, and counts them. A file that changes meanwhile becomes a finding. */
 async function digestsOf(
   { signal }: Pick<CoreContext, 'signal'>,
   storage: Storage,
   files: readonly SelectedFile[],
   cache: DigestCache,
   findings: Finding[],
-): Promise<Map<RelativePath, Digest>> {
+): Promise<{ digests: Map<RelativePath, Digest>; read: number }> {
   const digests = new Map<RelativePath, Digest>();
   const unknown: SelectedFile[] = [];
   for (const file of files) {
@@ -112,7 +105,7 @@ async function digestsOf(
       );
     else digests.set(file.path, found);
   });
-  return digests;
+  return { digests, read: unknown.length };
 }
 
 /** null if the file changed since it was listed. */

@@ -234,7 +234,7 @@ async function remove(
   root: Storage,
   { destination, from }: OrphanTask,
   orphan: Orphan,
-  { dryRun, runId, onOrphan, leaseTimes }: PublishRequest,
+  { dryRun, runId, onOrphan }: PublishRequest,
 ): Promise<OrphanResult | null> {
   const { destinationPath, layout, generation, updatedAt } = orphan;
   try {
@@ -254,7 +254,6 @@ async function remove(
           isFromSource(catalog, from, destinationPath),
         onDecided: onOrphan,
       },
-      leaseTimes,
     });
     return { ...reported(orphan), outputs, bytes, action: 'unpublish' };
   } catch (error) {

@@ -14,6 +14,7 @@ import {
   type PublicationLayout,
   type Sight,
 } from './layouts/layout.ts';
+import { asLayoutChange } from './layouts/migration.ts';
 import { planOutputs, signingOf } from './outputs.ts';
 import { abortedIfStopped, type BundlePublication, type PublishRequest } from './publish-request.ts';
 import { failedResult } from './results/action-result.ts';
@@ -53,12 +54,16 @@ export async function publishBundle(
   return { ...result, channel: channel?.name ?? null };
 }
 
-/** Looks, decides and acts, until no other process interferes. Throws `destination_busy` after ten rounds. */
+/**
+ * Looks, decides and acts, until no other process interferes. A change of layout takes a round of its own.
+ * Throws `destination_busy` after ten rounds.
+ */
 async function publishIn<S extends Sight, D extends Decision>(
   layout: PublicationLayout<S, D>,
   { context, storage, publication, request }: Assignment,
   candidate: Candidate,
 ): Promise<ActionResult> {
+  let hasMigrated = false;
   for (let round = 1; round <= maxRounds; round += 1) {
     const sight = await layout.observe(candidate);
     await candidate.update(sight);
@@ -72,12 +77,21 @@ async function publishIn<S extends Sight, D extends Decision>(
       recorded: state.kind === 'valid' ? state.catalog.outputs : [],
       reading: request.reading,
     });
-    const decision = await layout.decide(sight, candidate);
+    // The decision was already reported before the migration.
+    const options = hasMigrated ? { ...request, onDecided: undefined } : request;
+    const decision = await layout.decide(sight, candidate, options);
     if (round === 1) reportPlan(request, publication, decision);
+    const { migration } = decision;
+    if (migration !== null && !request.dryRun) {
+      hasMigrated = (await migration.carryOut()) || hasMigrated;
+      continue;
+    }
     const result = request.dryRun
       ? await layout.preview(decision, candidate)
       : await layout.carryOut(decision, candidate);
-    if (result !== null) return result;
+    if (result === null) continue;
+    const isChange = hasMigrated || migration !== null;
+    return isChange ? asLayoutChange(result, layout.former, publication, request) : result;
   }
   throw destinationBusy(storage, null);
 }

@@ -1,6 +1,5 @@
 import type { SourceBundle } from '../bundle/source-bundle.ts';
 import type { Reading } from '../bundle/validate-bundle.ts';
-import type { LeaseTimes } from '../catalog/lease/lease.ts';
 import type { StoredState } from '../catalog/store.ts';
 import type { DestinationConfig } from '../config/config.ts';
 import { type Finding, WaybillError } from '../lib/errors.ts';
@@ -54,8 +53,6 @@ export interface PublishRequest {
    * although nothing is left to do, because the first notification may have been lost.
    */
   tellsSince?: string;
-  /** Set only by tests. */
-  leaseTimes?: LeaseTimes;
 }
 
 /** One bundle and the place that it is published to. */

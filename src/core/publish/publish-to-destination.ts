@@ -123,12 +123,12 @@ async function listAtRoot(
   storage: Storage,
   { owner, destination, warn }: Omit<BundlePublication, 'bundle' | 'destinationPath'>,
   decided: readonly PublishedPath[],
-  { dryRun, channel, leaseTimes }: PublishRequest,
+  { dryRun, channel }: PublishRequest,
 ): Promise<void> {
   // The root index lists current releases only, not channels.
   if (!destination.rootIndex || dryRun || channel !== undefined) return;
   const { listPublished } = await import('./root-index/listed-changes.ts');
-  const warning = await listPublished(context, storage, { owner, destination }, decided, { leaseTimes });
+  const warning = await listPublished(context, storage, { owner, destination }, decided);
   if (warning !== null) warn?.(warning);
 }
 

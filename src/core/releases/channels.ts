@@ -1,8 +1,8 @@
-import type { LeaseTimes } from '../catalog/lease/lease.ts';
+import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import type { Storage } from '../storage/storage.ts';
 import { expiredChannels, type Releases, withChannel, withoutChannels } from './ledger.ts';
 import { channelLinkKey, releaseAt, type ReleaseId } from './release.ts';
-import { changeReleases, type ReleasesContext } from './store.ts';
+import { changeReleases } from './store.ts';
 import { unusable } from './stored-releases.ts';
 import type { SwitchRefusal } from './switch.ts';
 
@@ -26,27 +26,21 @@ export interface ChannelSwitch {
  * foreign file has the pointer's name. Throws like `changeReleases`.
  */
 export async function setChannel(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   { name, to, from, ttlMs }: ChannelSwitch,
-  times?: LeaseTimes,
 ): Promise<SwitchRefusal | null> {
-  return changeReleases(
-    context,
-    storage,
-    async (releases) => {
-      const refusal = await refusalOf(storage, releases, { name, to, from });
-      if (refusal !== null) return { result: refusal, next: null };
-      const now = context.clock.now();
-      const expiresAt = new Date(now.getTime() + ttlMs).toISOString();
-      const ledger = withChannel(releases, { name, id: to, setAt: now.toISOString(), expiresAt });
-      return {
-        result: null,
-        next: { ledger, current: releases.current, channels: new Map([[name, to]]) },
-      };
-    },
-    times,
-  );
+  return changeReleases(context, storage, async (releases) => {
+    const refusal = await refusalOf(storage, releases, { name, to, from });
+    if (refusal !== null) return { result: refusal, next: null };
+    const now = context.clock.now();
+    const expiresAt = new Date(now.getTime() + ttlMs).toISOString();
+    const ledger = withChannel(releases, { name, id: to, setAt: now.toISOString(), expiresAt });
+    return {
+      result: null,
+      next: { ledger, current: releases.current, channels: new Map([[name, to]]) },
+    };
+  });
 }
 
 async function refusalOf(
@@ -75,42 +69,27 @@ async function isFree(storage: Storage, name: string): Promise<boolean> {
 /**
  * Removes the expired channels, their pointers first, and returns their names. Throws like `changeReleases`.
  */
-export async function removeExpiredChannels(
-  context: ReleasesContext,
-  storage: Storage,
-  times?: LeaseTimes,
-): Promise<string[]> {
-  return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()), times);
+export async function removeExpiredChannels(context: LeaseContext, storage: Storage): Promise<string[]> {
+  return removing(context, storage, (releases) => expiredChannels(releases, context.clock.now()));
 }
 
 /** Removes a channel before it expires. Returns false if there is none. Throws like `changeReleases`. */
-export async function removeChannel(
-  context: ReleasesContext,
-  storage: Storage,
-  name: string,
-  times?: LeaseTimes,
-): Promise<boolean> {
+export async function removeChannel(context: LeaseContext, storage: Storage, name: string): Promise<boolean> {
   const named = ({ ledger: { channels } }: Releases): string[] =>
     channels.filter((channel) => channel.name === name).map((channel) => channel.name);
-  return (await removing(context, storage, named, times)).length > 0;
+  return (await removing(context, storage, named)).length > 0;
 }
 
 async function removing(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   select: (releases: Releases) => string[],
-  times: LeaseTimes | undefined,
 ): Promise<string[]> {
-  return changeReleases(
-    context,
-    storage,
-    async (releases) => {
-      const names = select(releases);
-      if (names.length === 0) return { result: names, next: null };
-      const ledger = withoutChannels(releases, names, context.clock.now().toISOString());
-      const channels = new Map(names.map((name) => [name, null]));
-      return { result: names, next: { ledger, current: releases.current, channels } };
-    },
-    times,
-  );
+  return changeReleases(context, storage, async (releases) => {
+    const names = select(releases);
+    if (names.length === 0) return { result: names, next: null };
+    const ledger = withoutChannels(releases, names, context.clock.now().toISOString());
+    const channels = new Map(names.map((name) => [name, null]));
+    return { result: names, next: { ledger, current: releases.current, channels } };
+  });
 }

@@ -6,7 +6,7 @@ import type { Storage } from '../storage/storage.ts';
 import { within } from '../storage/wrappers/within.ts';
 import { lastGood, ledTo, type Releases, rolledBack } from './ledger.ts';
 import { type Layout, type ReleaseId, releasePathOf } from './release.ts';
-import { removableFrom } from './retire.ts';
+import { removableFrom } from './retention.ts';
 import { readReleases } from './store.ts';
 import {
   eachRelease,

@@ -1,7 +1,6 @@
-import { destinationBusy, isContention, type Lease, type LeaseTimes } from '../catalog/lease/lease.ts';
-import { whileHeld, withLease } from '../catalog/lease/with-lease.ts';
+import { destinationBusy, isContention, type Lease } from '../catalog/lease/lease.ts';
+import { type LeaseContext, whileHeld, withLease } from '../catalog/lease/with-lease.ts';
 import { settleWrite } from '../catalog/store.ts';
-import type { CoreContext } from '../context.ts';
 import { hasCode, WaybillError } from '../lib/errors.ts';
 import { reservedPrefix } from '../lib/paths.ts';
 import { bytesBody, readAll } from '../storage/body.ts';
@@ -27,8 +26,6 @@ import { releaseIds } from './stored-releases.ts';
  */
 
 export const ledgerKey = joinKey('', `${reservedPrefix}.releases.json`);
-
-export type ReleasesContext = Pick<CoreContext, 'clock' | 'log' | 'signal'>;
 
 export interface ReleasesChange<T> {
   /** The value that `changeReleases` returns. */
@@ -97,10 +94,9 @@ export async function readReleases(storage: Storage): Promise<Releases> {
  * `lease_lost`, `commit_unknown` if the outcome cannot be determined, or the storage's error.
  */
 export async function changeReleases<T>(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   decide: (releases: Releases) => Promise<ReleasesChange<T>>,
-  times?: LeaseTimes,
 ): Promise<T> {
   const updatedAt = (): string => context.clock.now().toISOString();
   if (storage.facts.rename === 'none') return changeObject(storage, decide, updatedAt);
@@ -110,7 +106,7 @@ export async function changeReleases<T>(
     if (next !== null) await changeFiles(storage, lease, releases, next, updatedAt());
     return result;
   };
-  return withLease(context, storage, underLease, times);
+  return withLease(context, storage, underLease);
 }
 
 /**
@@ -118,18 +114,14 @@ export async function changeReleases<T>(
  * guarantee conditional deletes. There it is also the pointer, and states that no release is current. Throws
  * like `changeReleases`.
  */
-export async function forgetReleases(
-  context: ReleasesContext,
-  storage: Storage,
-  times?: LeaseTimes,
-): Promise<void> {
+export async function forgetReleases(context: LeaseContext, storage: Storage): Promise<void> {
   if (storage.facts.rename === 'none') return;
   const underLease = async (lease: Lease): Promise<void> => {
     const { current } = await readReleases(storage);
     if (current !== null || (await releaseIds(storage)).length > 0) return;
     await whileHeld(storage, lease).remove(ledgerKey);
   };
-  await withLease(context, storage, underLease, times);
+  await withLease(context, storage, underLease);
 }
 
 async function changeFiles(

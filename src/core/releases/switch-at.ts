@@ -53,13 +53,13 @@ async function dropChannel(
   context: CoreContext,
   { storage, destinationPath }: Place,
   name: string,
-  { dryRun, leaseTimes }: SwitchOptions,
+  { dryRun }: SwitchOptions,
 ): Promise<Switched> {
   const { channels, ledger } = await readReleases(storage);
   const known = ledger.channels.map((channel) => channel.name);
   if (!known.includes(name))
     throw unknownName('channel_not_found', `channel of "${destinationPath}"`, name, known);
-  if (!dryRun) await removeChannel(context, storage, name, leaseTimes);
+  if (!dryRun) await removeChannel(context, storage, name);
   return { from: channels.get(name) ?? null, to: null };
 }
 

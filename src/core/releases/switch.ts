@@ -1,4 +1,4 @@
-import type { LeaseTimes } from '../catalog/lease/lease.ts';
+import type { LeaseContext } from '../catalog/lease/with-lease.ts';
 import { WaybillError } from '../lib/errors.ts';
 import type { Storage } from '../storage/storage.ts';
 import {
@@ -11,7 +11,7 @@ import {
   rolledBack,
 } from './ledger.ts';
 import type { ReleaseId } from './release.ts';
-import { changeReleases, readReleases, type ReleasesChange, type ReleasesContext } from './store.ts';
+import { changeReleases, readReleases, type ReleasesChange } from './store.ts';
 import { type Unusable, unusable } from './stored-releases.ts';
 
 /*
@@ -22,8 +22,6 @@ import { type Unusable, unusable } from './stored-releases.ts';
 export interface SwitchOptions {
   /** Only decides and reports. Changes nothing and takes no lease. */
   dryRun: boolean;
-  /** Only tests pass their own. */
-  leaseTimes?: LeaseTimes;
 }
 
 interface ActivateOptions extends SwitchOptions {
@@ -54,7 +52,7 @@ export type SwitchRefusal =
  * promotion may bring it back.
  */
 export async function activate(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   to: ReleaseId,
   { from, isStill, ...options }: ActivateOptions,
@@ -73,7 +71,7 @@ export async function activate(
  * or one that was rolled back before, current again.
  */
 export async function rollBack(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   target: ReleaseId | null,
   options: SwitchOptions,
@@ -87,7 +85,7 @@ export async function rollBack(
 
 /** Makes any release current and ends the rollback. */
 export async function promote(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   to: ReleaseId,
   options: SwitchOptions,
@@ -99,7 +97,7 @@ export async function promote(
 
 /** Ends the rollback: the next run that publishes a rolled back release makes it current. */
 export async function resume(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
   options: SwitchOptions,
 ): Promise<SwitchResult> {
@@ -109,17 +107,17 @@ export async function resume(
 type Decision = ReleasesChange<SwitchResult>;
 
 async function deciding(
-  context: ReleasesContext,
+  context: LeaseContext,
   storage: Storage,
-  { dryRun, leaseTimes }: SwitchOptions,
+  { dryRun }: SwitchOptions,
   decide: (releases: Releases) => Promise<Decision>,
 ): Promise<SwitchResult> {
   if (dryRun) return (await decide(await readReleases(storage))).result;
-  return changeReleases(context, storage, decide, leaseTimes);
+  return changeReleases(context, storage, decide);
 }
 
 async function switchTo(
-  { clock }: ReleasesContext,
+  { clock }: LeaseContext,
   storage: Storage,
   releases: Releases,
   to: ReleaseId,

@@ -17,13 +17,14 @@ export function stageWithContent(
   { breathe = breathless, disk = waitingDisk }: { breathe?: Breathe; disk?: Disk } = {},
 ): (
   request: Omit<StageRequest, 'content' | 'breathe' | 'disk' | 'makeManifest'> & {
+    pipelineId: string;
     keeps: boolean;
     autoManifest?: Patterns | undefined;
   },
 ) => Promise<StagedBundle> {
-  return async ({ keeps, autoManifest, ...request }) => {
+  return async ({ pipelineId, keeps, autoManifest, ...request }) => {
     try {
-      const kept = content.of(request.pipelineId, { keeps });
+      const kept = content.of(pipelineId, { keeps });
       const makeManifest: StageRequest['makeManifest'] =
         autoManifest === undefined
           ? undefined

@@ -123,7 +123,6 @@ async function fetchArchive(
       storage,
       archive,
       directory: job.staged,
-      pipelineId: job.pipelineId,
       sceneMaps: pipelineOf(job, config).sceneMaps,
       signal: signal ?? new AbortController().signal,
     });

@@ -1,8 +1,8 @@
 import type { Config } from '../../core/config/config.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { errorRecord, hasCode, WaybillError } from '../../core/lib/errors.ts';
-import type { TidiedPath } from '../../core/publish/layouts/tidy-releases.ts';
 import type { RootIndex } from '../../core/publish/root-index/root-files.ts';
+import type { TidiedPath } from '../../core/publish/unpublish/retire-releases.ts';
 import {
   atDestination,
   destinationNamed,
@@ -70,7 +70,7 @@ export async function answerReleases(
       if (request.kind === 'list')
         return { kind: 'list', paths: await listReleases(root, destination, named) };
       if (request.kind === 'tidy') {
-        const { tidyDestination } = await import('../../core/publish/layouts/tidy-releases.ts');
+        const { tidyDestination } = await import('../../core/publish/unpublish/retire-releases.ts');
         return {
           kind: 'tidy',
           paths: await tidyDestination(context, root, destination, { dryRun: false, path }),

@@ -56,7 +56,6 @@ async function stage(
       directory,
       limits: options.limits ?? limits,
       signal,
-      pipelineId: 'maps',
     });
     return { directory, staged, error: undefined };
   } catch (error) {

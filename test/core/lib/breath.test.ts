@@ -107,7 +107,6 @@ t.test('uploads at once are staged a few files a turn, however much has arrived'
         directory,
         limits: { maxUploadSize: 2 ** 20, maxFiles: 100 },
         signal: new AbortController().signal,
-        pipelineId: 'maps',
         breathe,
       }),
     ),

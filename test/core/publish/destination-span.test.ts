@@ -13,7 +13,7 @@ const parent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 function published(outputsWritten: number, bytesWritten: number): ActionResult {
   const others = { outputsLinked: 7, outputsKept: 7, outputsRemoved: 7, bytesLinked: 7, bytesKept: 7 };
   const applied = { outputsWritten, bytesWritten, ...others };
-  return plannedResult('b', planOf('upsert_additive'), [], applied);
+  return { ...plannedResult('b', planOf('upsert_additive'), [], null), ...applied };
 }
 
 const failed = (code: 'stale_bundle' | 'storage_full'): ActionResult =>

@@ -54,7 +54,6 @@ t.test(
       directory: path.join(root, 'staged'),
       limits: { maxUploadSize: 2 ** 24, maxFiles: 10 },
       signal: new AbortController().signal,
-      pipelineId: 'maps',
     });
     t.equal(staged.files, bundle.files.length);
 

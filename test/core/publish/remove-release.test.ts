@@ -7,7 +7,7 @@ import type { Catalog, OutputRecord, Pending } from '../../../src/core/catalog/c
 import { serialiseCatalog } from '../../../src/core/catalog/serialise.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import type { RelativePath } from '../../../src/core/lib/paths.ts';
-import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
+import { removeRelease } from '../../../src/core/publish/unpublish/retire-releases.ts';
 import type { Owner } from '../../../src/core/storage/identity.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import { localStorage } from '../../../src/core/storage/local/local-storage.ts';

@@ -18,7 +18,7 @@ import {
 } from '../../../src/core/releases/ledger.ts';
 import { parseReleases, serialiseReleases } from '../../../src/core/releases/ledger-json.ts';
 import type { ReleaseId } from '../../../src/core/releases/release.ts';
-import { isRetirementDue, retired } from '../../../src/core/releases/retire.ts';
+import { isRetirementDue, retired } from '../../../src/core/releases/retention.ts';
 import type { StoredRelease } from '../../../src/core/releases/stored-releases.ts';
 import { seed } from '../../support/sampling.ts';
 

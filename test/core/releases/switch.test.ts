@@ -2,10 +2,9 @@ import { EventEmitter, once } from 'node:events';
 import { lstatSync, readFileSync, readlinkSync, symlinkSync, truncateSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { removeRelease } from '../../../src/core/publish/unpublish/remove-release.ts';
+import { retireReleases } from '../../../src/core/publish/unpublish/retire-releases.ts';
 import { currentObjectKey, type ReleaseId, releaseKey } from '../../../src/core/releases/release.ts';
-import { retireReleases } from '../../../src/core/releases/retire.ts';
-import { readReleases, requireReleases } from '../../../src/core/releases/store.ts';
+import { ledgerKey, readReleases, requireReleases } from '../../../src/core/releases/store.ts';
 import { releaseIn, surveyReleases } from '../../../src/core/releases/stored-releases.ts';
 import { activate, promote, resume, rollBack } from '../../../src/core/releases/switch.ts';
 import { bytesBody, readAll } from '../../../src/core/storage/body.ts';
@@ -210,15 +209,22 @@ t.test('a slow retention keeps a release that was published again in the meantim
     t.equal(await writeRelease(root, 0), first);
     t.match(await activate(context, storage, first, how), { outcome: 'switched', to: first });
   };
-  await retireReleases(context, storage, {
-    ...{ rule: { keep: 0, lingerMs: 0 }, dryRun: false },
-    remove: async (id, isStill) => {
-      await meanwhile();
-      await removeRelease(context, releaseIn(storage, id), {
-        ...{ destinationPath: releaseKey(id), isStill, concurrency: 1 },
-      });
+  let isAnnounced = false;
+  const slow: Storage = delegate(storage, {
+    write: async (name, body, options) => {
+      const written = await storage.write(name, body, options);
+      isAnnounced ||= name === ledgerKey;
+      return written;
+    },
+    async *read(name, range) {
+      if (isAnnounced && name.startsWith(`${releaseKey(first)}/`)) {
+        isAnnounced = false;
+        await meanwhile();
+      }
+      yield* storage.read(name, range);
     },
   });
+  await retireReleases(context, slow, { rule: { keep: 0, lingerMs: 0 }, concurrency: 1 });
   t.match(await activate(context, storage, first, how), { outcome: 'unchanged', current: first });
   t.same((await lookAtReleases(root)).wrong, []);
   const { ledger } = await readReleases(storage);

@@ -56,7 +56,7 @@ t.test('a name that a changed Redis gives an archive is neither read nor removed
   ]) {
     await shared.remove(name);
     const archive = { name, size: 8, digest: digestOf('precious') };
-    const request = { archive, directory: path.join(root, 'staged'), pipelineId: 'maps' };
+    const request = { archive, directory: path.join(root, 'staged') };
     const signal = new AbortController().signal;
     await t.rejects(fetchStagedBundle({ ...request, storage, sceneMaps: defaultSceneMapRules, signal }), {
       code: 'bundle_not_found',

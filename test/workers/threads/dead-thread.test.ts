@@ -106,7 +106,6 @@ pipelines:
         directory,
         limits: { maxUploadSize: 2 ** 20, maxFiles: 1000 },
         signal: new AbortController().signal,
-        pipelineId: 'maps',
       });
       const job: PublishJob = { runId: `maps.${runs}`, pipelineId: 'maps', staged: directory, bundlePath };
       return pool.process(job, { signal: new AbortController().signal, onProgress: () => undefined });

@@ -21,8 +21,15 @@ const maxSources = 64;
 export interface DigestCache {
   /** undefined if the cache does not have the file with this stamp. */
   digestOf(file: string, stamp: Stamp | null): Digest | undefined;
-  /** Replaces the cached digests. Never throws: without the cache, files are read again. */
-  keep(files: readonly { path: string; stamp: Stamp | null; digest: Digest }[], listedAt: Date): void;
+  /**
+   * Replaces the cached digests by those of these files. Never throws: without the cache, files are read
+   * again. Does nothing if no file was `read`, and no cached file is missing.
+   */
+  keep(
+    files: readonly { path: string; stamp: Stamp | null }[],
+    digests: ReadonlyMap<string, Digest>,
+    how: { listedAt: Date; read: number },
+  ): void;
 }
 
 /** Opens the cache of one source. A missing or damaged cache is empty. */
@@ -35,11 +42,15 @@ export function openDigestCache(directory: string, source: string, log: Log): Di
       const found = stamp === null ? undefined : known.get(each);
       return found !== undefined && found.id === stamp?.id ? found.digest : undefined;
     },
-    keep(files, listedAt) {
+    keep(files, digests, { listedAt, read }) {
+      if (read === 0 && files.length === known.size) return;
       const kept = new Map<string, Known>();
-      for (const { path: each, stamp, digest } of files)
-        if (stamp !== null && isSettled(stamp, listedAt)) kept.set(each, { id: stamp.id, digest });
-      if (isSame(known, kept)) return;
+      for (const { path: each, stamp } of files) {
+        const digest = digests.get(each);
+        if (stamp !== null && digest !== undefined && isSettled(stamp, listedAt))
+          kept.set(each, { id: stamp.id, digest });
+      }
+      if (kept.size + known.size === 0) return;
       try {
         writeKnown(file, source, kept);
         removeOldest(directory);
@@ -61,14 +72,6 @@ interface Known {
 
 function isSettled({ isExact, modifiedAt }: Stamp, listedAt: Date): boolean {
   return isExact || modifiedAt.getTime() < listedAt.getTime() - racyMs;
-}
-
-function isSame(before: ReadonlyMap<string, Known>, now: ReadonlyMap<string, Known>): boolean {
-  if (before.size !== now.size) return false;
-  return [...now].every(([file, { id, digest }]) => {
-    const known = before.get(file);
-    return known?.id === id && known.digest === digest;
-  });
 }
 
 function readKnown(file: string, source: string): Map<string, Known> {

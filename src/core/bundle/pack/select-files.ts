@@ -1,4 +1,4 @@
-import ignore, { type Ignore } from 'ignore';
+import ignore from 'ignore';
 import { type Finding, finding, WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, findCollisions, parseRelativePath, type RelativePath } from '../../lib/paths.ts';
 import { foldedPath, noPath, notUtf8, renameIt } from '../../lib/text.ts';
@@ -25,7 +25,7 @@ export const excludedByDefault: readonly string[] = [
 ];
 
 /** Usual names of files with secrets. They are published only on request. */
-const secretNames: readonly string[] = [
+export const secretNames: readonly string[] = [
   ...['.env', '.env.*', '!.env.example', '!.env.sample', '!.env.template'],
   ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', '*.pem', '*.key', '*.p12', '*.pfx', '*.ppk'],
   ...['.netrc', '.npmrc', '.pgpass', '.htpasswd', '.git-credentials'],
@@ -83,7 +83,7 @@ export async function selectFiles(
       const file = joinKey(directory, escaped);
       if (reason === 'no_path')
         findings.push(finding('warning', 'key_skipped', `${noPath}, so it was skipped`, { file }));
-      else if (!rules.excluded.ignores(joinKey(directory, decoded)))
+      else if (!rules.isExcluded(joinKey(directory, decoded)))
         findings.push(
           finding('error', 'unsafe_path', `${notUtf8}; ${renameIt}, or exclude it`, {
             file,
@@ -94,9 +94,9 @@ export async function selectFiles(
       const { key, type, size, stamp = null } = entry;
       if ((key === manifestName || key === signatureName) && type === 'file') continue;
       const name = type === 'directory' ? `${key}/` : key;
-      if (rules.excluded.ignores(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
+      if (rules.isExcluded(name) || (type === 'link' && patterns.links === 'skip')) excluded.push(name);
       else if (type === 'directory' && foldedPath(key) !== manifestName) pending.push(key);
-      else if (rules.included !== null && !rules.included.ignores(key)) excluded.push(name);
+      else if (!rules.isIncluded(key)) excluded.push(name);
       else {
         const problem = whatIsWrong(entry, rules);
         if (problem === null) files.push({ path: key as string as RelativePath, size, stamp });
@@ -111,21 +111,23 @@ export async function selectFiles(
   return { files, findings, excluded: excluded.sort(compareCodeUnits) };
 }
 
+type Test = (path: string) => boolean;
+
 interface Rules {
-  excluded: Ignore;
-  /** null includes everything. */
-  included: Ignore | null;
-  /** Names of secrets, except those that a pattern includes. */
-  secret: Ignore;
+  isExcluded: Test;
+  isIncluded: Test;
+  /** Whether the file has the name of a secret and no pattern includes it. */
+  isSecret: Test;
 }
 
 function rulesOf({ include = [], exclude = [] }: Patterns, ignored: readonly string[]): Rules {
   const own = [...ignored, ...exclude];
   const restored = own.filter((pattern) => pattern.startsWith('!'));
+  const isAny: Test = () => true;
   return {
-    excluded: matcher([...excludedByDefault, ...own]),
-    included: include.length === 0 ? null : matcher(include),
-    secret: matcher([...secretNames, ...restored]),
+    isExcluded: matcher([...excludedByDefault, ...own], own.length === 0 ? anyOf(excludedByDefault) : isAny),
+    isIncluded: include.length === 0 ? isAny : matcher(include),
+    isSecret: include.length === 0 ? matcher([...secretNames, ...restored], anyOf(secretNames)) : () => false,
   };
 }
 
@@ -143,14 +145,27 @@ async function readIgnoreFile(storage: Storage): Promise<string[]> {
   }
 }
 
-/** `allowRelativePaths` turns off the package's path check. `parseRelativePath` checks paths instead. */
-function matcher(patterns: readonly string[]): Ignore {
-  return ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
+/**
+ * Whether the patterns match a path. Asks the package, which tests the patterns one by one, only about paths
+ * that `mayMatch`. `allowRelativePaths` turns off its path check: `parseRelativePath` checks paths instead.
+ */
+function matcher(patterns: readonly string[], mayMatch: Test = () => true): Test {
+  const matching = ignore({ ignorecase: false, allowRelativePaths: true }).add([...patterns]);
+  return (path) => mayMatch(path) && matching.ignores(path);
+}
+
+/** Whether a segment of a path matches one of these patterns without slashes. One expression for all. */
+function anyOf(patterns: readonly string[]): Test {
+  const forms = patterns
+    .filter((pattern) => !pattern.startsWith('!'))
+    .map((pattern) => pattern.replaceAll('.', '\\.').replaceAll('*', '[^/]*'));
+  const form = new RegExp(`(?:^|/)(?:${forms.join('|')})(?:/|$)`);
+  return (path) => form.test(path);
 }
 
 function whatIsWrong(
   { key, type, leadsTo, unfollowed }: Entry,
-  { included, secret }: Rules,
+  { isSecret }: Rules,
 ): { code: string; message: string } | null {
   if (foldedPath(key) === manifestName)
     return { code: 'unsafe_path', message: 'has the name of the manifest; rename or exclude it' };
@@ -163,12 +178,12 @@ function whatIsWrong(
     };
   if (type !== 'file')
     return { code: 'file_not_regular', message: 'is neither a file nor a directory; exclude it' };
-  if (included === null && secret.ignores(key))
+  if (isSecret(key))
     return {
       code: 'secret_file',
       message: `has the name of a file with secrets; exclude it, or publish it with the exclusion "!${key}"`,
     };
-  if (included === null && leadsTo !== undefined && secret.ignores(nameOf(leadsTo)))
+  if (leadsTo !== undefined && isSecret(nameOf(leadsTo)))
     return {
       code: 'secret_file',
       message: `leads to "${leadsTo}", which has the name of a file with secrets; exclude it, or copy the file`,

@@ -1,94 +1,98 @@
+import type { LeaseTimes } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { leaseLost, type LeaseTimes } from './lease.ts';
+import { leaseLost } from './lease.ts';
 
 /**
  * Renews a held lease and detects that the process was suspended. It starts before the lease is taken.
- */
-export interface Heartbeat {
-  /** Aborts with `lease_lost` when the lease is lost. */
-  readonly signal: AbortSignal;
-  /**
-   * Throws `lease_lost` if the lease is lost, or if the last renewal was more than `abortAfterMs` ago. Before
-   * the lease is held, the last beat counts instead. Makes no request, so that nothing can happen between the
-   * check and the change that follows it.
-   */
-  check(): void;
-  /** Calls `renew` at every beat from now on. `sinceMs` is the monotonic time when taking the lease began. */
-  renewBy(renew: () => Promise<void>, sinceMs: number): void;
-  /** Marks the lease as lost and returns the `lease_lost` error to throw. */
-  lose(why: string): Error;
-  /** Stops the beats. Resolves once no renewal is running. */
-  stop(): Promise<void>;
-}
-
-/**
+ *
  * Beats every `renewEveryMs`. A failed renewal is retried at the next beat. The lease counts as lost
  * `abortAfterMs` after the start of the last successful renewal, well before a contender may take it over. A
  * beat that comes later renews nothing: the process was suspended, and its decisions may be out of date even
  * if no other attempt took the lease.
  */
-export function startHeartbeat(
-  storage: Pick<Storage, 'label'>,
-  { clock, log, times }: { clock: Clock; log: Log; times: LeaseTimes },
-): Heartbeat {
-  const lost = new AbortController();
-  const stopped = new AbortController();
-  let renew = async (): Promise<void> => undefined;
-  let renewedAt = clock.monotonic();
-  let beatAt = renewedAt;
-  const beating = beat();
-  return { signal: lost.signal, check, renewBy, lose, stop };
+export class Heartbeat {
+  readonly #storage: Pick<Storage, 'label'>;
+  readonly #options: { clock: Clock; log: Log; times: LeaseTimes };
+  readonly #lost = new AbortController();
+  readonly #stopped = new AbortController();
+  readonly #beating: Promise<void>;
+  #renew = async (): Promise<void> => undefined;
+  #renewedAt: number;
+  #beatAt: number;
 
-  async function beat(): Promise<void> {
+  constructor(storage: Pick<Storage, 'label'>, options: { clock: Clock; log: Log; times: LeaseTimes }) {
+    this.#storage = storage;
+    this.#options = options;
+    this.#renewedAt = options.clock.monotonic();
+    this.#beatAt = this.#renewedAt;
+    this.#beating = this.#beat();
+  }
+
+  /** Aborts with `lease_lost` when the lease is lost. */
+  get signal(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /**
+   * Throws `lease_lost` if the lease is lost, or if the last renewal was more than `abortAfterMs` ago. Before
+   * the lease is held, the last beat counts instead. Makes no request, so that nothing can happen between the
+   * check and the change that follows it.
+   */
+  check(): void {
+    this.#loseIfTooLate();
+    this.signal.throwIfAborted();
+  }
+
+  /** Calls `renew` at every beat from now on. `sinceMs` is the monotonic time when taking the lease began. */
+  renewBy(renew: () => Promise<void>, sinceMs: number): void {
+    this.#renew = renew;
+    this.#renewedAt = sinceMs;
+  }
+
+  /** Marks the lease as lost and returns the `lease_lost` error to throw. */
+  lose(why: string): Error {
+    const error = leaseLost(this.#storage, why);
+    this.#lost.abort(error);
+    return error;
+  }
+
+  /** Stops the beats. Resolves once no renewal is running. */
+  async stop(): Promise<void> {
+    this.#stopped.abort('stopped');
+    await this.#beating;
+  }
+
+  async #beat(): Promise<void> {
+    const { clock, log, times } = this.#options;
     for (;;) {
       try {
-        await clock.sleep(times.renewEveryMs, stopped.signal);
+        await clock.sleep(times.renewEveryMs, this.#stopped.signal);
       } catch {
         return; // Stopped.
       }
-      if (lost.signal.aborted || loseIfTooLate()) return;
-      beatAt = clock.monotonic();
-      const startedAt = beatAt;
+      if (this.signal.aborted || this.#loseIfTooLate()) return;
+      const startedAt = clock.monotonic();
+      this.#beatAt = startedAt;
       try {
-        await renew();
-        renewedAt = startedAt;
+        await this.#renew();
+        this.#renewedAt = startedAt;
       } catch (error) {
-        if (hasCode(error, 'lease_lost')) lost.abort(error);
-        log.warn({ storage: storage.label, err: error }, 'lease renewal failed');
+        if (hasCode(error, 'lease_lost')) this.#lost.abort(error);
+        log.warn({ storage: this.#storage.label, err: error }, 'lease renewal failed');
       }
     }
   }
 
-  function check(): void {
-    loseIfTooLate();
-    lost.signal.throwIfAborted();
-  }
-
-  function loseIfTooLate(): boolean {
+  #loseIfTooLate(): boolean {
+    const { clock, times } = this.#options;
     const now = clock.monotonic();
-    if (now - renewedAt <= times.abortAfterMs && now - beatAt <= times.abortAfterMs) return false;
-    const isAwake = now - beatAt <= times.abortAfterMs;
-    lose(isAwake ? 'it could not be renewed in time' : 'this process was suspended for too long');
+    const isAwake = now - this.#beatAt <= times.abortAfterMs;
+    if (isAwake && now - this.#renewedAt <= times.abortAfterMs) return false;
+    this.lose(isAwake ? 'it could not be renewed in time' : 'this process was suspended for too long');
     return true;
-  }
-
-  function renewBy(next: () => Promise<void>, sinceMs: number): void {
-    renew = next;
-    renewedAt = sinceMs;
-  }
-
-  function lose(why: string): Error {
-    const error = leaseLost(storage, why);
-    lost.abort(error);
-    return error;
-  }
-
-  async function stop(): Promise<void> {
-    stopped.abort('stopped');
-    await beating;
   }
 }
 

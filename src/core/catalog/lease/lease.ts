@@ -1,3 +1,4 @@
+import type { LeaseTimes } from '../../context.ts';
 import type { Clock } from '../../lib/clock.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import type { Log } from '../../lib/log.ts';
@@ -41,20 +42,6 @@ export interface Lease {
    * could not be removed.
    */
   release(): Promise<void>;
-}
-
-/** Durations in milliseconds, each measured on the monotonic clock of the process that waits. */
-export interface LeaseTimes {
-  /** The holder's renewal interval. */
-  renewEveryMs: number;
-  /** The holder aborts after this time without a renewal. Less than `staleAfterMs`. */
-  abortAfterMs: number;
-  /** A contender takes over a lease that did not change for this time. Clocks need not agree. */
-  staleAfterMs: number;
-  /** How long a contender waits for a holder that renews. It waits for any other until it is stale. */
-  waitMs: number;
-  /** A contender's polling interval. */
-  pollEveryMs: number;
 }
 
 export const defaultLeaseTimes: LeaseTimes = {

@@ -6,7 +6,7 @@ import type { Body, Storage, WriteOptions } from '../../storage/storage.ts';
 import type { Catalog, Holder } from '../catalog.ts';
 import { catalogBody } from '../serialise.ts';
 import { isStateOf, measureState, readState, settleWrite, stateKey, type StoredState } from '../store.ts';
-import { type Heartbeat, startHeartbeat, watchLease } from './heartbeat.ts';
+import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { createLock, holderIn, lockKey, ownsLock, readLock, renewLock } from './lock-file.ts';
 import { stagingOf, stolenLockKey, straysInStaging } from './staging.ts';
@@ -35,7 +35,7 @@ const maxSweeps = 20;
  * removes the staging of the thief.
  */
 export async function acquireLockLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
-  const heartbeat = startHeartbeat(storage, options);
+  const heartbeat = new Heartbeat(storage, options);
   const holder = newHolder();
   const lock = { isCreated: false };
   try {

@@ -14,7 +14,7 @@ import {
   stateKey,
   type StoredState,
 } from '../store.ts';
-import { type Heartbeat, startHeartbeat, watchLease } from './heartbeat.ts';
+import { Heartbeat, watchLease } from './heartbeat.ts';
 import { destinationBusy, type Lease, type LeaseOptions, logNotReleased } from './lease.ts';
 import { isKnownDead, newHolder, retire } from './this-holder.ts';
 
@@ -30,7 +30,7 @@ import { isKnownDead, newHolder, retire } from './this-holder.ts';
  * weaker: if two publishers write within one pause, both may continue.
  */
 export async function acquireStateLease(storage: Storage, options: LeaseOptions): Promise<Lease> {
-  const heartbeat = startHeartbeat(storage, options);
+  const heartbeat = new Heartbeat(storage, options);
   try {
     return await whenFree(storage, options, heartbeat);
   } catch (error) {

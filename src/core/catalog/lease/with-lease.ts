@@ -4,38 +4,27 @@ import { withReleasers } from '../../lib/lifecycle.ts';
 import type { Body, ObjectPlace, Storage } from '../../storage/storage.ts';
 import { delegate } from '../../storage/wrappers/delegate.ts';
 import type { CatalogState } from '../catalog.ts';
-import {
-  defaultLeaseTimes,
-  destinationBusy,
-  isContention,
-  type Lease,
-  type LeaseOptions,
-  type LeaseTimes,
-} from './lease.ts';
+import { defaultLeaseTimes, destinationBusy, isContention, type Lease, type LeaseOptions } from './lease.ts';
 import { isAbandoned, lockKey } from './lock-file.ts';
 import { acquireLockLease } from './lock-lease.ts';
 import { stagingRoot, sweepFinished } from './staging.ts';
 import { acquireStateLease } from './state-lease.ts';
+
+/** What a lease needs of the context. */
+export type LeaseContext = Pick<CoreContext, 'clock' | 'log' | 'signal' | 'leaseTimes'>;
 
 /**
  * Runs `work` under the lease of the bundle path that `storage` is rooted at, and always releases the lease.
  * Throws like `acquireLease`, or the error of `work`.
  */
 export async function withLease<T>(
-  { clock, log, signal }: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  { clock, log, signal, leaseTimes: times = defaultLeaseTimes }: LeaseContext,
   storage: Storage,
   work: (lease: Lease) => Promise<T>,
-  times: LeaseTimes = defaultLeaseTimes,
 ): Promise<T> {
   return withReleasers(async (onRelease) => {
     const attemptId = randomUUID();
-    const lease = await acquireLease(storage, {
-      clock,
-      log,
-      times,
-      attemptId,
-      ...(signal === undefined ? {} : { signal }),
-    });
+    const lease = await acquireLease(storage, { clock, log, times, attemptId, signal });
     onRelease(() => lease.release());
     return work(lease);
   });
@@ -49,14 +38,13 @@ const maxDecisions = 10;
  * must decide and act. Throws `destination_busy` if that happens ten times.
  */
 export async function decidingUnderLease<T>(
-  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  context: LeaseContext,
   storage: Storage,
   work: (lease: Lease) => Promise<T>,
-  times: LeaseTimes = defaultLeaseTimes,
 ): Promise<T> {
   for (let decision = 1; ; decision += 1) {
     try {
-      return await withLease(context, storage, work, times);
+      return await withLease(context, storage, work);
     } catch (error) {
       if (!isContention(error)) throw error;
       if (decision === maxDecisions) throw destinationBusy(storage, null);
@@ -79,7 +67,7 @@ const sweptWithinMs = 24 * 3_600_000;
  * publication, which replaces nothing. The next publication always looks.
  */
 export async function sweepAbandoned(
-  context: Pick<CoreContext, 'clock' | 'log' | 'signal'>,
+  context: LeaseContext,
   storage: Storage,
   state: CatalogState,
 ): Promise<void> {

@@ -25,14 +25,13 @@ interface ApplyOptions extends AttemptOptions {
   clock: Clock;
 }
 
+/** The paths that were written, and those linked or copied on the server. All others are unchanged. */
 export interface Applied {
-  outputsWritten: number;
-  /** Planned outputs whose files did not change. */
-  outputsKept: number;
-  outputsRemoved: number;
-  bytesWritten: number;
-  bytesKept: number;
+  written: ReadonlySet<string>;
+  linked: ReadonlySet<string>;
 }
+
+export const nothingApplied: Applied = { written: new Set(), linked: new Set() };
 
 /**
  * Executes a plan under a lease. After a kill at any moment, the next run completes the work:
@@ -68,12 +67,12 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     const inPlace = storage.facts.rename === 'none';
     if (inPlace && lease.found.raw !== null)
       await sweepCopies(storage, { attemptId: lease.attemptId, check: () => lease.check() });
-    await attempt.stage();
+    const layout = await attempt.stage();
     await attempt.save();
     await lease.fence();
     const inTheWay = inPlace ? [] : blockers(plan.writes, removes);
     await attempt.remove(inTheWay);
-    await attempt.putInPlace();
+    await attempt.putInPlace(layout);
     const already = new Set(inTheWay);
     const rest = removes.filter((key) => !already.has(key));
     // Writing in place may have taken long.
@@ -81,13 +80,7 @@ export async function apply(plan: Work, options: ApplyOptions): Promise<Applied>
     await attempt.remove(rest);
     if (plan.clears) await removeEmptyDirectories(storage);
     await commit(plan, attempt, lease, committedCatalog(plan, lease, base, clock.now()));
-    return {
-      outputsWritten: plan.writes.length,
-      outputsKept: plan.kept.length,
-      outputsRemoved: removes.length,
-      bytesWritten: bytesOf(plan.writes),
-      bytesKept: bytesOf(plan.kept),
-    };
+    return attempt.applied;
   } catch (error) {
     const failure = await causeOf(error, lease);
     await attempt.undo(failure);
@@ -153,10 +146,6 @@ async function causeOf(error: unknown, lease: Lease): Promise<unknown> {
     () => error,
     (lost: unknown) => (hasCode(lost, 'lease_lost') ? lost : error),
   );
-}
-
-function bytesOf(outputs: readonly PlannedOutput[]): number {
-  return outputs.reduce((sum, { size }) => sum + size, 0);
 }
 
 /*

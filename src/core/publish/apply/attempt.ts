@@ -8,7 +8,13 @@ import type { Move, ObjectHeaders } from '../../storage/storage.ts';
 import { type PathSet, recordedIn } from '../decision/records.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import { type AttemptOptions, SavedFiles } from './saved-files.ts';
-import { layOutStaging, missingDirectories, type StagedLayout, type StagedMove } from './staged-layout.ts';
+import {
+  inVisibleOrder,
+  layOutStaging,
+  missingDirectories,
+  type StagedLayout,
+  type StagedMove,
+} from './staged-layout.ts';
 
 /**
  * The file changes of one attempt. Records its changes so that they can be undone after a failure.
@@ -18,8 +24,8 @@ export class Attempt {
   readonly #options: AttemptOptions;
   readonly #saved: SavedFiles;
   readonly #abort: AbortSignal;
-  /** Before staging, every output is laid out on its own. */
-  #layout: StagedLayout<PlannedOutput>;
+  /** Paths of the outputs that were written, and of those that `duplicate` linked or copied. */
+  readonly applied = { written: new Set<string>(), linked: new Set<string>() };
   /** Keys whose files may have been written or removed. */
   readonly #written = new Set<Key>();
   readonly #removed = new Set<Key>();
@@ -32,23 +38,23 @@ export class Attempt {
     this.#plan = plan;
     this.#options = options;
     this.#saved = new SavedFiles(options);
-    this.#layout = layOutStaging(plan.writes, new Set());
     const { lease, signal } = options;
     this.#abort = signal === undefined ? lease.signal : AbortSignal.any([lease.signal, signal]);
   }
 
-  /** Writes and verifies every output in staging. Does nothing on storages that cannot rename. */
-  async stage(): Promise<void> {
+  /** Writes and verifies every output in staging. Does nothing, with null, on storages that cannot rename. */
+  async stage(): Promise<StagedLayout<PlannedOutput> | null> {
     const { storage, concurrency } = this.#options;
     const { writes } = this.#plan;
-    if (storage.facts.rename === 'none') return;
-    if (storage.facts.movesDirectories)
-      this.#layout = layOutStaging(writes, await missingDirectories(storage, writes));
-    await inParallel(writes.keys(), concurrency, async (index) => {
+    const { rename, movesDirectories } = storage.facts;
+    if (rename === 'none') return null;
+    const missing = movesDirectories ? await missingDirectories(storage, writes) : new Set<string>();
+    const layout = layOutStaging(writes, missing);
+    await inParallel(writes.entries(), concurrency, async ([index, output]) => {
       this.#throwIfOver();
-      const staged = this.#stagedKey(this.#layout.stagedName(index));
-      await this.#write(staged, writes[index] as PlannedOutput, 'scratch');
+      await this.#write(this.#stagedKey(layout.stagedName(index)), output, 'scratch');
     });
+    return layout;
   }
 
   /** Saves every file that the attempt replaces or removes. */
@@ -59,29 +65,26 @@ export class Attempt {
   }
 
   /**
-   * Renames the staged outputs into place or, on storages that cannot rename, writes every output in place.
-   * Assets become visible before the pages that need them.
+   * Renames the staged outputs into place or, without a layout, writes every output in place. Assets become
+   * visible before the pages that need them.
    */
-  async putInPlace(): Promise<void> {
-    const { storage, concurrency } = this.#options;
-    for (const group of this.#layout.groups)
-      if (storage.facts.rename === 'none')
+  async putInPlace(layout: StagedLayout<PlannedOutput> | null): Promise<void> {
+    const { storage, lease, concurrency } = this.#options;
+    for (const group of layout?.groups ?? inVisibleOrder(this.#plan.writes)) {
+      if (layout === null)
         await inParallel(group, concurrency, async (output) => {
           this.#throwIfOver();
           const key = keyOf(output.path);
           this.#written.add(key);
           await this.#changing(async () => this.#write(key, output, 'replace'), key);
         });
-      else await this.#moveInPlace(group);
-  }
-
-  async #moveInPlace(group: readonly PlannedOutput[]): Promise<void> {
-    const { storage, lease } = this.#options;
-    for (const some of batchesOf(group)) {
-      const moves = Array.from(this.#layout.movesOf(some), (move) => this.#move(move));
-      lease.check();
-      for (const { path } of some) this.#written.add(keyOf(path));
-      await this.#changing(async () => storage.rename(moves));
+      else
+        for (const some of batchesOf(group)) {
+          const moves = Array.from(layout.movesOf(some), (move) => this.#move(move));
+          lease.check();
+          for (const { path } of some) this.#written.add(keyOf(path));
+          await this.#changing(async () => storage.rename(moves));
+        }
     }
   }
 
@@ -182,7 +185,10 @@ export class Attempt {
 
   async #write(key: Key, output: PlannedOutput, mode: 'scratch' | 'replace'): Promise<void> {
     const { storage, onBytes, onOutput, duplicate } = this.#options;
-    if ((await duplicate?.(output, key)) !== true) {
+    if ((await duplicate?.(output, key)) === true) {
+      this.applied.linked.add(output.path);
+      onBytes?.(output.size);
+    } else {
       const written = storage.write(key, output.body, {
         mode,
         digest: output.digest,
@@ -192,6 +198,7 @@ export class Attempt {
         onBytes,
       });
       await namingBody(output.path, written);
+      this.applied.written.add(output.path);
     }
     onOutput?.(output.path);
   }

@@ -3,18 +3,19 @@ import type { ChannelConfig, ReleasesConfig } from '../../config/config.ts';
 import { describeBundlePath, pathWithin } from '../../lib/paths.ts';
 import { setChannel } from '../../releases/channels.ts';
 import { type ReleaseId, releaseKey } from '../../releases/release.ts';
-import { isRetirementDue } from '../../releases/retire.ts';
+import { isRetirementDue } from '../../releases/retention.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { activate, type SwitchRefusal, switchRefused } from '../../releases/switch.ts';
-import { refuseObstructed } from '../apply/apply.ts';
+import { nothingApplied, refuseObstructed } from '../apply/apply.ts';
 import { healModes } from '../apply/heal-modes.ts';
-import { allKept } from '../results/action-result.ts';
+import type { PublishRequest } from '../publish-request.ts';
+import { releaseResult } from '../results/action-result.ts';
 import type { ActionResult } from '../results/result.ts';
-import { type AdoptedInPlace, adoptInPlace, carryOutAdoption } from './adopt-in-place.ts';
-import { asLayoutChange } from './adoption.ts';
+import { retireAfterwards, type Retirement, retireReleases } from '../unpublish/retire-releases.ts';
 import { fillRelease, unlikeCurrent } from './fill-release.ts';
 import type { Assignment, Candidate, Decision, PublicationLayout, Sight } from './layout.ts';
+import { migrationToReleases } from './migrate-to-releases.ts';
 import {
   type PlannedRelease,
   planRelease,
@@ -22,17 +23,15 @@ import {
   type ReleasePlan,
   type Snapshot,
 } from './plan-release.ts';
-import { asChannelSet, releasedBy, releaseResult } from './release-result.ts';
-import { retireAfterwards, retireOld, type Tidying } from './tidy-releases.ts';
 
 interface ReleaseSight extends Sight {
-  /** The bundle path. During a change of layout, as it will be after the adoption. */
+  /** The bundle path. During a change of layout, as it will be after the migration. */
   snapshot: Snapshot;
-  /** The files in place to adopt as a release first; null if there are none. */
-  adopted: AdoptedInPlace | null;
+  /** The migration of the files in place to a release; null if there are none. */
+  migration: Awaited<ReturnType<typeof migrationToReleases>>;
 }
 
-interface ReleaseDecision extends ReleaseSight, ReleasePlan, Decision {}
+interface ReleaseDecision extends ReleaseSight, ReleasePlan, Pick<Decision, 'writes'> {}
 
 /**
  * Publishes the outputs as a release. Once it is complete, one step makes it current or points the channel at
@@ -41,59 +40,48 @@ interface ReleaseDecision extends ReleaseSight, ReleasePlan, Decision {}
  */
 export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecision> {
   readonly urlPath: string;
+  readonly former = 'in_place';
   readonly #assignment: Assignment;
   readonly #channel: ChannelConfig | null;
-  readonly #tidying: Tidying;
-  /** Whether this publication made a release of the files in place. */
-  #hasAdopted = false;
+  readonly #retirement: Retirement;
 
   constructor(assignment: Assignment, rule: ReleasesConfig, channel: ChannelConfig | null) {
-    const { publication, request } = assignment;
-    const { destination, destinationPath } = publication;
+    const { destination, destinationPath } = assignment.publication;
     this.#assignment = assignment;
     this.#channel = channel;
-    this.#tidying = { rule, destination, leaseTimes: request.leaseTimes };
+    const { fileConcurrency: concurrency } = destination;
+    this.#retirement = { rule, concurrency };
     this.urlPath = rule.currentInUrl ? pathWithin(destinationPath, 'current') : destinationPath;
   }
 
   async observe(candidate: Candidate): Promise<ReleaseSight> {
     const { storage, publication } = this.#assignment;
     const found = await readSnapshot(storage, publication.destinationPath, this.#channel?.name ?? null);
-    const adopted = await adoptInPlace(this.#assignment, found, candidate.bundle);
-    const snapshot = adopted?.snapshot ?? found;
+    const migration = await migrationToReleases(this.#assignment, found, candidate);
+    const snapshot = migration?.snapshot ?? found;
     const { stored, shown: version, base } = snapshot;
-    return { stored, version, base, snapshot, adopted };
+    return { stored, version, base, snapshot, migration };
   }
 
-  async decide(sight: ReleaseSight, candidate: Candidate): Promise<ReleaseDecision> {
-    const { storage, publication, request } = this.#assignment;
-    const { allowRemovals } = request;
-    // The decision was already reported before the adoption.
-    const options = this.#hasAdopted ? { allowRemovals } : request;
+  async decide(sight: ReleaseSight, candidate: Candidate, request: PublishRequest): Promise<ReleaseDecision> {
+    const { storage, publication } = this.#assignment;
     const input = candidate.input(request);
-    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, options);
+    const decided = await planRelease(storage, sight.snapshot, publication.destination, input, request);
     return { ...sight, ...decided, writes: decided.release?.content ?? [] };
   }
 
   async preview(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult> {
-    const { release, adopted } = decision;
-    if (adopted !== null) await this.#refuseUnmakeable(adopted.filling.release);
+    const { release, migration } = decision;
+    if (migration !== null) await this.#refuseUnmakeable(migration.release);
     if (release !== null) await this.#refuseUnmakeable(release);
-    const result = this.#result(decision, candidate);
-    return adopted === null ? result : this.#asAdopted(result);
+    return this.#result(decision, candidate);
   }
 
   async carryOut(decision: ReleaseDecision, candidate: Candidate): Promise<ActionResult | null> {
-    const { adopted, release } = decision;
-    if (adopted !== null) {
-      this.#hasAdopted = (await carryOutAdoption(this.#assignment, adopted)) || this.#hasAdopted;
-      return null;
-    }
-    const result =
-      release === null
-        ? await this.#leaveAsIs(decision, candidate)
-        : await this.#publish(release, decision, candidate);
-    return result !== null && this.#hasAdopted ? this.#asAdopted(result) : result;
+    const { release } = decision;
+    return release === null
+      ? this.#leaveAsIs(decision, candidate)
+      : this.#publish(release, decision, candidate);
   }
 
   /** Publishes nothing: renews the expiry of the channel, and tidies. null if another process was first. */
@@ -133,14 +121,13 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
       destinationPath: pathWithin(destinationPath, releaseKey(release.id)),
       destination,
     };
-    const filled = await fillRelease(context, storage, filling, request);
+    const applied = await fillRelease(context, storage, filling, request);
     const outcome = await this.#switchTo(release.id, snapshot);
     // The removal must be finished before the release can be published again.
-    if (outcome === 'being_removed') await retireOld(context, storage, this.#tidying);
+    if (outcome === 'being_removed') await retireReleases(context, storage, this.#retirement);
     if (outcome !== 'switched') return null;
-    await retireAfterwards(context, storage, this.#tidying);
-    const applied = releasedBy(filled, planned, plan);
-    return releaseResult(bundle.path, plan, planned, { applied, release: release.id });
+    await retireAfterwards(context, storage, this.#retirement);
+    return releaseResult(bundle.path, plan, planned, applied, release.id);
   }
 
   /**
@@ -161,11 +148,10 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   }
 
   async #refusalToSwitch(to: ReleaseId, from: ReleaseId | null): Promise<SwitchRefusal | null> {
-    const { context, storage, request } = this.#assignment;
-    const { leaseTimes } = request;
+    const { context, storage } = this.#assignment;
     const channel = this.#channel;
-    if (channel !== null) return setChannel(context, storage, { ...channel, to, from }, leaseTimes);
-    const done = await activate(context, storage, to, { dryRun: false, from, leaseTimes });
+    if (channel !== null) return setChannel(context, storage, { ...channel, to, from });
+    const done = await activate(context, storage, to, { dryRun: false, from });
     return done.outcome === 'refused' ? done.refusal : null;
   }
 
@@ -173,8 +159,8 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   async #sweep({ releases, shown, stored }: Snapshot): Promise<void> {
     const { context, storage } = this.#assignment;
     if (shown !== null) await sweepAbandoned(context, releaseIn(storage, shown), stored.state);
-    if (isRetirementDue(releases, this.#tidying.rule, context.clock.now()))
-      await retireAfterwards(context, storage, this.#tidying);
+    if (isRetirementDue(releases, this.#retirement.rule, context.clock.now()))
+      await retireAfterwards(context, storage, this.#retirement);
     else await sweepAbandoned(context, storage, { kind: 'absent' });
   }
 
@@ -192,17 +178,12 @@ export class AsReleases implements PublicationLayout<ReleaseSight, ReleaseDecisi
   ): ActionResult {
     const { dryRun } = this.#assignment.request;
     const isSame = release === null && plan.action === 'skip_same';
-    const result = releaseResult(bundle.path, plan, planned, {
-      applied: isSame && heldBack === null && !dryRun ? allKept(planned) : null,
-      release: release?.id ?? heldBack ?? (isSame ? shown : null),
-    });
+    const applied = isSame && heldBack === null && !dryRun ? nothingApplied : null;
+    const id = release?.id ?? heldBack ?? (isSame ? shown : null);
+    const result = releaseResult(bundle.path, plan, planned, applied, id);
     const channel = this.#channel;
-    const isChannelSet = isSame && channel !== null && shown !== null && pointer === null;
-    return isChannelSet ? asChannelSet(result, channel.name, shown) : result;
-  }
-
-  #asAdopted(result: ActionResult): ActionResult {
-    const { publication, request } = this.#assignment;
-    return asLayoutChange(result, 'in_place', publication, request);
+    if (!isSame || channel === null || shown === null || pointer !== null) return result;
+    const message = `channel "${channel.name}" leads to release ${shown}, which is already current`;
+    return { ...result, action: 'replace_catalog', reason: { code: 'channel_set', message } };
   }
 }

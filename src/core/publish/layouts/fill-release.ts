@@ -10,7 +10,7 @@ import { releaseKey } from '../../releases/release.ts';
 import { releaseIn } from '../../releases/stored-releases.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
-import { applyUnderLease } from '../apply/apply.ts';
+import { type Applied, applyUnderLease, nothingApplied } from '../apply/apply.ts';
 import { damagedAmong } from '../decision/damage.ts';
 import { byPath, isRecordedAs } from '../decision/records.ts';
 import type { Plan, PlannedOutput, Work } from '../plan.ts';
@@ -34,12 +34,6 @@ export interface Filling {
   destination: Pick<DestinationConfig, 'id' | 'fileConcurrency'>;
 }
 
-/** The paths that were written or linked. All others already existed. */
-export interface Filled {
-  written: ReadonlySet<string>;
-  linked: ReadonlySet<string>;
-}
-
 /**
  * Completes the directory of a release, under its lease and with the protocol of a publication. Finishes the
  * work of an earlier attempt and rewrites damaged files. Files that the current release has are linked or
@@ -52,33 +46,24 @@ export async function fillRelease(
   context: CoreContext,
   storage: Storage,
   filling: Filling,
-  { onProgress, leaseTimes }: Pick<PublishRequest, 'onProgress' | 'leaseTimes'>,
-): Promise<Filled> {
+  { onProgress }: Pick<PublishRequest, 'onProgress'> = {},
+): Promise<Applied> {
   const { release, destination } = filling;
   const target = releaseIn(storage, release.id);
-  const fill = async (lease: Lease): Promise<Filled> => {
+  const fill = async (lease: Lease): Promise<Applied> => {
     const work = await workIn(target, lease.found, filling);
-    const linked = new Set<string>();
-    if (work === null) return { written: linked, linked };
+    if (work === null) return nothingApplied;
     const { id: destinationId, fileConcurrency } = destination;
     const options = {
       concurrency: fileConcurrency,
       onBytes: (count: number) => onProgress?.({ type: 'bytes', destinationId, count }),
       onOutput: (path: string) => onProgress?.({ type: 'output', destinationId, path }),
-      async duplicate(output: PlannedOutput, to: Key) {
-        if (!(await duplicated(whileHeld(storage, lease), filling, output, to))) return false;
-        linked.add(output.path);
-        onProgress?.({ type: 'bytes', destinationId, count: output.size });
-        return true;
-      },
+      duplicate: async (output: PlannedOutput, to: Key) =>
+        duplicated(whileHeld(storage, lease), filling, output, to),
     };
-    await applyUnderLease(context, target, lease, work, options, unlikeCurrent(release, work));
-    return {
-      written: new Set(work.writes.map(({ path }) => path).filter((path) => !linked.has(path))),
-      linked,
-    };
+    return applyUnderLease(context, target, lease, work, options, unlikeCurrent(release, work));
   };
-  return decidingUnderLease(context, target, fill, leaseTimes);
+  return decidingUnderLease(context, target, fill);
 }
 
 /**

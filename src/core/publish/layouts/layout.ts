@@ -2,6 +2,7 @@ import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import { publishedBy } from '../../catalog/catalog.ts';
 import type { StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
+import type { Layout } from '../../releases/release.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { isOvertaken } from '../decision/refusals.ts';
 import type { DecisionInput, Plan, PlannedOutput } from '../plan.ts';
@@ -14,22 +15,25 @@ import type { ActionResult } from '../results/result.ts';
 
 /**
  * One way to publish at a bundle path. If the path is still published in the other layout, `observe` shows
- * the content of that layout, `decide` decides on it, and `carryOut` only moves it and returns null. The next
- * round then publishes on top of it.
+ * the content of that layout, and the decision on it has a migration. The next round publishes on top of it.
  */
 export interface PublicationLayout<S extends Sight, D extends Decision> {
   /** The path in the URLs of the outputs, relative to the destination root. */
   readonly urlPath: string;
+  /** The other layout. */
+  readonly former: Layout;
   /** Reads the state that readers see. */
   observe(candidate: Candidate): Promise<S>;
   /**
    * Decides about the outputs of the candidate. Calls `onDecided` of the request. Throws the refusals that
    * are not part of a plan.
    */
-  decide(sight: S, candidate: Candidate): Promise<D>;
+  decide(sight: S, candidate: Candidate, request: PublishRequest): Promise<D>;
   /** The result of a dry run. Throws the foreseeable errors of `carryOut`. */
   preview(decision: D, candidate: Candidate): Promise<ActionResult>;
-  /** Carries the decision out. Returns null if the caller must observe and decide again. */
+  /**
+   * Carries out a decision without a migration. Returns null if the caller must observe and decide again.
+   */
   carryOut(decision: D, candidate: Candidate): Promise<ActionResult | null>;
 }
 
@@ -45,6 +49,14 @@ export interface Decision {
   plan: Plan;
   /** The outputs to write, for the progress. */
   writes: readonly PlannedOutput[];
+  /** The change of layout that must come first; null if there is none. */
+  migration: Migration | null;
+}
+
+/** The publication of the content of the former layout in the new one. */
+export interface Migration {
+  /** Returns false, without changes for readers, if another process published or switched in the meantime. */
+  carryOut(): Promise<boolean>;
 }
 
 /** The place and the options of a publication. */

@@ -24,7 +24,7 @@ import {
   type PlannedOutput,
 } from '../plan.ts';
 import type { PublishRequest } from '../publish-request.ts';
-import { asPlanned } from './adoption.ts';
+import { asPlanned } from './migration.ts';
 
 /*
  * Reads the state of a bundle path before a publication as a release.
@@ -45,7 +45,7 @@ export interface Snapshot {
   base: Storage | null;
 }
 
-/** Whether the bundle path is published in place. A publication must adopt these files first. Pure. */
+/** Whether the bundle path is published in place. A publication must migrate these files first. Pure. */
 export function isInPlace({ shown, base }: Snapshot): boolean {
   return shown === null && base !== null;
 }
@@ -53,7 +53,7 @@ export function isInPlace({ shown, base }: Snapshot): boolean {
 /**
  * Reads the pointers, the ledger and one catalog of the bundle path that `storage` is rooted at. Throws
  * `unmanaged_content` if the pointer is foreign, and `state_conflict` if the in-place catalog cannot be
- * adopted or the ledger is malformed.
+ * read or the ledger is malformed.
  */
 export async function readSnapshot(
   storage: Storage,
@@ -76,7 +76,7 @@ export async function readSnapshot(
   const inTheWay = storage.facts.rename === 'none' ? undefined : await storage.stat(currentLinkKey);
   if (inTheWay !== undefined) throw blocked(where, stored);
   if (stored.state.kind === 'absent') return { ...found, shown, stored, base: null };
-  if (stored.state.kind !== 'valid') throw unadoptable(where);
+  if (stored.state.kind !== 'valid') throw unreadableInPlace(where);
   return { ...found, shown, stored, base: storage };
 }
 
@@ -101,7 +101,7 @@ function blocked(where: string, { state }: StoredState): WaybillError {
   );
 }
 
-function unadoptable(where: string): WaybillError {
+function unreadableInPlace(where: string): WaybillError {
   return new WaybillError(
     'state_conflict',
     `${where} is published with \`layout: in_place\`, and its catalog cannot be read`,

@@ -1,6 +1,7 @@
 import type { DestinationConfig } from '../../config/config.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
+import type { ReleaseId } from '../../releases/release.ts';
 import { describeLocation } from '../../storage/backends.ts';
 import type { Applied } from '../apply/apply.ts';
 import type { Plan, PlannedOutput, Reason } from '../plan.ts';
@@ -10,15 +11,12 @@ import type { ActionResult, DestinationFailure, DestinationResult } from './resu
  * Builds the results of publishing to one destination: per bundle and for the destination. Pure.
  */
 
-/** The counters of an applied plan. Nothing is linked with the in-place layout. */
-export type Done = Applied & Pick<ActionResult, 'outputsLinked' | 'bytesLinked'>;
-
 /** The result of a plan. Without `applied`, the plan was not applied, because of a dry run or a refusal. */
 export function plannedResult(
   bundlePath: string,
   plan: Plan,
   planned: readonly PlannedOutput[],
-  applied: Applied | Done | null,
+  applied: Applied | null,
 ): ActionResult {
   return {
     bundle: bundlePath,
@@ -31,10 +29,23 @@ export function plannedResult(
     release: null,
     channel: null,
     url: null,
-    ...nothingApplied,
-    ...applied,
+    ...(applied === null ? noCounts : countsOf(applied, planned, plan)),
     error: refusal(plan),
   };
+}
+
+/** The result of a plan about `release`. Pure. */
+export function releaseResult(
+  bundlePath: string,
+  plan: Plan,
+  planned: readonly PlannedOutput[],
+  applied: Applied | null,
+  release: ReleaseId | null,
+): ActionResult {
+  const result = plannedResult(bundlePath, plan, planned, applied);
+  const { error } = result;
+  const hint = releaseHints[plan.reason.code] ?? error?.hint ?? null;
+  return { ...result, release, error: error === null ? null : { ...error, hint } };
 }
 
 /** The result of a failed publication. `planned` is empty if it failed before planning. */
@@ -81,7 +92,7 @@ export function withDestinationFailure(
   return { ...result, status: 'failed', actions: [...result.actions, failure], error };
 }
 
-const nothingApplied: Done = {
+const noCounts = {
   outputsWritten: 0,
   outputsLinked: 0,
   outputsKept: 0,
@@ -100,13 +111,21 @@ const nothingDecided = {
   release: null,
   channel: null,
   url: null,
-  ...nothingApplied,
+  ...noCounts,
 };
 
-/** The counters of a publication that found nothing to do. Pure. */
-export function allKept(planned: readonly PlannedOutput[]): Done {
-  const bytesKept = planned.reduce((sum, { size }) => sum + size, 0);
-  return { ...nothingApplied, outputsKept: planned.length, bytesKept };
+function countsOf(
+  { written, linked }: Applied,
+  planned: readonly PlannedOutput[],
+  { removes }: Pick<Plan, 'removes'>,
+): typeof noCounts {
+  const counts = { ...noCounts, outputsRemoved: removes.length };
+  for (const { path, size } of planned) {
+    const how = written.has(path) ? 'Written' : linked.has(path) ? 'Linked' : 'Kept';
+    counts[`outputs${how}`] += 1;
+    counts[`bytes${how}`] += size;
+  }
+  return counts;
 }
 
 function outputsOf(planned: readonly PlannedOutput[]): ActionResult['outputs'] {
@@ -121,6 +140,15 @@ const hints: Partial<Record<Reason['code'], string>> = {
   content_of_catalog_above: 'publish to another path, or have its owner publish without those files first',
   path_blocked:
     'publish once with `workflow: replacement` to remove outputs that this pipeline no longer has, prune the old path, or publish to another path',
+};
+
+const keptForRollback = 'the existing release is kept for a rollback';
+
+/** With releases, --force deletes nothing. */
+const releaseHints: typeof hints = {
+  state_invalid: `restore its catalog, or run once with --force to publish a new release; ${keptForRollback}`,
+  state_unsupported: `use a newer waybill, or run once with --force to publish a new release; ${keptForRollback}`,
+  release_of_other_owner: `publish to another path, or run once with --force to publish a release of this pipeline; ${keptForRollback}`,
 };
 
 function refusal({ action, reason, destinationPath }: Plan): ActionResult['error'] {

@@ -1,5 +1,4 @@
 import type { CatalogState } from '../../catalog/catalog.ts';
-import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { DestinationConfig } from '../../config/config.ts';
 import type { CoreContext } from '../../context.ts';
 import type { Finding } from '../../lib/errors.ts';
@@ -29,7 +28,6 @@ export async function listPublished(
   root: Storage,
   index: RootIndex,
   published: readonly PublishedPath[],
-  options: { leaseTimes?: LeaseTimes | undefined },
 ): Promise<Finding | null> {
   const { owner, destination } = index;
   const listed = { owner, releases: destination.releases };
@@ -43,7 +41,7 @@ export async function listPublished(
         : await bundleAt(root, destinationPath, listed);
     seen.set(destinationPath, bundle);
   }
-  return seen.size === 0 ? null : refreshRootIndex(context, root, index, seen, options);
+  return seen.size === 0 ? null : refreshRootIndex(context, root, index, seen);
 }
 
 /**
@@ -58,7 +56,7 @@ export async function unpublishListed(
   request: UnpublishRequest,
   warn: (warning: Finding) => void = () => undefined,
 ): Promise<UnpublishReport> {
-  const { dryRun, destinationPath, owner, leaseTimes } = request;
+  const { dryRun, destinationPath, owner } = request;
   // The bundle path `.` is the index itself, if there is one.
   if (!destination.rootIndex || dryRun || destinationPath === '.') return unpublish(context, root, request);
   const index = { owner, destination };
@@ -71,11 +69,10 @@ export async function unpublishListed(
     () => false,
     () => true,
   );
-  const options = { leaseTimes };
-  const warning = isRefused ? null : await withdraw(context, root, index, destinationPath, options);
+  const warning = isRefused ? null : await withdraw(context, root, index, destinationPath);
   if (warning !== null) warn(warning);
   const refresh = async (): Promise<void> => {
-    if (warning === null) await refreshPaths(context, root, index, [destinationPath], options);
+    if (warning === null) await refreshPaths(context, root, index, [destinationPath]);
   };
   const report = await unpublish(context, root, request).catch(async (error: unknown) => {
     await refresh().catch((failure: unknown) =>

@@ -1,5 +1,5 @@
 import { isOfRootIndex } from '../../catalog/catalog.ts';
-import type { Lease, LeaseTimes } from '../../catalog/lease/lease.ts';
+import type { Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, sweepAbandoned } from '../../catalog/lease/with-lease.ts';
 import { readState, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
@@ -32,10 +32,6 @@ import {
 /** The observed bundles by bundle path; null if there is none. */
 export type Seen = ReadonlyMap<string, ListedBundle | null>;
 
-interface Options {
-  leaseTimes?: LeaseTimes | undefined;
-}
-
 /**
  * Updates the entries of these bundle paths. Reads their catalogs again under the lease, so that the later of
  * two concurrent updates is right. Without a difference, writes nothing and takes no lease. Returns a warning
@@ -47,10 +43,9 @@ export async function refreshRootIndex(
   root: Storage,
   index: RootIndex,
   seen: Seen,
-  options: Options = {},
 ): Promise<Finding | null> {
   const found = listedOf(index);
-  return settle(context, root, index, options, async (listed, isUnderLease) => {
+  return settle(context, root, index, async (listed, isUnderLease) => {
     if (listed === null) return everyBundle(root, found);
     const differing = [...seen].filter(([path, bundle]) => !isSameBundle(bundle, at(listed, path)));
     const now = new Map<string, ListedBundle | null>();
@@ -66,11 +61,10 @@ export async function refreshPaths(
   root: Storage,
   index: RootIndex,
   paths: Iterable<string>,
-  options: Options = {},
 ): Promise<Finding | null> {
   const seen = new Map<string, ListedBundle | null>();
   for (const path of paths) seen.set(path, await bundleAt(root, path, listedOf(index)));
-  return refreshRootIndex(context, root, index, seen, options);
+  return refreshRootIndex(context, root, index, seen);
 }
 
 /**
@@ -100,10 +94,9 @@ export async function withdraw(
   root: Storage,
   index: RootIndex,
   path: string,
-  options: Options = {},
 ): Promise<Finding | null> {
   const found = listedOf(index);
-  return settle(context, root, index, options, async (listed) => {
+  return settle(context, root, index, async (listed) => {
     if (listed === null) return everyBundle(root, found, new Set([path]));
     return withSeen(root, found, listed, new Map([[path, null]]));
   });
@@ -114,9 +107,8 @@ export async function rebuildRootIndex(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  options: Options = {},
 ): Promise<Finding | null> {
-  return settle(context, root, index, options, async () => everyBundle(root, listedOf(index)));
+  return settle(context, root, index, async () => everyBundle(root, listedOf(index)));
 }
 
 function listedOf({ owner, destination: { releases } }: RootIndex): Listed {
@@ -155,7 +147,6 @@ async function settle(
   context: CoreContext,
   root: Storage,
   index: RootIndex,
-  { leaseTimes }: Options,
   listNow: ListNow,
 ): Promise<Finding | null> {
   const stored = await readState(root);
@@ -173,7 +164,7 @@ async function settle(
     await applyUnderLease(context, root, lease, work, { concurrency: index.destination.fileConcurrency });
     return null;
   };
-  return decidingUnderLease(context, root, underLease, leaseTimes);
+  return decidingUnderLease(context, root, underLease);
 }
 
 interface Decided {

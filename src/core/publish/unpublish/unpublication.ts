@@ -1,5 +1,4 @@
 import type { Catalog, OutputRecord, PublishedBundle } from '../../catalog/catalog.ts';
-import type { LeaseTimes } from '../../catalog/lease/lease.ts';
 import type { StoredState } from '../../catalog/store.ts';
 import { WaybillError } from '../../lib/errors.ts';
 import { compareCodeUnits, describeBundlePath } from '../../lib/paths.ts';
@@ -29,8 +28,6 @@ export interface UnpublishRequest {
     /** Called with each decision before it is applied: without the lease, and under it. */
     onDecided?: ((decided: DecidedOrphan) => void) | undefined;
   };
-  /** Set only by tests. */
-  leaseTimes?: LeaseTimes;
 }
 
 export interface UnpublishReport {

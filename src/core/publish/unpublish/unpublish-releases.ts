@@ -6,13 +6,12 @@ import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
-import { removeReleases } from '../../releases/retire.ts';
 import { changeReleases, forgetReleases, readReleases } from '../../releases/store.ts';
 import { releaseIds, releaseIn } from '../../releases/stored-releases.ts';
 import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
-import { removeRelease } from './remove-release.ts';
+import { removeReleases } from './retire-releases.ts';
 import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
 
 /**
@@ -36,31 +35,17 @@ export async function unpublishReleases(
   if (isEmpty && releases.current === null) return null;
   const report = await decideOn(storage, releases, ids, request);
   if (request.dryRun) return report;
-  const { leaseTimes } = request;
   const { current } = releases;
-  await changeReleases(
-    context,
-    storage,
-    async (found) => {
-      if (found.current !== current) throw destinationBusy(storage, null);
-      const names = found.ledger.channels.map(({ name }) => name);
-      if (current === null && names.length === 0) return { result: null, next: null };
-      const ledger = leaving(found, context.clock.now().toISOString());
-      const pointers = new Map(names.map((name) => [name, null]));
-      return { result: null, next: { ledger, current: null, channels: pointers } };
-    },
-    leaseTimes,
-  );
-  await removeReleases(context, storage, ids, {
-    leaseTimes,
-    remove: async (id, isStill) =>
-      removeRelease(context, releaseIn(storage, id), {
-        isStill,
-        concurrency: request.concurrency,
-        leaseTimes,
-      }),
+  await changeReleases(context, storage, async (found) => {
+    if (found.current !== current) throw destinationBusy(storage, null);
+    const names = found.ledger.channels.map(({ name }) => name);
+    if (current === null && names.length === 0) return { result: null, next: null };
+    const ledger = leaving(found, context.clock.now().toISOString());
+    const pointers = new Map(names.map((name) => [name, null]));
+    return { result: null, next: { ledger, current: null, channels: pointers } };
   });
-  await forgetReleases(context, storage, leaseTimes);
+  await removeReleases(context, storage, ids, request);
+  await forgetReleases(context, storage);
   return report;
 }
 

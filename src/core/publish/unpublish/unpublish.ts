@@ -66,18 +66,13 @@ export async function unpublish(
     await refuseObstructed(storage, decided, { stateBytes: stored.raw?.size ?? 0, isUnderLease: false });
     return reportOf(decided, stored);
   }
-  const report = await decidingUnderLease(
-    context,
-    storage,
-    async (lease) => {
-      if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
-      const work = decideOn(lease.found, request);
-      request.orphan?.onDecided?.({ work, stored: lease.found });
-      await applyUnderLease(context, storage, lease, work, { concurrency: request.concurrency });
-      return reportOf(work, lease.found);
-    },
-    request.leaseTimes,
-  );
+  const report = await decidingUnderLease(context, storage, async (lease) => {
+    if (lease.found.state.kind === 'absent') throw await notPublished(root, request);
+    const work = decideOn(lease.found, request);
+    request.orphan?.onDecided?.({ work, stored: lease.found });
+    await applyUnderLease(context, storage, lease, work, { concurrency: request.concurrency });
+    return reportOf(work, lease.found);
+  });
   context.notify?.(unpublishOccurrence(request.owner, report, why));
   return report;
 }

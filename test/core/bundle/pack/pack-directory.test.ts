@@ -112,7 +112,6 @@ t.test('a directory is packed to the same bytes, whatever its times, modes and N
     directory: path.join(place, 'staged'),
     limits: { maxUploadSize: 2 ** 24, maxFiles: 10 },
     signal: new AbortController().signal,
-    pipelineId: 'maps',
   });
   t.match(staged, { files: 3, bundlePath: 'n/m', contentDigest: bundle.contentDigest });
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { startHeartbeat } from '../../../../src/core/catalog/lease/heartbeat.ts';
+import { Heartbeat } from '../../../../src/core/catalog/lease/heartbeat.ts';
 import { defaultLeaseTimes, leaseLost } from '../../../../src/core/catalog/lease/lease.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { beatingClock } from './beating-clock.ts';
@@ -10,7 +10,7 @@ const label = { label: 'memory' };
 t.test('renews at every beat until it is stopped', async (t) => {
   const clock = beatingClock();
   let renewals = 0;
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => {
     renewals += 1;
   }, clock.monotonic());
@@ -23,7 +23,7 @@ t.test('renews at every beat until it is stopped', async (t) => {
 
 t.test('retries a failed renewal, and loses the lease after too long without one', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => Promise.reject(new Error('away')), clock.monotonic());
   for (let beat = 0; beat < 3; beat += 1) await clock.beat();
   t.notOk(heartbeat.signal.aborted, '90 seconds are allowed');
@@ -36,7 +36,7 @@ t.test('retries a failed renewal, and loses the lease after too long without one
 
 t.test('detects that the process was suspended for too long', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => undefined, clock.monotonic());
   await clock.pass(times.abortAfterMs);
   heartbeat.check();
@@ -47,7 +47,7 @@ t.test('detects that the process was suspended for too long', async (t) => {
 
 t.test('a late beat renews nothing, even before the lease is held', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   await clock.beat();
   heartbeat.check();
   await clock.pass(times.abortAfterMs);
@@ -61,7 +61,7 @@ t.test('a late beat renews nothing, even before the lease is held', async (t) =>
 
 t.test('a renewal that finds another holder loses the lease immediately', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   const taken = leaseLost(label, 'another publisher holds it');
   heartbeat.renewBy(async () => Promise.reject(taken), clock.monotonic());
   await clock.beat();
@@ -74,7 +74,7 @@ t.test('a lost lease is not renewed again', async (t) => {
   for (const giveUp of ['by its holder', 'by a renewal'] as const) {
     const clock = beatingClock();
     let renewals = 0;
-    const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+    const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
     heartbeat.renewBy(async () => {
       renewals += 1;
       if (giveUp === 'by a renewal') throw lost;
@@ -91,7 +91,7 @@ t.test('stopping waits for the running renewal and prevents further ones', async
   const clock = beatingClock();
   let finish = (): void => undefined;
   let renewals = 0;
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   heartbeat.renewBy(async () => {
     renewals += 1;
     await new Promise<void>((resolve) => (finish = resolve));
@@ -108,7 +108,7 @@ t.test('stopping waits for the running renewal and prevents further ones', async
 
 t.test('the age of a lease counts from the start of the last renewal or of taking it', async (t) => {
   const clock = beatingClock();
-  const heartbeat = startHeartbeat(label, { clock, log: silentLog, times });
+  const heartbeat = new Heartbeat(label, { clock, log: silentLog, times });
   let takesMs = 0;
   heartbeat.renewBy(async () => clock.pass(takesMs), clock.monotonic());
   takesMs = times.abortAfterMs;
@@ -118,7 +118,7 @@ t.test('the age of a lease counts from the start of the last renewal or of takin
   t.throws(() => heartbeat.check(), { code: 'lease_lost' }, 'others saw the renewal when it began');
   await heartbeat.stop();
 
-  const late = startHeartbeat(label, { clock, log: silentLog, times });
+  const late = new Heartbeat(label, { clock, log: silentLog, times });
   late.renewBy(async () => undefined, clock.monotonic() - times.abortAfterMs - 1);
   t.throws(() => late.check(), { code: 'lease_lost', message: /could not be renewed in time/ });
   await late.stop();

@@ -1,11 +1,11 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
+import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { stagingRoot } from '../../../../src/core/catalog/lease/staging.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import type { CoreContext } from '../../../../src/core/context.ts';
+import type { CoreContext, LeaseTimes } from '../../../../src/core/context.ts';
 import { silentLog } from '../../../../src/core/lib/log.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { Decided, PublishRequest } from '../../../../src/core/publish/publish-request.ts';
@@ -468,7 +468,7 @@ t.test('each step waits for a stale lease as long as requested', async (t) => {
     const holder = newHolder();
     await put(root, `${place}/.publisher.lock`, lockText(holder, 0));
     const clock = testClock();
-    const { error } = await publish(root, n, { keep: 0, request: { leaseTimes }, context: { clock } });
+    const { error } = await publish(root, n, { keep: 0, context: { clock, leaseTimes } });
     die(holder);
     t.equal(error, null, step);
     const waited = clock.monotonic();

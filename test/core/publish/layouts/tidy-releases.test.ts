@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { ChannelConfig, DestinationConfig } from '../../../../src/core/config/config.ts';
-import { tidyDestination } from '../../../../src/core/publish/layouts/tidy-releases.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
+import { tidyDestination } from '../../../../src/core/publish/unpublish/retire-releases.ts';
 import { releaseKey } from '../../../../src/core/releases/release.ts';
 import { readReleases } from '../../../../src/core/releases/store.ts';
 import { releaseIds } from '../../../../src/core/releases/stored-releases.ts';

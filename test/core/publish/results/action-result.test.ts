@@ -1,6 +1,8 @@
 import t from 'tap';
 import { errorRecord, WaybillError } from '../../../../src/core/lib/errors.ts';
-import { allKept, failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
+import { nothingApplied } from '../../../../src/core/publish/apply/apply.ts';
+import { failedResult, plannedResult } from '../../../../src/core/publish/results/action-result.ts';
+import { listedKey } from '../../../../src/core/storage/key.ts';
 import { output, planOf } from '../../../support/decisions.ts';
 
 const planned = [
@@ -30,11 +32,19 @@ t.test('a result tells the plan, its outputs, and what was done of it', async (t
     url: null,
   };
   t.same(plannedResult('src', plan, planned, null), { ...told, ...nothing, error: null });
-  const applied = {
-    ...{ outputsWritten: 1, outputsLinked: 6, outputsKept: 2, outputsRemoved: 3 },
-    ...{ bytesWritten: 4, bytesLinked: 7, bytesKept: 5 },
-  };
-  t.same(plannedResult('src', plan, planned, applied), { ...told, ...applied, error: null });
+  const removes = [listedKey('c'), listedKey('d')];
+  const resultOf = (written: string[], linked: string[]): unknown =>
+    plannedResult('src', { ...plan, removes }, planned, {
+      written: new Set(written),
+      linked: new Set(linked),
+    });
+  const counted = { ...told, ...nothing, outputsRemoved: 2, error: null };
+  t.same(resultOf(['a'], ['b']), {
+    ...{ ...counted, outputsWritten: 1, bytesWritten: 3, outputsLinked: 1, bytesLinked: 4 },
+  });
+  t.same(resultOf(['b', 'carried over'], []), {
+    ...{ ...counted, outputsWritten: 1, bytesWritten: 4, outputsKept: 1, bytesKept: 3 },
+  });
 });
 
 t.test('a refusal is an error that names the place and what to do', async (t) => {
@@ -63,7 +73,7 @@ t.test('a failure has done nothing that is known', async (t) => {
   });
 });
 
-t.test('where there was nothing to do, everything was kept', async (t) => {
-  t.same(allKept(planned), { ...nothing, outputsKept: 2, bytesKept: 7 });
-  t.same(allKept([]), nothing);
+t.test('counts all outputs as kept if nothing was applied', async (t) => {
+  const result = plannedResult('src', planOf('skip_same'), planned, nothingApplied);
+  t.match(result, { ...nothing, outputsKept: 2, bytesKept: 7 });
 });

@@ -93,7 +93,6 @@ pipelines:
       directory,
       limits: { maxUploadSize: 2 ** 20, maxFiles: 10 },
       signal: new AbortController().signal,
-      pipelineId: 'maps',
     });
     const context = { clock: systemClock, log: silentLog, secrets, openStorage, notify: () => undefined };
     const job = { runId: `maps.${name}`, pipelineId: 'maps', staged: directory, bundlePath: name };

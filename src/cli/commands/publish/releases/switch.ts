@@ -1,6 +1,6 @@
 import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../../core/lib/errors.ts';
-import { type TidiedPath, tidyDestination } from '../../../../core/publish/layouts/tidy-releases.ts';
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
+import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, placeOf } from '../../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch-at.ts';
 import { exitCodes } from '../../../exit-codes.ts';

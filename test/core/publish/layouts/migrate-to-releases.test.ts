@@ -1,10 +1,11 @@
 import t from 'tap';
 import type { SourceBundle } from '../../../../src/core/bundle/source-bundle.ts';
-import { defaultLeaseTimes, type LeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
+import { defaultLeaseTimes } from '../../../../src/core/catalog/lease/lease.ts';
 import { lockText } from '../../../../src/core/catalog/lease/lock-file.ts';
 import { newHolder, retire as die } from '../../../../src/core/catalog/lease/this-holder.ts';
 import { readState } from '../../../../src/core/catalog/store.ts';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
+import type { LeaseTimes } from '../../../../src/core/context.ts';
 import type { Clock } from '../../../../src/core/lib/clock.ts';
 import { type Finding, WaybillError } from '../../../../src/core/lib/errors.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
@@ -50,6 +51,7 @@ interface Asked {
   as?: Owner;
   destination?: Partial<DestinationConfig>;
   request?: Partial<PublishRequest>;
+  leaseTimes?: LeaseTimes;
   clock?: Clock;
 }
 
@@ -73,11 +75,11 @@ interface Told extends ActionResult {
 }
 
 async function release(root: Storage, n: number, asked: Asked = {}): Promise<Told> {
-  const { bundle = bundleFor(n), as = owner, request, clock = testClock() } = asked;
+  const { bundle = bundleFor(n), as = owner, request, clock = testClock(), leaseTimes } = asked;
   const warnings: Finding[] = [];
   const destination = { ...destinationOf('replacement'), releases: rule, ...asked.destination };
   const result = await publishBundle(
-    contextWith(clock),
+    { ...contextWith(clock), leaseTimes },
     root,
     {
       ...{ bundle, owner: as, destination, destinationPath: site },
@@ -577,7 +579,7 @@ t.test(
       const holder = newHolder();
       const clock = testClock();
       await put(root, `${place}/.publisher.lock`, lockText(holder, 0));
-      const { error } = await release(root, 1, { clock, request: { leaseTimes } });
+      const { error } = await release(root, 1, { clock, leaseTimes });
       die(holder);
       t.equal(error, null, step);
       const waited = clock.monotonic();

@@ -7,38 +7,31 @@ import { type Owner, sameOwner } from '../../storage/identity.ts';
 import { keyOf } from '../../storage/key.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { damagedAmong } from '../decision/damage.ts';
-import type { BundleIdentity, PlannedOutput, Reason } from '../plan.ts';
+import type { BundleIdentity, DecisionInput, PlannedOutput } from '../plan.ts';
 import type { BundlePublication, PublishRequest } from '../publish-request.ts';
 import type { ActionResult } from '../results/result.ts';
 
 /*
- * A change of layout adopts the published outputs in the new layout before anything new is published. The old
- * files stay for readers of the old location until they are unpublished.
+ * A change of layout migrates the published outputs to the new layout before anything new is published. The
+ * old files stay for readers of the old location until they are unpublished.
  */
 
-/** The published outputs that a change of layout adopts. */
-export interface Adoptable {
+interface FormerContent {
   bundle: BundleIdentity;
   /** Recorded and existing outputs, sorted by path. Their content is read from the old location. */
   content: readonly PlannedOutput[];
 }
 
-interface AdoptableOptions {
-  destinationPath: string;
-  /** The bundle to assume if an older version of waybill did not record it. */
-  otherwise: BundleIdentity;
-}
-
 /**
- * The outputs of a catalog that exist in `storage` as recorded. Throws `not_owned` if other owners have
- * outputs there, because they would lose them, or the storage's error.
+ * The outputs of a catalog that exist in `storage` as recorded. `bundle` is assumed if an older version of
+ * waybill did not record the bundle. Throws `not_owned` if other owners have outputs there, because they
+ * would lose them, or the storage's error.
  */
-export async function adoptable(
+export async function formerContent(
   storage: Storage,
   catalog: Catalog,
-  owner: Owner,
-  { destinationPath, otherwise }: AdoptableOptions,
-): Promise<Adoptable> {
+  { owner, destinationPath, bundle }: Pick<DecisionInput, 'owner' | 'destinationPath' | 'bundle'>,
+): Promise<FormerContent> {
   const { outputs: records } = catalog;
   const other = records.find((record) => !sameOwner(record.owner, owner))?.owner;
   if (other !== undefined) throw ofOther(destinationPath, other);
@@ -47,7 +40,7 @@ export async function adoptable(
   const content = outputs
     .filter(({ path }) => !damaged.has(path))
     .sort((a, b) => compareCodeUnits(a.path, b.path));
-  const { source, created } = publishedBy({ kind: 'valid', catalog }, owner) ?? otherwise;
+  const { source, created } = publishedBy({ kind: 'valid', catalog }, owner) ?? bundle;
   return { bundle: { source, created }, content };
 }
 
@@ -73,12 +66,6 @@ function ofOther(destinationPath: string, { pipelineId, destinationId }: Owner):
  * The report of a change of layout.
  */
 
-function layoutReason(from: Layout): Reason {
-  const to = from === 'in_place' ? 'releases' : 'in_place';
-  const message = `the layout changed from \`layout: ${from}\` to \`layout: ${to}\``;
-  return { code: 'layout_changed', message };
-}
-
 /** Reports a change of layout: warns the operator, and reports unchanged outputs as a change. */
 export function asLayoutChange(
   result: ActionResult,
@@ -89,7 +76,9 @@ export function asLayoutChange(
   if (result.error !== null) return result;
   warn?.(layoutWarning(from, destinationPath, dryRun));
   if (result.action !== 'skip_same') return result;
-  return { ...result, action: 'replace_catalog', reason: layoutReason(from) };
+  const to = from === 'in_place' ? 'releases' : 'in_place';
+  const message = `the layout changed from \`layout: ${from}\` to \`layout: ${to}\``;
+  return { ...result, action: 'replace_catalog', reason: { code: 'layout_changed', message } };
 }
 
 /** The warning that asks the operator to serve the new location and unpublish the old one. */

@@ -1,4 +1,3 @@
-import type { SourceBundle } from '../../bundle/source-bundle.ts';
 import type { Catalog } from '../../catalog/catalog.ts';
 import { isContention } from '../../catalog/lease/lease.ts';
 import { withLease } from '../../catalog/lease/with-lease.ts';
@@ -9,57 +8,63 @@ import { resumed } from '../../releases/ledger.ts';
 import { type ReleaseId, releaseIdOf, releaseKey } from '../../releases/release.ts';
 import { requireReleases } from '../../releases/store.ts';
 import { activate } from '../../releases/switch.ts';
-import { adoptable } from './adoption.ts';
 import { type Filling, fillRelease } from './fill-release.ts';
-import type { Assignment } from './layout.ts';
-import { isInPlace, type Snapshot } from './plan-release.ts';
+import type { Assignment, Candidate, Migration } from './layout.ts';
+import { formerContent } from './migration.ts';
+import { isInPlace, type PlannedRelease, type Snapshot } from './plan-release.ts';
 
 /*
  * The change from the in-place layout to releases: the files in place become the first release.
  */
 
-/** The release to make of the files published in place. */
-export interface AdoptedInPlace {
-  filling: Filling;
-  /** The in-place state that it is based on. */
-  found: StoredState;
+interface MigrationToReleases extends Migration {
+  /** The release to make of the files published in place. */
+  release: PlannedRelease;
   /** The snapshot once the release is current. Its files are still read from their place. */
   snapshot: Snapshot;
 }
 
 /**
- * Plans the release of the files that are published in place and recorded; null if there are none. The paths
+ * Plans a release of the files that are published in place and recorded; null if there are none. The paths
  * that an interrupted attempt may have touched are settled first. `storage` is rooted at the bundle path.
  * Throws `not_owned` if other owners have outputs there, like `acquireLease` if another publisher is active,
  * or the storage's error.
  */
-export async function adoptInPlace(
-  { context, storage, publication, request: { dryRun, leaseTimes } }: Assignment,
+export async function migrationToReleases(
+  assignment: Assignment,
   snapshot: Snapshot,
-  { identity: source, created }: SourceBundle,
-): Promise<AdoptedInPlace | null> {
+  candidate: Candidate,
+): Promise<MigrationToReleases | null> {
   if (!isInPlace(snapshot)) return null;
-  const { owner, destination, destinationPath } = publication;
-  const pick = async (found: StoredState): Promise<AdoptedInPlace> => {
+  const { context, storage, publication, request } = assignment;
+  const pick = async (found: StoredState): Promise<MigrationToReleases> => {
     const catalog = requireCatalog(found.state);
     const { outputs } = await settleInterrupted(storage, catalog);
     const settled = { ...catalog, outputs, pending: null };
-    const otherwise = { source, created };
-    const adopted = await adoptable(storage, settled, owner, { destinationPath, otherwise });
-    const id = releaseIdOf(adopted.bundle.created, adopted.content);
-    const same = new Set<string>(adopted.content.map(({ path }) => path));
-    const release = { id, content: adopted.content, same };
-    const plan = { owner, bundle: adopted.bundle };
-    const into = pathWithin(destinationPath, releaseKey(id));
-    const filling: Filling = { release, plan, base: '', destinationPath: into, destination };
+    const input = candidate.input(request);
+    const { bundle, content } = await formerContent(storage, settled, input);
+    const id = releaseIdOf(bundle.created, content);
+    const same = new Set<string>(content.map(({ path }) => path));
+    const release = { id, content, same };
+    const filling: Filling = {
+      release,
+      plan: { owner: input.owner, bundle },
+      base: '',
+      destinationPath: pathWithin(input.destinationPath, releaseKey(id)),
+      destination: publication.destination,
+    };
     const there = outputs.filter(({ path }) => same.has(path));
-    return { filling, found, snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }) };
+    return {
+      release,
+      snapshot: onceCurrent(snapshot, id, { ...settled, outputs: there }),
+      carryOut: async () => carryOut(assignment, filling, found),
+    };
   };
-  if (dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
-  return withLease(context, storage, async ({ found }) => pick(found), leaseTimes);
+  if (request.dryRun || requireCatalog(snapshot.stored.state).pending === null) return pick(snapshot.stored);
+  return withLease(context, storage, async ({ found }) => pick(found));
 }
 
-/** The snapshot that a publication is decided on, as if the adoption had already happened. */
+/** The snapshot that a publication is decided on, as if the migration had already happened. */
 function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): Snapshot {
   const { releases, channel, pointer, stored } = snapshot;
   return {
@@ -77,16 +82,17 @@ function onceCurrent(snapshot: Snapshot, current: ReleaseId, catalog: Catalog): 
  * without switching, if another publisher published in place or switched in the meantime. Throws like
  * `fillRelease` and `changeReleases`.
  */
-export async function carryOutAdoption(
-  { context, storage, request: { leaseTimes } }: Assignment,
-  { filling, found }: AdoptedInPlace,
+async function carryOut(
+  { context, storage }: Assignment,
+  filling: Filling,
+  found: StoredState,
 ): Promise<boolean> {
   const isStill = async (): Promise<boolean> => isSameBytes((await readState(storage)).raw, found.raw);
   await requireReleases(storage);
   try {
-    await fillRelease(context, storage, filling, { leaseTimes });
+    await fillRelease(context, storage, filling);
     const to = filling.release.id;
-    const options = { dryRun: false, from: null, isStill, leaseTimes };
+    const options = { dryRun: false, from: null, isStill };
     const { outcome } = await activate(context, storage, to, options);
     return outcome !== 'refused';
   } catch (error) {

@@ -1,7 +1,6 @@
 import { isContention, type Lease } from '../../catalog/lease/lease.ts';
 import { decidingUnderLease, whileHeld } from '../../catalog/lease/with-lease.ts';
-import { readState, type StoredState } from '../../catalog/store.ts';
-import type { DestinationConfig } from '../../config/config.ts';
+import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import type { Releases } from '../../releases/ledger.ts';
@@ -20,15 +19,15 @@ import { delegate } from '../../storage/wrappers/delegate.ts';
 import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { type DecideOn, decideOnLatest, decider } from '../decide-on-state.ts';
 import { changesDestination, type DecisionInput, type Plan, type PlannedOutput } from '../plan.ts';
-import { type Adoptable, adoptable } from './adoption.ts';
-import type { Assignment } from './layout.ts';
+import type { Assignment, Migration } from './layout.ts';
+import { formerContent } from './migration.ts';
 
 /*
  * The change from releases to the in-place layout: the current release is first published in place.
  */
 
 /** The current release of a bundle path that will be published in place. */
-export interface LeftReleases {
+export interface FormerRelease {
   current: ReleaseId;
   /** The names of the channels, whose pointers are next to the current one. */
   channels: readonly string[];
@@ -38,20 +37,14 @@ export interface LeftReleases {
   stored: StoredState;
 }
 
-/** The storages rooted at the bundle path and at the destination. */
-interface Place {
-  storage: Storage;
-  root: Storage;
-}
-
 /**
  * The current release of the bundle path that `storage` is rooted at; null if there is none, or the files
  * there are not releases. Throws `state_conflict` if its catalog is not valid, or the storage's error.
  */
-export async function releasesToLeave(
+export async function formerRelease(
   storage: Storage,
   destinationPath: string,
-): Promise<LeftReleases | null> {
+): Promise<FormerRelease | null> {
   const found = await findReleases(storage);
   if (found?.current == null) return null;
   const { current } = found;
@@ -82,11 +75,7 @@ async function currentOf(storage: Storage): Promise<ReleaseId | null> {
   return (await findReleases(storage))?.current ?? null;
 }
 
-/** The publication of the current release in place. */
-export interface Move {
-  adopted: Adoptable;
-  left: LeftReleases;
-  decideOn: DecideOn;
+export interface MigrationInPlace extends Migration {
   /** The decision without the lease, which may be a refusal. */
   plan: Plan;
 }
@@ -96,32 +85,29 @@ export interface Move {
  * `planned` has the outputs to publish afterwards. Throws `not_owned` if another owner published the release,
  * `state_conflict` if an output has the name of the pointer, like `decider`, or the storage's error.
  */
-export async function planMove(
-  { storage, root }: Place,
-  left: LeftReleases,
-  destination: DestinationConfig,
-  { bundle: otherwise, owner, destinationPath, planned, force }: Omit<DecisionInput, 'observed'>,
-): Promise<Move> {
-  const { state } = left.stored;
-  if (state.kind !== 'valid') throw new TypeError('a release that is left has a catalog');
-  const adopted = await adoptable(left.storage, state.catalog, owner, { destinationPath, otherwise });
-  refusePointerPaths(destinationPath, [...adopted.content, ...planned], left.channels);
-  const decideOn = decider({ storage: withoutReleases(storage, left.channels), root }, destination, {
-    owner,
-    bundle: adopted.bundle,
+export async function migrationInPlace(
+  assignment: Assignment,
+  former: FormerRelease,
+  input: Omit<DecisionInput, 'observed'>,
+): Promise<MigrationInPlace> {
+  const { storage, root, publication } = assignment;
+  const { channels, stored } = former;
+  const { bundle, content } = await formerContent(former.storage, requireCatalog(stored.state), input);
+  refusePointerPaths(input.destinationPath, [...content, ...input.planned], channels);
+  const decideOn = decider({ storage: withoutReleases(storage, channels), root }, publication.destination, {
+    ...input,
+    bundle,
     workflow: 'replacement',
-    force,
-    destinationPath,
-    planned: adopted.content,
+    planned: content,
   });
   const plan = await decideOnLatest(storage, await readState(storage), decideOn);
-  return { adopted, left, decideOn, plan };
+  return { plan, carryOut: async () => carryOut(assignment, former, decideOn) };
 }
 
-/** Throws the error that the move or the publication after it would end with; see `refuseObstructed`. */
-export async function refuseObstructedMove(
+/** Like `refuseObstructed`, for the migration and the publication that follows it. */
+export async function refuseObstructedMigration(
   storage: Storage,
-  { plan }: Pick<Move, 'plan'>,
+  { plan }: Pick<MigrationInPlace, 'plan'>,
   following: Pick<Plan, 'writes'>,
 ): Promise<void> {
   // Files linked or copied on the server need no free space that can be checked.
@@ -130,32 +116,30 @@ export async function refuseObstructedMove(
   await refuseObstructed(storage, work, { stateBytes: 0, isUnderLease: false });
 }
 
-/**
- * Carries out the move under the lease of the bundle path. Returns false, without changes, if another process
- * published or switched in the meantime. Throws like `apply` and `decider`.
- */
-export async function carryOutMove(
-  { context, storage, publication: { destination }, request: { leaseTimes } }: Assignment,
-  { left, decideOn }: Move,
+/** Publishes the release in place under the lease of the bundle path. Throws like `apply` and `decider`. */
+async function carryOut(
+  { context, storage, publication: { destination } }: Assignment,
+  { current }: FormerRelease,
+  decideOn: DecideOn,
 ): Promise<boolean> {
   const underLease = async (lease: Lease): Promise<boolean> => {
-    if (!isUnpublished(lease.found) || (await currentOf(storage)) !== left.current) return false;
+    if (!isUnpublished(lease.found) || (await currentOf(storage)) !== current) return false;
     const plan = await decideOn(lease.found);
     if (!changesDestination(plan.action)) return false;
     await applyUnderLease(context, storage, lease, plan, {
       concurrency: destination.fileConcurrency,
       duplicate: async ({ path }, to) => {
-        const from = joinKey(releaseKey(left.current), path);
+        const from = joinKey(releaseKey(current), path);
         return (await whileHeld(storage, lease).duplicate(from, to)) !== null;
       },
     });
     return true;
   };
   try {
-    return await decidingUnderLease(context, storage, underLease, leaseTimes);
+    return await decidingUnderLease(context, storage, underLease);
   } catch (error) {
     // The release may have been removed while it was read.
-    if (isContention(error) || (await currentOf(storage)) !== left.current) return false;
+    if (isContention(error) || (await currentOf(storage)) !== current) return false;
     throw error;
   }
 }

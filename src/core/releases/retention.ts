@@ -1,0 +1,93 @@
+import { expiredChannels, lastGood, ledTo, type Releases } from './ledger.ts';
+import type { ReleaseId } from './release.ts';
+import type { StoredRelease } from './stored-releases.ts';
+
+/*
+ * Decides which releases to remove.
+ */
+
+export interface RetentionRule {
+  /** The number of complete releases to keep in addition to the current one. */
+  keep: number;
+  /** How long a release is kept after it was written or last in use, in milliseconds. */
+  lingerMs: number;
+}
+
+/**
+ * The releases to remove, sorted: complete ones beyond the newest `keep`, and abandoned ones, each after
+ * `lingerMs`. Never removes the current release, the default target of a rollback, a release of a channel, or
+ * one that is being written or unreadable. Releases that only former channels used do not count for `keep`.
+ * Removes nothing if the pointer does not point at a release, because it is unknown which files readers use.
+ * Pure.
+ */
+export function retired(
+  releases: Releases,
+  stored: readonly StoredRelease[],
+  { keep, lingerMs }: RetentionRule,
+  now: Date,
+): ReleaseId[] {
+  if (releases.foreignTarget !== null) return [];
+  const { leftAt, channelLeftAt, lastUse } = uses(releases);
+  const inUse = [releases.current, ...ledTo(releases)];
+  const protectedIds = new Set<ReleaseId | null>([...inUse, lastGood(releases)]);
+  const wasPreview = (id: ReleaseId): boolean => channelLeftAt.has(id) && !leftAt.has(id);
+  const complete = stored
+    .filter(({ id, state }) => state === 'complete' && !inUse.includes(id) && !wasPreview(id))
+    .sort((a, b) => compare(lastUse(b), lastUse(a)) || compare(b.id, a.id));
+  for (const { id } of complete.slice(0, keep)) protectedIds.add(id);
+  return stored
+    .filter(({ id, state }) => (state === 'complete' || state === 'abandoned') && !protectedIds.has(id))
+    .filter((release) => {
+      const used = Date.parse(lastUse(release));
+      return Number.isNaN(used) || now.getTime() - used >= lingerMs;
+    })
+    .map(({ id }) => id)
+    .sort();
+}
+
+/**
+ * The time after which a run removes an unfinished release without a pointer: RFC 3339, UTC. null if it is
+ * kept because an attempt may still be working on it. Pure.
+ */
+export function removableFrom(
+  releases: Releases,
+  release: StoredRelease,
+  { lingerMs }: Pick<RetentionRule, 'lingerMs'>,
+): string | null {
+  const usedAt = uses(releases).lastUse(release);
+  if (releases.ledger.removing.includes(release.id)) return usedAt;
+  return release.state === 'abandoned' ? new Date(Date.parse(usedAt) + lingerMs).toISOString() : null;
+}
+
+interface Uses {
+  leftAt: ReadonlyMap<ReleaseId, string | null>;
+  channelLeftAt: ReadonlyMap<ReleaseId, string>;
+  /** When a release was written or last in use, whichever is later; empty if neither is known. */
+  lastUse: (release: StoredRelease) => string;
+}
+
+function uses({ ledger: { history, leftByChannels } }: Releases): Uses {
+  const leftAt = new Map(history.map((each) => [each.id, each.leftAt]));
+  const channelLeftAt = new Map(leftByChannels.map((each) => [each.id, each.leftAt]));
+  const lastUse = ({ id, writtenAt }: StoredRelease): string =>
+    [leftAt.get(id) ?? '', channelLeftAt.get(id) ?? '', writtenAt ?? ''].sort().at(-1) ?? '';
+  return { leftAt, channelLeftAt, lastUse };
+}
+
+/** Whether the ledger suggests that a release or channel can be removed. Looks at no release. Pure. */
+export function isRetirementDue(releases: Releases, rule: RetentionRule, now: Date): boolean {
+  const { history, leftByChannels, removing } = releases.ledger;
+  if (removing.length > 0 || expiredChannels(releases, now).length > 0) return true;
+  const writtenAt = new Map(history.map(({ id, activatedAt }) => [id, activatedAt]));
+  for (const { id } of leftByChannels) if (!writtenAt.has(id)) writtenAt.set(id, '');
+  const known = Array.from(writtenAt, ([id, at]): StoredRelease => ({
+    id,
+    state: 'complete',
+    writtenAt: at,
+  }));
+  return retired(releases, known, rule, now).length > 0;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
