@@ -10,7 +10,6 @@ import { type Log, type LogControl, logControl, newRedaction } from '../../core/
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
-import type { ProgramFlags } from '../setup/command-options.ts';
 
 /** How a long-running program is started. */
 export interface ProgramOptions {
@@ -79,7 +78,7 @@ export async function bootstrap(
 
 /** Runs a program for a command until SIGINT or SIGTERM. A second signal ends the process immediately. */
 export async function runUntilStopped(
-  flags: ProgramFlags,
+  flags: { config: string; verbose: boolean; color: boolean },
   start: (options: ProgramOptions) => Promise<RunningDaemon>,
 ): Promise<number> {
   const redaction = newRedaction();
