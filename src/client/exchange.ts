@@ -50,7 +50,7 @@ export async function exchange(options: Exchange): Promise<Answer> {
     headers: { ...headers, ...(body === null ? {} : { expect: '100-continue' }) },
     agent: false,
   });
-  const watch = watchdog(clock, (error) => request.destroy(error));
+  const watch = watchdog(clock, url.origin, (error) => request.destroy(error));
   const abort = (): void => void request.destroy(signal?.reason as Error);
   const release = signal === undefined ? undefined : onAbort(signal, abort);
   const close = (): void => {
@@ -60,16 +60,16 @@ export async function exchange(options: Exchange): Promise<Answer> {
   };
   const answered = headOf(request);
   try {
-    watch.within(Math.min(connectMs, options.answerMs), 'no connection was made', 'daemon_unreachable');
+    watch.within(Math.min(connectMs, options.answerMs), 'no connection', 'daemon_unreachable');
     request.once('socket', (socket) =>
       socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () =>
-        watch.within(options.answerMs, 'no answer came'),
+        watch.within(options.answerMs, 'no answer'),
       ),
     );
     if (body === null) request.end();
     else await feed(request, answered, { ...options, body, watch });
     const response = await answered;
-    watch.within(options.idleMs, 'the answer stood still');
+    watch.within(options.idleMs, 'the answer stalled');
     const read = (): AsyncGenerator<Uint8Array> =>
       bytesOf(response, { watch, idleMs: options.idleMs, close });
     return { status: response.statusCode ?? 0, headers: response.headers, read, close };
@@ -102,11 +102,11 @@ async function feed(
   await Promise.race([over, continued(request, clock)]);
   for await (const chunk of body) {
     if (state.isOver) return;
-    watch.within(idleMs, 'the server took no more of the body');
+    watch.within(idleMs, 'the server read no more of the body');
     if (!request.write(chunk)) await Promise.race([over, once(request, 'drain').catch(() => undefined)]);
   }
   if (!state.isOver) request.end();
-  watch.within(answerMs, 'no answer came');
+  watch.within(answerMs, 'no answer');
 }
 
 async function continued(request: http.ClientRequest, clock: Clock): Promise<void> {
@@ -127,7 +127,7 @@ async function* bytesOf(
 ): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of response) {
-      watch.within(idleMs, 'the answer stood still');
+      watch.within(idleMs, 'the answer stalled');
       yield chunk as Buffer;
     }
   } finally {
@@ -141,7 +141,7 @@ interface Watchdog {
   stop(): void;
 }
 
-function watchdog(clock: Clock, onTimeout: (error: WaybillError) => void): Watchdog {
+function watchdog(clock: Clock, origin: string, onTimeout: (error: WaybillError) => void): Watchdog {
   let timer: Timer | null = null;
   let [deadline, isStopped] = [0, false];
   let late = (): WaybillError => new WaybillError('connection_lost', 'nothing came');
@@ -156,7 +156,7 @@ function watchdog(clock: Clock, onTimeout: (error: WaybillError) => void): Watch
       if (isStopped) return;
       const isSooner = timer === null || clock.monotonic() + ms < deadline;
       deadline = clock.monotonic() + ms;
-      late = () => new WaybillError(code, `${otherwise} for ${Math.ceil(ms / 1000)} s`);
+      late = () => new WaybillError(code, `${origin}: ${otherwise} for ${Math.ceil(ms / 1000)} s`);
       if (!isSooner) return;
       timer?.cancel();
       timer = clock.timeout(ms, check);

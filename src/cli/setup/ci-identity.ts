@@ -98,7 +98,8 @@ async function fromBuildkite(audience: string): Promise<string> {
   const ids = ['--claim', 'organization_id', '--claim', 'pipeline_id'];
   const args = ['oidc', 'request-token', '--audience', audience, ...ids];
   try {
-    const { stdout } = await promisify(execFile)('buildkite-agent', args, { timeout: withinMs });
+    const limit = { timeout: withinMs, killSignal: 'SIGKILL' } as const;
+    const { stdout } = await promisify(execFile)('buildkite-agent', args, limit);
     return checked(stdout, 'Buildkite');
   } catch (error) {
     if (error instanceof WaybillError) throw error;

@@ -38,6 +38,9 @@ export interface SpanExportOptions {
   onHealth: (failure: string | null) => void;
 }
 
+/** Time limit for connecting, in milliseconds: that of the exporter begins when the connection is made. */
+const connectMs = 10_000;
+
 /** Sends spans to a collector in the background, in batches. */
 export interface SpanExport {
   /** Queues the span without waiting. Drops it if the queue is full. */
@@ -54,6 +57,7 @@ export function openSpanExport(options: SpanExportOptions): SpanExport {
   const { endpoint, headers, onHealth, exportTimeoutMs } = options;
   const exporter = new OTLPTraceExporter({
     headers,
+    httpAgentOptions: { timeout: exportTimeoutMs ?? connectMs },
     ...(exportTimeoutMs === undefined ? {} : { timeoutMillis: exportTimeoutMs }),
     ...(endpoint === null ? {} : { url: `${endpoint}/v1/traces` }),
   });

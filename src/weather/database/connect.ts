@@ -1,3 +1,4 @@
+import { connect, type Socket } from 'node:net';
 import postgres from 'postgres';
 import type { PostgresConfig } from '../../core/config/weather/databases.ts';
 import type { Clock, Timer } from '../../core/lib/clock.ts';
@@ -35,7 +36,7 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
     const pipelining = { max_pipeline: inTurn };
     try {
       return preparing(
-        postgres(url, {
+        openClient(url, {
           max: most,
           ...pipelining,
           ...(isRenewed ? {} : { max_lifetime: null }),
@@ -66,6 +67,50 @@ export function connectTo(config: PostgresConfig, url: string, deadlineMs: numbe
   };
 }
 
+/** The driver's options for the next connection. */
+interface Target {
+  host: readonly string[];
+  port: readonly number[];
+  path: string | false;
+}
+
+/**
+ * Opens a client whose `end` also destroys connections that the server does not close: the driver only sends
+ * its part of the end, and waits for the server's. Throws if `url` is invalid.
+ */
+export function openClient(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
+  const sockets = new Set<Socket>();
+  let attempts = 0;
+  /** An option that is missing in the driver's types. */
+  const connecting = {
+    socket: ({ host, port, path }: Target): Socket => {
+      const index = attempts++ % host.length;
+      const at = { host: host[index] ?? '', port: port[index] ?? 5432 };
+      const socket = path ? connect(path) : connect(at);
+      sockets.add(socket);
+      for (const one of sockets) if (one.destroyed) sockets.delete(one);
+      // The driver reads the host for TLS.
+      return Object.assign(socket, at);
+    },
+  };
+  const client = postgres(url, { ...options, ...connecting });
+  const end: postgres.Sql['end'] = async (limit) => {
+    await client.end(limit);
+    for (const socket of sockets) socket.destroy();
+  };
+  return replacing(client, 'end', end);
+}
+
+function replacing<Name extends keyof postgres.Sql>(
+  client: postgres.Sql,
+  method: Name,
+  by: postgres.Sql[Name],
+): postgres.Sql {
+  return new Proxy(client, {
+    get: (target, name, receiver): unknown => (name === method ? by : Reflect.get(target, name, receiver)),
+  });
+}
+
 /**
  * Prepares the statements of drizzle, so that the server parses and plans each once per connection. The
  * driver does so for its own statements only.
@@ -78,10 +123,7 @@ function preparing(client: postgres.Sql): postgres.Sql {
 
 /** The client with another `unsafe`, the method with which drizzle sends its statements. */
 export function withUnsafe(client: postgres.Sql, unsafe: postgres.Sql['unsafe']): postgres.Sql {
-  return new Proxy(client, {
-    get: (target, name, receiver): unknown =>
-      name === 'unsafe' ? unsafe : Reflect.get(target, name, receiver),
-  });
+  return replacing(client, 'unsafe', unsafe);
 }
 
 interface Watched {
@@ -92,7 +134,7 @@ interface Watched {
 }
 
 /** Settles like the work, or rejects with the code ETIMEDOUT if that takes too long. */
-type Watchdog = <T>(work: Promise<T>) => Promise<T>;
+export type Watchdog = <T>(work: Promise<T>) => Promise<T>;
 
 /**
  * Watches queries with one timer for all of them, since a timer for each would be too expensive for short

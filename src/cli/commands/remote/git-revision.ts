@@ -73,7 +73,11 @@ function git(directory: string, environment: Variables, args: readonly string[])
     execFile(
       'git',
       ['-C', directory, ...args],
-      { env: { ...env, GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' }, timeout: gitPatienceMs },
+      {
+        env: { ...env, GIT_OPTIONAL_LOCKS: '0', GIT_TERMINAL_PROMPT: '0' },
+        timeout: gitPatienceMs,
+        killSignal: 'SIGKILL',
+      },
       (error, stdout) => resolve(error === null ? stdout.trim() : ''),
     );
   });

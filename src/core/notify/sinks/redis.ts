@@ -93,6 +93,7 @@ export function redisSink({
         await (await connection()).publish(channel, JSON.stringify(event));
         return { ok: true };
       } catch (error) {
+        connected?.disconnect();
         return { ok: false, ...reasonOf(lastError ?? error) };
       }
     },
@@ -111,6 +112,8 @@ async function connect(url: string, timeoutMs: number, onError: (error: unknown)
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
     connectTimeout: timeoutMs,
+    // A client that got no answer is closed, so that the next try connects again.
+    commandTimeout: timeoutMs,
   });
   let first: unknown;
   // The failing call reports the reason, but an error event without a listener would end the process.

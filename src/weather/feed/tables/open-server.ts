@@ -1,16 +1,24 @@
-import postgres, { type Sql } from 'postgres';
+import type { Sql } from 'postgres';
+import { systemClock } from '../../../core/lib/clock.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { createSemaphore } from '../../../core/lib/parallel.ts';
+import { openClient, openWatchdog, type Watchdog } from '../../database/connect.ts';
 import { type Statements, type Target, type Transaction, withSavepoints } from './upsert.ts';
 
 const statementSeconds = 60;
 const lockSeconds = 30;
-const connectSeconds = 10;
+const usualLimits = {
+  clock: systemClock,
+  connectSeconds: 10,
+  /** Time limit for a statement, in milliseconds, for a server that does not enforce its own. */
+  answerMs: (statementSeconds + 15) * 1000,
+};
 const longestBackoffSeconds = 1;
 
 /** A connection, and whether it was closed since it was last opened. */
 interface Line {
   client: Sql;
+  inTime: Watchdog;
   isLost: boolean;
 }
 
@@ -18,11 +26,17 @@ interface Line {
  * A PostgreSQL server, with a role that may write. Throws `secrets_invalid` if `url` is not a URL. Connects
  * on first use.
  */
-export async function openServer(url: string, schema = 'weather'): Promise<Target> {
-  let line = connect(url, schema);
+export async function openServer(
+  url: string,
+  schema = 'weather',
+  { clock, connectSeconds, answerMs } = usualLimits,
+): Promise<Target> {
+  const open = (): Line => connect(url, schema, connectSeconds, inTime);
+  const inTime = openWatchdog(answerMs, clock, () => renew(line));
+  let line = open();
   const renew = (lost: Line): void => {
     if (line !== lost) return;
-    line = connect(url, schema);
+    line = open();
     void lost.client.end({ timeout: 0 }).catch(() => undefined);
   };
   const turns = createSemaphore(1);
@@ -33,7 +47,7 @@ export async function openServer(url: string, schema = 'weather'): Promise<Targe
   };
   const single = async <T>(work: (statements: Statements) => Promise<T>): Promise<T> => {
     const used = line;
-    return work(statementsOf(used.client)).catch((error: unknown) => {
+    return work(statementsOf(used)).catch((error: unknown) => {
       if (endsLine(error)) renew(used);
       throw error;
     });
@@ -57,15 +71,13 @@ async function transactionOn<T>(
   work: (transaction: Transaction) => Promise<T>,
   renew: (lost: Line) => void,
 ): Promise<T> {
-  await line.client
-    .unsafe('begin')
-    .simple()
-    .catch((error: unknown) => {
-      if (endsLine(error)) renew(line);
-      throw error;
-    });
+  const open = statementsOf(line);
+  await open.run('begin').catch((error: unknown) => {
+    if (endsLine(error)) renew(line);
+    throw error;
+  });
   line.isLost = false;
-  const statements = whileOpen(line, statementsOf(line.client));
+  const statements = whileOpen(line, open);
   try {
     const result = await work(withSavepoints(statements));
     await statements.run('commit');
@@ -110,18 +122,18 @@ function whileOpen(line: Line, statements: Statements): Statements {
   };
 }
 
-function statementsOf(client: Sql): Statements {
+function statementsOf({ client, inTime }: Line): Statements {
   return {
-    query: async (text, values) => [...(await client.unsafe(text, values as never[]))],
+    query: async (text, values) => [...(await inTime(client.unsafe(text, values as never[])))],
     run: async (text) => {
-      await client.unsafe(text).simple();
+      await inTime(client.unsafe(text).simple());
     },
   };
 }
 
-function connect(url: string, schema: string): Line {
+function connect(url: string, schema: string, connectSeconds: number, inTime: Watchdog): Line {
   try {
-    const client = postgres(url, {
+    const client = openClient(url, {
       max: 1,
       connect_timeout: connectSeconds,
       fetch_types: false,
@@ -138,7 +150,7 @@ function connect(url: string, schema: string): Line {
         lock_timeout: lockSeconds * 1000,
       },
     });
-    const line: Line = { client, isLost: false };
+    const line: Line = { client, inTime, isLost: false };
     return line;
   } catch {
     // The reason of an invalid URL contains the URL, including its password.
