@@ -2,7 +2,7 @@ import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../..
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, placeOf } from '../../../../core/releases/place.ts';
-import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch-at.ts';
+import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch.ts';
 import { exitCodes } from '../../../exit-codes.ts';
 import { makeOutput, type Output, plural } from '../../../output/output.ts';
 import { untilStopped } from '../../../process/stop-signal.ts';
