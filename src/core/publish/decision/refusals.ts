@@ -37,10 +37,10 @@ export function refuseUnwanted(
  */
 
 /**
- * The number of published outputs of one owner (`total`), and how many of them are to be removed (`goes`).
+ * The number of published outputs of one owner (`total`), and how many of them are to be removed (`removed`).
  */
 interface Removals {
-  goes: number;
+  removed: number;
   total: number;
   /** The place, for the message: `"session-42"`, `the destination`. */
   where: string;
@@ -60,9 +60,9 @@ export function plannedRemovals(
   const decided = new Set<string>(
     pending !== null && pending.action !== 'prune' && sameOwner(pending.owner, owner) ? pending.removes : [],
   );
-  const goes = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
+  const removed = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
   const where = describeBundlePath(destinationPath);
-  return { goes: goes.length, total: own.size, where };
+  return { removed: removed.length, total: own.size, where };
 }
 
 function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<string> {
@@ -77,14 +77,14 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
 }
 
 /** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
-export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
+export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
   const most = maxOf(limit, total);
-  if (goes <= most) return;
+  if (removed <= most) return;
   const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
   throw new WaybillError(
     'too_many_removals',
-    `${where}: ${goes} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
+    `${where}: ${removed} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
     {
       hint: 'look with --dry-run --allow-removals at what would go; if it is meant to, run once with --allow-removals (for uploads: raise limits.max_removed)',
     },

@@ -63,7 +63,7 @@ async function decideOn(
 ): Promise<UnpublishReport> {
   const where = describeBundlePath(destinationPath);
   let shown: StoredState = { state: { kind: 'absent' }, raw: null };
-  const goes: ReleaseId[] = [];
+  const removed: ReleaseId[] = [];
   for (const id of ids) {
     const stored = await readState(releaseIn(storage, id));
     if (stored.state.kind === 'absent') continue;
@@ -71,14 +71,14 @@ async function decideOn(
     const other = ownersIn(catalog).find((one) => !sameOwner(one, owner));
     if (other !== undefined) throw notOwned(`${where}: release ${id}`, other);
     if (id === current) shown = stored;
-    goes.push(id);
+    removed.push(id);
   }
   if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
     throw noLongerOrphan(destinationPath);
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
   // A removal that was already started has been allowed before.
   if (ledger.removing.length === 0)
-    refuseRemovals(maxRemoved, { goes: outputs.length, total: outputs.length, where });
+    refuseRemovals(maxRemoved, { removed: outputs.length, total: outputs.length, where });
   if (shown.state.kind === 'valid')
     orphan?.onDecided?.({
       work: unpublication(shown.state.catalog, owner, destinationPath),
@@ -90,7 +90,7 @@ async function decideOn(
     outputs: outputs.map(({ path }) => path),
     bytes: outputs.reduce((sum, { size }) => sum + size, 0),
     staying: [],
-    releases: goes,
+    releases: removed,
   };
 }
 
