@@ -77,7 +77,7 @@ export async function prune(
   report.refused = await refusalOf(context, root, report.decisions, options);
   if (options.dryRun || report.refused !== null) return report;
 
-  const goes = groupByPath(report.decisions);
+  const byPath = groupByPath(report.decisions);
   for (const destinationPath of readable) {
     const confirmed = (path: string): void => void report.removed.push({ destinationPath, path });
     try {
@@ -85,7 +85,7 @@ export async function prune(
         context,
         within(root, parseBundlePath(destinationPath)),
         options.owner,
-        goes.get(destinationPath) ?? [],
+        byPath.get(destinationPath) ?? [],
         confirmed,
       );
     } catch (error) {
@@ -107,11 +107,11 @@ async function refusalOf(
   decisions: readonly PruneDecision[],
   { policy, maxRemoved, dryRun }: PruneOptions,
 ): Promise<ErrorRecord | null> {
-  const goes = decisions.filter(({ prune: isGoing }) => isGoing).length;
-  if (goes === 0) return null;
+  const removed = decisions.filter((decision) => decision.prune).length;
+  if (removed === 0) return null;
   try {
     if (policy.olderThanMs !== null) await refuseClockAhead(root, clock, { mayWrite: !dryRun });
-    refuseRemovals(maxRemoved, { goes, total: decisions.length, where: 'the destination' });
+    refuseRemovals(maxRemoved, { removed, total: decisions.length, where: 'the destination' });
     return null;
   } catch (error) {
     return errorRecord(error);
@@ -120,8 +120,8 @@ async function refusalOf(
 
 function groupByPath(decisions: readonly PruneDecision[]): Map<string, OutputRecord[]> {
   const groups = new Map<string, OutputRecord[]>();
-  for (const { prune: goes, destinationPath, record } of decisions) {
-    if (!goes) continue;
+  for (const { prune: isPruned, destinationPath, record } of decisions) {
+    if (!isPruned) continue;
     const group = groups.get(destinationPath) ?? [];
     group.push(record);
     groups.set(destinationPath, group);
@@ -146,18 +146,20 @@ async function prunePath(
     const catalog: Catalog = { ...found, outputs, pending: null };
     // Skips outputs that were published again after the decision.
     const decided = new Map<string, OutputRecord>(planned.map((record) => [record.path, record]));
-    const goes = catalog.outputs.filter(({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt);
-    if (goes.length === 0 && found.pending === null) return;
+    const removed = catalog.outputs.filter(
+      ({ path, updatedAt }) => decided.get(path)?.updatedAt === updatedAt,
+    );
+    if (removed.length === 0 && found.pending === null) return;
     const pending = intentOf(lease, {
       owner,
       action: 'prune',
       startedAt: clock.now().toISOString(),
       outputs: [],
-      removes: goes.map(({ path }) => keyOf(path)),
+      removes: removed.map(({ path }) => keyOf(path)),
     });
     await lease.writeState({ ...catalog, pending });
     await sweepUnfinished(whileHeld(storage, lease), vanished);
-    const { gone, failure } = await removeAll(storage, lease, goes, signal);
+    const { gone, failure } = await removeAll(storage, lease, removed, signal);
     for (const path of gone) confirmed(path);
     // Without the lease, the state belongs to another attempt. The next attempt settles the intent.
     if (failure !== null && hasCode(failure.error, 'lease_lost')) throw failure.error;
@@ -186,11 +188,11 @@ interface Removal {
 async function removeAll(
   storage: Storage,
   lease: Lease,
-  goes: readonly OutputRecord[],
+  removed: readonly OutputRecord[],
   signal: AbortSignal | undefined,
 ): Promise<Removal> {
   const gone = new Set<string>();
-  for (const { path } of goes) {
+  for (const { path } of removed) {
     try {
       signal?.throwIfAborted();
       lease.check();

@@ -93,8 +93,8 @@ interface Orphan {
 interface FoundOrphans {
   /** Sorted by path. */
   orphans: Orphan[];
-  /** The number of the owner's recorded outputs: in orphans (`goes`), and at the whole destination. */
-  counts: { goes: number; total: number };
+  /** The number of the owner's recorded outputs: in orphans (`removed`), and at the whole destination. */
+  counts: { removed: number; total: number };
 }
 
 /**
@@ -108,7 +108,7 @@ export async function findOrphans(
   held: ReadonlySet<string>,
   { counted }: { counted: boolean },
 ): Promise<FoundOrphans> {
-  const found: FoundOrphans = { orphans: [], counts: { goes: 0, total: 0 } };
+  const found: FoundOrphans = { orphans: [], counts: { removed: 0, total: 0 } };
   for (const destinationPath of bundlePathsAmong((await surveyDestination(root)).paths)) {
     const mayGo = !isHeld(held, destinationPath);
     if (!mayGo && !counted) continue;
@@ -118,7 +118,7 @@ export async function findOrphans(
     const own = state.catalog.outputs.filter(({ owner }) => sameOwner(owner, from.owner));
     found.counts.total += own.length;
     if (!mayGo || !isFromSource(state.catalog, from, destinationPath)) continue;
-    found.counts.goes += own.length;
+    found.counts.removed += own.length;
     found.orphans.push({
       destinationPath,
       layout: release === null ? 'in_place' : 'releases',

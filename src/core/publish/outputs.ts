@@ -98,18 +98,9 @@ function plannedFile(
   metadata: (contentType: string) => GeneratedMetadata,
   options: OutputsOptions,
 ): PlannedOutput {
+  const { owner } = options;
   const generated = metadata(contentType ?? contentTypeOf(path));
-  return {
-    path,
-    kind,
-    digest,
-    size,
-    body,
-    generated,
-    url: urlOf(path, options),
-    source,
-    owner: options.owner,
-  };
+  return { path, kind, digest, size, body, generated, url: urlOf(path, options), source, owner };
 }
 
 async function plannedGenerated(
@@ -124,26 +115,15 @@ async function plannedGenerated(
   const isRecorded = before?.name === name && before.version === version && before.inputs === inputs;
   const kept = record !== undefined && isRecorded ? await keptBody(file, record, options) : null;
   const { digest, size } = kept ?? (await measure(file.open()));
-  const { owner, destination } = options;
-  const generated = {
+  const body = kept?.body ?? { size, open: () => file.open() };
+  const { cacheControl } = options.destination;
+  const metadata = (): GeneratedMetadata => ({
     contentType,
     generator: { name, version, inputs },
-    cacheControl: destination.cacheControl,
-  };
-  const body = kept?.body ?? { size, open: () => file.open() };
-  const namesRun = file.namesRun === true ? { namesRun: true } : {};
-  return {
-    path,
-    kind,
-    digest,
-    size,
-    body,
-    generated,
-    url: urlOf(path, options),
-    source: bundle.identity,
-    owner,
-    ...namesRun,
-  };
+    cacheControl,
+  });
+  const output = plannedFile(bundle, { path, kind, digest, size, body, contentType }, metadata, options);
+  return file.namesRun === true ? { ...output, namesRun: true } : output;
 }
 
 /** The recorded content of a generated output; null if it must be generated again. */

@@ -52,7 +52,7 @@ export interface PublishRequest {
    * When an interrupted run started, as RFC 3339. Outputs that it committed since are reported as published,
    * although nothing is left to do, because the first notification may have been lost.
    */
-  tellsSince?: string;
+  reportCommitsSince?: string;
 }
 
 /** One bundle and the place that it is published to. */

@@ -37,7 +37,7 @@ export async function publishToDestination(
   let failure: ErrorRecord | null = null;
   const add = ({ bundle, action, isOwn }: Published): void => {
     result.actions.push(action);
-    notify(publicationOccurrence(owner, bundle, action, runId, { tellsSame: isOwn }));
+    notify(publicationOccurrence(owner, bundle, action, runId, { reportsUnchanged: isOwn }));
     result.warnings.push(...rootWarnings(destination, action, request.dryRun), ...unkeptWarnings(action));
     request.onProgress?.({ type: 'done', destinationId: destination.id, result: action });
   };
@@ -144,11 +144,11 @@ async function publishSelected(
   let state: CatalogState | null = null;
   const following =
     selectAgain === undefined ? {} : { selectAgain: async () => (bundle = await selectAgain()) };
-  const { tellsSince } = request;
+  const { reportCommitsSince } = request;
   const watching = {
     onDecided: (decided: Decided): void => {
       ({ state } = decided.stored);
-      if (tellsSince !== undefined) isOwn = isCommittedSince(state, owner, tellsSince);
+      if (reportCommitsSince !== undefined) isOwn = isCommittedSince(state, owner, reportCommitsSince);
       request.onDecided?.(decided);
     },
   };

@@ -72,7 +72,7 @@ export async function processJob(
 ): Promise<JobResult> {
   const pipeline = pipelineOf(job, config);
   if (job.staged !== null && job.archive !== undefined) await fetchArchive(job.archive, job, config, context);
-  const resumed = job.begunAt === undefined ? {} : { tellsSince: job.begunAt };
+  const resumed = job.begunAt === undefined ? {} : { reportCommitsSince: job.begunAt };
   const trace = traceOf(job);
   const channel = job.channel === undefined ? {} : { channel: job.channel };
   const by = identityOf(job);

@@ -12,7 +12,7 @@ import {
   placeOf,
   requireReleasesLayout,
 } from '../../core/releases/place.ts';
-import { switchAt, type Switched } from '../../core/releases/switch-at.ts';
+import { switchAt, type Switched } from '../../core/releases/switch.ts';
 import type { Storage } from '../../core/storage/storage.ts';
 import type { TraceContext } from '../../core/tracing/trace-context.ts';
 

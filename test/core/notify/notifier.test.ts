@@ -124,7 +124,7 @@ t.test('the examples of the documentation are events', async (t) => {
 
 t.test('what an interrupted run had committed is told, with every output as it stays', async (t) => {
   const kept = resultOf({ action: 'skip_same', changes: [], outputsWritten: 0 });
-  const occurrence = publicationOccurrence(owner, bundle, kept, 'maps.1', { tellsSame: true });
+  const occurrence = publicationOccurrence(owner, bundle, kept, 'maps.1', { reportsUnchanged: true });
   t.match(occurrence, {
     type: 'bundle.published',
     data: { run_id: 'maps.1', action: 'skip_same', outputs: [{ path: 'a.txt', fate: 'keep' }] },

@@ -89,12 +89,12 @@ pipelines:
       openStorage: storageOpener({ clock: systemClock, log: silentLog, secrets }),
       notify: (occurrence: Occurrence) => void told.push(occurrence),
     };
-    const publish = (tellsSince?: Date) =>
+    const publish = (reportCommitsSince?: Date) =>
       publishBundles(context, config.pipelines[0]!, [bundleOf({ 'a.txt': 'a' }, 'session-42')], {
         dryRun: false,
         force: false,
         runId: 'maps.1',
-        ...(tellsSince === undefined ? {} : { tellsSince: tellsSince.toISOString() }),
+        ...(reportCommitsSince === undefined ? {} : { reportCommitsSince: reportCommitsSince.toISOString() }),
       });
     const begun = new Date();
     await publish();

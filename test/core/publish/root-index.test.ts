@@ -7,7 +7,7 @@ import { bundlesInFeed, type ListedBundle, maxListed } from '../../../src/core/o
 import { unpublishListed } from '../../../src/core/publish/root-index/listed-changes.ts';
 import { rebuildRootIndex, refreshIfListed } from '../../../src/core/publish/root-index/root-index.ts';
 import { placeAt } from '../../../src/core/releases/place.ts';
-import { switchAt } from '../../../src/core/releases/switch-at.ts';
+import { switchAt } from '../../../src/core/releases/switch.ts';
 import { listedKey } from '../../../src/core/storage/key.ts';
 import type { Storage } from '../../../src/core/storage/storage.ts';
 import { stepsOf, withoutIds } from '../../faults/steps.ts';

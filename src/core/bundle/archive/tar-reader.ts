@@ -92,19 +92,19 @@ async function nextHeader(source: ByteSource, isFirst: boolean): Promise<EntryHe
       return { header, name: name ?? decodeName(nameBytes(block, claimed)), size: realSize };
     }
     if (metas === maxMetaInARow) throw malformed('too many headers describe one file');
-    const says = await readMeta(source, header, block);
-    if (says.name !== undefined && name !== undefined) throw malformed('a file is given two names');
-    name ??= says.name;
-    size ??= says.size;
+    const meta = await readMeta(source, header, block);
+    if (meta.name !== undefined && name !== undefined) throw malformed('a file is given two names');
+    name ??= meta.name;
+    size ??= meta.size;
   }
 }
 
-interface MetaSays {
+interface MetaFields {
   name?: string | undefined;
   size?: number | undefined;
 }
 
-async function readMeta(source: ByteSource, header: Header, block: Buffer): Promise<MetaSays> {
+async function readMeta(source: ByteSource, header: Header, block: Buffer): Promise<MetaFields> {
   const { type, size = 0, path = '' } = header;
   const isKnown = [
     'ExtendedHeader',

@@ -1,11 +1,13 @@
 import { WaybillError } from '../../lib/errors.ts';
 import { type Instant, parseInstant } from '../../lib/instant.ts';
 import { parseRelativePath, type RelativePath } from '../../lib/paths.ts';
-import type { ManifestSigner, PackOptions } from './pack-directory.ts';
-import type { LinkPolicy } from './select-files.ts';
+import type { PackOptions } from './pack-directory.ts';
 
 /** `PackOptions` as text, from the command line or the client library. */
-export interface PackSettings {
+export interface PackSettings extends Omit<
+  PackOptions,
+  'name' | 'nameByDefault' | 'created' | 'createdByDefault' | 'onBytes'
+> {
   /** The bundle's relative path, below which it is published. */
   name?: string;
   /** The name if no other is given, such as the directory's. Ignored if it is not a valid name. */
@@ -14,19 +16,6 @@ export interface PackSettings {
   created?: string;
   /** Overrides that default. Unlike `created`, it is allowed if the directory has a manifest. */
   createdByDefault?: string;
-  metadata?: Readonly<Record<string, string>>;
-  /** Include only these files, in the syntax of `.gitignore`. */
-  include?: readonly string[];
-  /** Exclude these files, in the same syntax. */
-  exclude?: readonly string[];
-  /** How to treat symbolic links. Default: refuse them. */
-  links?: LinkPolicy;
-  /** Which files are session scene maps, in the same syntax. */
-  sceneMaps?: readonly string[];
-  /** Creates a new manifest even if there is one. */
-  renew?: boolean;
-  /** Signs the manifest: the bundle gets a `manifest.json.minisig`. Missing digests are added to it first. */
-  sign?: ManifestSigner;
 }
 
 /** Throws `usage` for an invalid name or time. Pure. */

@@ -160,11 +160,11 @@ export function inVisibleOrder<T extends Pick<PlannedOutput, 'path' | 'generated
   outputs: readonly T[],
 ): T[][] {
   const groups: [T[], T[]] = [[], []];
-  for (const output of outputs) groups[leadsReaders(output) ? 1 : 0].push(output);
+  for (const output of outputs) groups[refersToOthers(output) ? 1 : 0].push(output);
   return groups.filter((group) => group.length > 0);
 }
 
-function leadsReaders({ path, generated }: Pick<PlannedOutput, 'path' | 'generated'>): boolean {
+function refersToOthers({ path, generated }: Pick<PlannedOutput, 'path' | 'generated'>): boolean {
   const [type = ''] = (generated.contentType ?? '').split(';');
   return (
     pageTypes.has(type.trim().toLowerCase()) ||

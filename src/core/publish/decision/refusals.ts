@@ -26,8 +26,7 @@ export function refuseUnwanted(
   { force, allowRemovals }: { force: boolean; allowRemovals: boolean },
 ): void {
   refuseLargeCatalog(plan);
-  refuseReplay(plan, publishedBy(state, plan.owner));
-  if (stale === 'refuse' && !force) refuseStale(plan, publishedBy(state, plan.owner));
+  refuseOlder(plan, publishedBy(state, plan.owner), stale === 'refuse' && !force);
   // The owner's outputs are counted only if there is a limit.
   if (!allowRemovals && maxRemoved !== null && plan.removes.length > 0)
     refuseRemovals(maxRemoved, plannedRemovals(plan, state));
@@ -38,10 +37,10 @@ export function refuseUnwanted(
  */
 
 /**
- * The number of published outputs of one owner (`total`), and how many of them are to be removed (`goes`).
+ * The number of published outputs of one owner (`total`), and how many of them are to be removed (`removed`).
  */
 interface Removals {
-  goes: number;
+  removed: number;
   total: number;
   /** The place, for the message: `"session-42"`, `the destination`. */
   where: string;
@@ -61,9 +60,9 @@ export function plannedRemovals(
   const decided = new Set<string>(
     pending !== null && pending.action !== 'prune' && sameOwner(pending.owner, owner) ? pending.removes : [],
   );
-  const goes = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
+  const removed = plan.clears ? [] : plan.removes.filter((path) => own.has(path) && !decided.has(path));
   const where = describeBundlePath(destinationPath);
-  return { goes: goes.length, total: own.size, where };
+  return { removed: removed.length, total: own.size, where };
 }
 
 function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<string> {
@@ -78,14 +77,14 @@ function ownPaths(state: CatalogState, { owner }: Pick<Plan, 'owner'>): Set<stri
 }
 
 /** Throws `too_many_removals` if there are more removals than `limits.max_removed` allows. Pure. */
-export function refuseRemovals(limit: Amount | null, { goes, total, where }: Removals): void {
+export function refuseRemovals(limit: Amount | null, { removed, total, where }: Removals): void {
   if (limit === null) return;
   const most = maxOf(limit, total);
-  if (goes <= most) return;
+  if (removed <= most) return;
   const allowed = 'count' in limit ? `${most}` : `${formatAmount(limit)}, which is ${most}`;
   throw new WaybillError(
     'too_many_removals',
-    `${where}: ${goes} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
+    `${where}: ${removed} of ${total} published outputs would be removed, and limits.max_removed allows ${allowed}; nothing was changed`,
     {
       hint: 'look with --dry-run --allow-removals at what would go; if it is meant to, run once with --allow-removals (for uploads: raise limits.max_removed)',
     },
@@ -94,44 +93,28 @@ export function refuseRemovals(limit: Amount | null, { goes, total, where }: Rem
 
 /**
  * Refuses a plan that would replace a bundle with an older one. Equal creation times are allowed. Throws
- * `stale_bundle`, which names both bundles. Pure.
+ * `signature_replayed` for a signed bundle, even with force: an attacker who has an old bundle with its
+ * signature must not be able to publish it again. The signature covers `created`, and the catalog records it.
+ * Throws `stale_bundle` for any other bundle if the destination refuses these. Pure.
  */
-export function refuseStale(
+export function refuseOlder(
   { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
   published: PublishedBundle | null,
+  isStaleRefused: boolean,
 ): void {
   if (!changesDestination(action) || published === null) return;
   if (compareInstants(bundle.created, published.created) >= 0) return;
-  const where = describeBundlePath(destinationPath);
-  throw new WaybillError(
-    'stale_bundle',
-    `${where}: ${named(bundle)}, is older than ${named(published)}, which is published there`,
-    {
-      hint: 'publish a bundle with a newer "created"; to go back on purpose, set `stale: publish` on the destination',
-    },
-  );
-}
-
-/**
- * Refuses a signed bundle that is older than the published one, even with force: an attacker who has an old
- * bundle with its signature must not be able to publish it again. The order is that of `created`, which the
- * signature covers and the catalog records. Throws `signature_replayed`. Pure.
- */
-export function refuseReplay(
-  { action, bundle, destinationPath }: Pick<Plan, 'action' | 'bundle' | 'destinationPath'>,
-  published: PublishedBundle | null,
-): void {
   const { signedBy } = bundle;
-  if (signedBy === undefined || !changesDestination(action) || published === null) return;
-  if (compareInstants(bundle.created, published.created) >= 0) return;
-  const where = describeBundlePath(destinationPath);
-  throw new WaybillError(
-    'signature_replayed',
-    `${where}: ${named(bundle)} and signed by key ${signedBy}, is older than ${named(published)}, which is published there`,
-    {
+  const subject = `${describeBundlePath(destinationPath)}: ${named(bundle)}`;
+  const fact = `is older than ${named(published)}, which is published there`;
+  if (signedBy !== undefined)
+    throw new WaybillError('signature_replayed', `${subject} and signed by key ${signedBy}, ${fact}`, {
       hint: 'to publish that content again on purpose, make its manifest with a newer "created" and sign it',
-    },
-  );
+    });
+  if (!isStaleRefused) return;
+  throw new WaybillError('stale_bundle', `${subject}, ${fact}`, {
+    hint: 'publish a bundle with a newer "created"; to go back on purpose, set `stale: publish` on the destination',
+  });
 }
 
 /**

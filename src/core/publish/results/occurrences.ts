@@ -14,15 +14,15 @@ export const maxListBytes = 16 * 1024;
 const maxTextChars = 1_000;
 
 /**
- * The publication of one bundle to one destination; null if nothing changed. With `tellsSame`, unchanged
- * outputs are reported, too: this run had published them before it was interrupted.
+ * The publication of one bundle to one destination; null if nothing changed. With `reportsUnchanged`,
+ * unchanged outputs are reported, too: this run had published them before it was interrupted.
  */
 export function publicationOccurrence(
   { pipelineId, destinationId }: Owner,
   bundle: SourceBundle,
   result: ActionResult,
   runId: string | null,
-  { tellsSame = false }: { tellsSame?: boolean } = {},
+  { reportsUnchanged = false }: { reportsUnchanged?: boolean } = {},
 ): Occurrence | null {
   const about = {
     pipeline_id: pipelineId,
@@ -33,7 +33,7 @@ export function publicationOccurrence(
     action: result.action,
   };
   if (result.error !== null) return failureOccurrence(about, result.error);
-  if (result.action === 'skip_same' && !tellsSame) return null;
+  if (result.action === 'skip_same' && !reportsUnchanged) return null;
   const { listed, omitted } = fitting(writtenFirst(result), result.outputs.length);
   return {
     type: 'bundle.published',

@@ -110,16 +110,7 @@ export interface PipelineResult {
 }
 
 /** The counters that `waybill run` prints. */
-export interface Counters {
-  publish_new: number;
-  upsert_additive: number;
-  replace_catalog: number;
-  skip_same: number;
-  force_replace: number;
-  fail_unmanaged: number;
-  fail_conflict: number;
-  failed_destinations: number;
-}
+export type Counters = Record<Action | 'failed_destinations', number>;
 
 export interface RunResult {
   dryRun: boolean;

@@ -200,9 +200,9 @@ async function workFor(
   if (bundles.length === 0) {
     const isLeft = own.length > 0 || (catalog?.pending ?? null) !== null;
     if (!isLeft) return null;
-    const goes = new Set<string>(rootFileNames);
+    const removed = new Set<string>(rootFileNames);
     const removes = own.map(({ path }) => keyOf(path));
-    const untouched = outputs.filter(({ path }) => !goes.has(path));
+    const untouched = outputs.filter(({ path }) => !removed.has(path));
     return { ...common, action: 'unpublish', writes: [], removes, untouched };
   }
   const writes = await plannedFiles(index, bundles);

@@ -70,15 +70,15 @@ export function unpublication(catalog: Catalog, owner: Owner, destinationPath: s
   const { outputs, pending } = catalog;
   const isOwn = (record: OutputRecord): boolean => sameOwner(record.owner, owner);
   const records = outputs.filter(isOwn);
-  const goes = new Set<Key>(
+  const removes = new Set<Key>(
     [...records, ...(pending?.outputs ?? []).filter(isOwn)].map(({ path }) => keyOf(path)),
   );
   const untouched = outputs.filter((record) => !isOwn(record));
   const isOwnAttempt = pending !== null && sameOwner(pending.owner, owner);
-  if (isOwnAttempt && pending.action !== 'prune') for (const key of pending.removes) goes.add(key);
+  if (isOwnAttempt && pending.action !== 'prune') for (const key of pending.removes) removes.add(key);
   const staying = ownersOf([...untouched, ...(pending?.outputs ?? []).filter((record) => !isOwn(record))]);
   const [other] = pending === null || isOwnAttempt ? staying : [...staying, pending.owner];
-  if (goes.size === 0 && other !== undefined) throw notOwned(destinationPath, other);
+  if (removes.size === 0 && other !== undefined) throw notOwned(describeBundlePath(destinationPath), other);
   return {
     owner,
     destinationPath,
@@ -89,7 +89,7 @@ export function unpublication(catalog: Catalog, owner: Owner, destinationPath: s
     untouched,
     writes: [],
     kept: [],
-    removes: [...goes].sort(compareCodeUnits),
+    removes: [...removes].sort(compareCodeUnits),
     clears: false,
   };
 }
@@ -100,13 +100,19 @@ function ownersOf(records: readonly OutputRecord[]): Owner[] {
   return owners;
 }
 
-function notOwned(destinationPath: string, { pipelineId, destinationId }: Owner): WaybillError {
-  const where = describeBundlePath(destinationPath);
+export function notOwned(subject: string, { pipelineId, destinationId }: Owner): WaybillError {
   return new WaybillError(
     'not_owned',
-    `${where} was published by ${pipelineId}/${destinationId}; nothing was removed`,
-    {
-      hint: `to remove it, use --pipeline ${pipelineId} --destination ${destinationId}`,
-    },
+    `${subject} was published by ${pipelineId}/${destinationId}; nothing was removed`,
+    { hint: `to remove it, use --pipeline ${pipelineId} --destination ${destinationId}` },
+  );
+}
+
+/** The error for an orphan whose catalog changed since it was found. */
+export function noLongerOrphan(destinationPath: string): WaybillError {
+  return new WaybillError(
+    'destination_busy',
+    `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
+    { hint: 'run again to decide on the new state' },
   );
 }

@@ -2,7 +2,6 @@ import { type Catalog, publishedBy } from '../../catalog/catalog.ts';
 import { destinationBusy } from '../../catalog/lease/lease.ts';
 import { readState, requireCatalog, type StoredState } from '../../catalog/store.ts';
 import type { CoreContext } from '../../context.ts';
-import { WaybillError } from '../../lib/errors.ts';
 import { describeBundlePath } from '../../lib/paths.ts';
 import { leaving, type Releases } from '../../releases/ledger.ts';
 import type { ReleaseId } from '../../releases/release.ts';
@@ -12,7 +11,13 @@ import { type Owner, sameOwner } from '../../storage/identity.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { refuseRemovals } from '../decision/refusals.ts';
 import { removeReleases } from './retire-releases.ts';
-import { unpublication, type UnpublishReport, type UnpublishRequest } from './unpublication.ts';
+import {
+  noLongerOrphan,
+  notOwned,
+  unpublication,
+  type UnpublishReport,
+  type UnpublishRequest,
+} from './unpublication.ts';
 
 /**
  * Unpublishes a bundle path that is published as releases: removes the pointers first, then every release,
@@ -56,28 +61,24 @@ async function decideOn(
   ids: readonly ReleaseId[],
   { owner, destinationPath, maxRemoved, orphan }: UnpublishRequest,
 ): Promise<UnpublishReport> {
+  const where = describeBundlePath(destinationPath);
   let shown: StoredState = { state: { kind: 'absent' }, raw: null };
-  const goes: ReleaseId[] = [];
+  const removed: ReleaseId[] = [];
   for (const id of ids) {
     const stored = await readState(releaseIn(storage, id));
     if (stored.state.kind === 'absent') continue;
     const catalog = requireCatalog(stored.state);
     const other = ownersIn(catalog).find((one) => !sameOwner(one, owner));
-    if (other !== undefined) throw ofOther(destinationPath, id, other);
+    if (other !== undefined) throw notOwned(`${where}: release ${id}`, other);
     if (id === current) shown = stored;
-    goes.push(id);
+    removed.push(id);
   }
   if (orphan !== undefined && (shown.state.kind !== 'valid' || !orphan.isStill(shown.state.catalog)))
-    throw new WaybillError(
-      'destination_busy',
-      `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
-      { hint: 'run again to decide on the new state' },
-    );
+    throw noLongerOrphan(destinationPath);
   const outputs = shown.state.kind === 'valid' ? shown.state.catalog.outputs : [];
-  const where = describeBundlePath(destinationPath);
   // A removal that was already started has been allowed before.
   if (ledger.removing.length === 0)
-    refuseRemovals(maxRemoved, { goes: outputs.length, total: outputs.length, where });
+    refuseRemovals(maxRemoved, { removed: outputs.length, total: outputs.length, where });
   if (shown.state.kind === 'valid')
     orphan?.onDecided?.({
       work: unpublication(shown.state.catalog, owner, destinationPath),
@@ -89,19 +90,10 @@ async function decideOn(
     outputs: outputs.map(({ path }) => path),
     bytes: outputs.reduce((sum, { size }) => sum + size, 0),
     staying: [],
-    releases: goes,
+    releases: removed,
   };
 }
 
 function ownersIn({ outputs, pending }: Catalog): Owner[] {
   return [...outputs, ...(pending?.outputs ?? [])].map((record) => record.owner);
-}
-
-function ofOther(destinationPath: string, id: ReleaseId, { pipelineId, destinationId }: Owner): WaybillError {
-  const where = describeBundlePath(destinationPath);
-  return new WaybillError(
-    'not_owned',
-    `${where}: release ${id} was published by ${pipelineId}/${destinationId}; nothing was removed`,
-    { hint: `to remove it, use --pipeline ${pipelineId} --destination ${destinationId}` },
-  );
 }

@@ -16,6 +16,7 @@ import { applyUnderLease, refuseObstructed } from '../apply/apply.ts';
 import { plannedRemovals, refuseRemovals } from '../decision/refusals.ts';
 import { unpublishOccurrence } from '../results/occurrences.ts';
 import {
+  noLongerOrphan,
   type Unpublication,
   unpublication,
   type UnpublishReport,
@@ -114,18 +115,10 @@ function decideOn(
   { owner, destinationPath, maxRemoved, orphan }: UnpublishRequest,
 ): Unpublication {
   const catalog = requireCatalog(state);
-  if (orphan?.isStill(catalog) === false) throw noOrphanNow(destinationPath);
+  if (orphan?.isStill(catalog) === false) throw noLongerOrphan(destinationPath);
   const work = unpublication(catalog, owner, destinationPath);
   refuseRemovals(maxRemoved, plannedRemovals(work, state));
   return work;
-}
-
-function noOrphanNow(destinationPath: string): WaybillError {
-  return new WaybillError(
-    'destination_busy',
-    `another publisher changed "${destinationPath}" since it was found to be an orphan; it was not removed`,
-    { hint: 'run again to decide on the new state' },
-  );
 }
 
 function reportOf(work: Unpublication, { state }: StoredState): UnpublishReport {

@@ -121,13 +121,7 @@ t.test('on a file system: intent, stage, keep, fence, rename, remove, commit, in
     'remove gone',
     'commit',
   ]);
-  t.same(applied, {
-    outputsWritten: 2,
-    outputsKept: 0,
-    outputsRemoved: 1,
-    bytesWritten: 4,
-    bytesKept: 0,
-  });
+  t.same(applied, { written: new Set(['a', 'b']), linked: new Set() });
   t.same(await published(bare), { a: 'new', b: 'b' });
   const [intent, commit] = written;
   t.match(intent, { generation: 7, pending: { attemptId: 'attempt', removes: ['gone'] } });
@@ -163,13 +157,7 @@ for (const flavour of ['files', 'objects'] as const)
       const clock = { ...testClock(), now: () => new Date('2026-11-21T00:00:00Z') };
       const plan = planOf({ kept: [output('same', 'same')] });
       const applied = await apply(plan, { ...options, clock, storage, lease });
-      t.match(applied, {
-        outputsWritten: 2,
-        outputsKept: 1,
-        outputsRemoved: 1,
-        bytesWritten: 4,
-        bytesKept: 4,
-      });
+      t.same(applied.written, new Set(['a', 'b']));
       t.notOk(
         calls.some((call) => call.includes('same')),
         'not even read',

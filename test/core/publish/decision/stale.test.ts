@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { DestinationConfig } from '../../../../src/core/config/config.ts';
-import { isOvertaken, refuseStale } from '../../../../src/core/publish/decision/refusals.ts';
+import { isOvertaken, refuseOlder } from '../../../../src/core/publish/decision/refusals.ts';
 import { publishBundle } from '../../../../src/core/publish/publish-bundle.ts';
 import type { ActionResult } from '../../../../src/core/publish/results/result.ts';
 import type { Storage } from '../../../../src/core/storage/storage.ts';
@@ -85,16 +85,16 @@ for (const kind of ['memory files', 'memory objects', 'local'] as const)
 t.test('a refusal names the place, and only what would change it is refused', async (t) => {
   const published = { ...made, owner, created: instant('2026-11-21T00:00:00Z') };
   const plan = { action: 'publish_new', bundle: made, destinationPath: 's/42' } as const;
-  t.throws(() => refuseStale(plan, published), {
+  t.throws(() => refuseOlder(plan, published, true), {
     code: 'stale_bundle',
     message: /^"s\/42": "bundle", created /,
   });
-  t.throws(() => refuseStale({ ...plan, destinationPath: '.' }, published), {
+  t.throws(() => refuseOlder({ ...plan, destinationPath: '.' }, published, true), {
     message: /^the destination root: /,
   });
-  t.doesNotThrow(() => refuseStale({ ...plan, action: 'fail_unmanaged' }, published));
-  t.doesNotThrow(() => refuseStale(plan, { ...published, created: made.created }));
-  t.doesNotThrow(() => refuseStale(plan, null));
+  t.doesNotThrow(() => refuseOlder({ ...plan, action: 'fail_unmanaged' }, published, true));
+  t.doesNotThrow(() => refuseOlder(plan, { ...published, created: made.created }, true));
+  t.doesNotThrow(() => refuseOlder(plan, null, true));
 });
 
 t.test('a bundle is overtaken by a newer one, and by another that is equally old', async (t) => {

@@ -121,12 +121,12 @@ for (const flavour of ['files', 'objects'] as const) {
     await stand.add('site', { 'index.html': 'page' });
     for (const releases of [rule, null]) {
       stand.web = memoryStorage({ flavour });
-      for (const tellsSince of [undefined, oldest]) {
+      for (const reportCommitsSince of [undefined, oldest]) {
         const decided: Decided[] = [];
         const onDecided = (one: Decided): void => void decided.push(one);
-        const request = { onDecided, ...(tellsSince === undefined ? {} : { tellsSince }) };
+        const request = { onDecided, ...(reportCommitsSince === undefined ? {} : { reportCommitsSince }) };
         t.match(await stand.run({ releases, request }), { status: 'ok' });
-        t.ok(decided.length > 0, `releases ${releases !== null}, since ${tellsSince}`);
+        t.ok(decided.length > 0, `releases ${releases !== null}, since ${reportCommitsSince}`);
       }
     }
   });

@@ -26,7 +26,7 @@ const of = (count: number): Record<string, string> =>
   Object.fromEntries(Object.entries(tenFiles).slice(0, count));
 
 t.test('a limit is a number or a share of what is published, rounded down', async (t) => {
-  const cases: [limit: string | number, goes: number, total: number, refused: boolean][] = [
+  const cases: [limit: string | number, removed: number, total: number, refused: boolean][] = [
     [2, 2, 10, false],
     ['2', 3, 10, true],
     [0, 1, 10, true],
@@ -39,19 +39,19 @@ t.test('a limit is a number or a share of what is published, rounded down', asyn
     ['0%', 1, 100, true],
     ['100%', 7, 7, false],
   ];
-  for (const [limit, goes, total, refused] of cases) {
+  for (const [limit, removed, total, refused] of cases) {
     const amount = parseAmount(limit) as Amount;
-    const check = (): void => refuseRemovals(amount, { goes, total, where: '"x"' });
-    const what = `${limit}: ${goes} of ${total}`;
-    if (refused) t.throws(check, { code: 'too_many_removals', message: `"x": ${goes} of ${total}` }, what);
+    const check = (): void => refuseRemovals(amount, { removed, total, where: '"x"' });
+    const what = `${limit}: ${removed} of ${total}`;
+    if (refused) t.throws(check, { code: 'too_many_removals', message: `"x": ${removed} of ${total}` }, what);
     else t.doesNotThrow(check, what);
   }
-  t.doesNotThrow(() => refuseRemovals(null, { goes: 9, total: 9, where: '' }));
-  t.throws(() => refuseRemovals({ percent: 20 }, { goes: 3, total: 9, where: '"x"' }), {
+  t.doesNotThrow(() => refuseRemovals(null, { removed: 9, total: 9, where: '' }));
+  t.throws(() => refuseRemovals({ percent: 20 }, { removed: 3, total: 9, where: '"x"' }), {
     message: /allows 20%, which is 1; nothing was changed$/,
     hint: /--allow-removals/,
   });
-  t.throws(() => refuseRemovals({ count: 2 }, { goes: 3, total: 9, where: '"x"' }), {
+  t.throws(() => refuseRemovals({ count: 2 }, { removed: 3, total: 9, where: '"x"' }), {
     message: /allows 2; nothing was changed$/,
   });
   for (const wrong of ['', '101%', '-1', '1.5', '20 %', '%', 'x', -1, 1.5])
@@ -66,13 +66,14 @@ const removing = (...paths: string[]): Parameters<typeof plannedRemovals>[0] => 
 t.test('what counts is what the owner has published there and no attempt has decided before', async (t) => {
   const outputs = [record('a'), record('b'), record('c'), record('theirs', { owner: otherOwner })];
   const plan = removing('a', 'b', 'theirs', 'unknown');
-  const goes = (...of: Parameters<typeof catalog>): number => plannedRemovals(plan, catalog(...of)).goes;
-  t.same(plannedRemovals(plan, catalog(outputs)), { goes: 2, total: 3, where: '"bundle"' });
+  const removed = (...of: Parameters<typeof catalog>): number =>
+    plannedRemovals(plan, catalog(...of)).removed;
+  t.same(plannedRemovals(plan, catalog(outputs)), { removed: 2, total: 3, where: '"bundle"' });
   const removes = [listedKey('b')];
-  t.equal(goes(outputs, intent({ removes })), 1);
-  t.equal(goes(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided anew');
-  t.equal(goes(outputs, intent({ removes, owner: otherOwner })), 2);
-  const { goes: cleared, total } = plannedRemovals({ ...plan, clears: true }, catalog(outputs));
+  t.equal(removed(outputs, intent({ removes })), 1);
+  t.equal(removed(outputs, intent({ removes, action: 'prune' })), 2, 'a prune is decided anew');
+  t.equal(removed(outputs, intent({ removes, owner: otherOwner })), 2);
+  const { removed: cleared, total } = plannedRemovals({ ...plan, clears: true }, catalog(outputs));
   t.same({ cleared, total }, { cleared: 0, total: 3 });
   const atRoot = plannedRemovals({ ...plan, destinationPath: '.' }, catalog(outputs));
   t.equal(atRoot.where, 'the destination root');
@@ -86,9 +87,9 @@ t.test('of a superseded state those files count whose owner it names', async (t)
   const records = [published('a', owner), published('b', owner), published('theirs', otherOwner)];
   const of = (state: CatalogState): object => plannedRemovals(removing('a', 'theirs', 'unowned'), state);
   t.same(of({ kind: 'legacy', version: 3, records: [...records, published('unowned', null)] }), {
-    ...{ goes: 1, total: 2, where: '"bundle"' },
+    ...{ removed: 1, total: 2, where: '"bundle"' },
   });
-  t.same(of({ kind: 'absent' }), { goes: 0, total: 0, where: '"bundle"' });
+  t.same(of({ kind: 'absent' }), { removed: 0, total: 0, where: '"bundle"' });
 });
 
 interface Replacement {

@@ -2,7 +2,7 @@ import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../..
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, placeOf } from '../../../../core/releases/place.ts';
-import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch-at.ts';
+import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch.ts';
 import { exitCodeFor } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
 import { audited } from '../../../setup/audited.ts';
