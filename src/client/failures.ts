@@ -93,9 +93,10 @@ export interface Problem {
 
 /** The error that a daemon reports. A code that this version does not know becomes a general one. Pure. */
 export function problemError(
-  { code, detail, hint, retryable, findings = [] }: Problem,
+  { code, detail, hint: given, retryable, findings = [] }: Problem,
   patience: { retryAfterSeconds?: number | undefined } = {},
 ): WaybillError {
+  const hint = typeof given === 'string' ? given : undefined;
   const end = `; ${hint ?? ''}`;
   const message = hint !== undefined && detail.endsWith(end) ? detail.slice(0, -end.length) : detail;
   const known = Object.hasOwn(errorTable, code)

@@ -12,7 +12,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import type { Output } from '../../src/cli/output/output.ts';
-import type { RunResult } from '../../src/core/publish/results/result.ts';
+import type { ErrorRecord } from '../../src/core/lib/errors.ts';
+import type { DestinationResult, PipelineResult, RunResult } from '../../src/core/publish/results/result.ts';
 
 /**
  * Directories as people have them, each published, published again, changed, rolled back and brought back.
@@ -102,9 +103,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   },
   '5,000 files': { files: numbered(5000, (index) => `${index % 50}/file-${index}.txt`) },
   'a tree of 40 levels': { files: { [`${'d/'.repeat(40)}leaf.txt`]: 'deep', ...page } },
-  'the same name in NFC and in NFD': {
-    files: { ['café.html'.normalize('NFC')]: 'NFC', ['café.html'.normalize('NFD')]: 'NFD' },
-  },
+  'accents and ideographs in NFC': { files: { 'café.html': 'x', 'naïve.html': 'x', '日本語.html': 'x' } },
   'emoji and right-to-left names': { files: { '🚀 launch.html': 'x', 'שלום.txt': 'x', 'مرحبا.txt': 'x' } },
   'links that are followed': {
     files: { ...page, 'real/data.txt': 'data' },
@@ -166,6 +165,8 @@ interface Site {
   site: string;
   www: string;
   publish: () => Promise<Round>;
+  /** The error of the directory in the last publication. */
+  error: () => ErrorRecord | null | undefined;
   /** Goes back, and to the latest release again. */
   rollBackAndForth: () => Promise<string[]>;
 }
@@ -183,8 +184,12 @@ function layOut(t: Test, kind: Kind): Site {
   const io = { output, signal: new AbortController().signal };
   const common = { format: 'json', color: false, verbose: false, dryRun: false } as const;
   const current = (): string => path.basename(fs.readlinkSync(path.join(www, 'current')));
+  const pipelineResult = (): PipelineResult | undefined => (last() as RunResult).pipelines[0];
+  const action = (): DestinationResult['actions'][number] | undefined =>
+    pipelineResult()?.destinations[0]?.actions[0];
   return {
     ...{ site, www },
+    error: () => pipelineResult()?.invalidBundles[0]?.error,
     async publish() {
       opened.length = 0;
       const save = existsSync(saved) ? undefined : saved;
@@ -201,10 +206,8 @@ function layOut(t: Test, kind: Kind): Site {
         { ...options, directory: site, destinations: [www], links, exclude, save },
         io,
       );
-      const { pipelines } = last() as RunResult;
-      const action = pipelines[0]?.destinations[0]?.actions[0];
       const read = opened.filter((file) => file.startsWith(`${site}/`)).length;
-      return { status, action: action?.action, written: action?.outputsWritten ?? 0, read };
+      return { status, action: action()?.action, written: action()?.outputsWritten ?? 0, read };
     },
     async rollBackAndForth() {
       const seen = [current()];
@@ -239,6 +242,14 @@ for (const [name, kind] of Object.entries(kinds))
     t.equal(again, latest);
     t.match(await publishIt(), { status: 0, action: 'skip_same', written: 0 });
   });
+
+t.test('refuses a name in NFD with one error, and publishes nothing', async (t) => {
+  const name = 'café.html'.normalize('NFD');
+  const { www, publish: publishIt, error } = layOut(t, { files: { ...page, [name]: 'x' } });
+  t.match(await publishIt(), { status: 1, action: 'error', written: 0 });
+  t.match(error(), { code: 'invalid_bundle', message: /normali[sz]ation form C/ });
+  t.notOk(existsSync(www));
+});
 
 t.test('there are twenty kinds of directories', async (t) => {
   t.equal(Object.keys(kinds).length, 20);

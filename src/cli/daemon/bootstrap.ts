@@ -11,6 +11,13 @@ import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
 
+/** The options that the commands of long-running programs share. */
+export interface ProgramFlags {
+  config: string;
+  verbose: boolean;
+  color: boolean;
+}
+
 /** How a long-running program is started. */
 export interface ProgramOptions {
   configFile: string;
@@ -78,7 +85,7 @@ export async function bootstrap(
 
 /** Runs a program for a command until SIGINT or SIGTERM. A second signal ends the process immediately. */
 export async function runUntilStopped(
-  flags: { config: string; verbose: boolean; color: boolean },
+  flags: ProgramFlags,
   start: (options: ProgramOptions) => Promise<RunningDaemon>,
 ): Promise<number> {
   const redaction = newRedaction();

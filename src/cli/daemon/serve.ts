@@ -4,18 +4,18 @@ import { WaybillError } from '../../core/lib/errors.ts';
 import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
-import type { serveCommand } from '../commands/daemon/commands.ts';
 import { openInBrowser } from '../process/open-browser.ts';
-import type { OptionsFor } from '../setup/command.ts';
 import { apiPorts } from './api-ports.ts';
-import { runOnce, runUntilStopped } from './bootstrap.ts';
+import { type ProgramFlags, runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
 
 /** `waybill serve`. */
-export async function serveForever(flags: OptionsFor<typeof serveCommand>): Promise<number> {
+export async function serveForever(
+  flags: ProgramFlags & { workers: boolean; open: boolean },
+): Promise<number> {
   const { workers, open } = flags;
   return runUntilStopped(flags, (options) => {
     const { log } = options;

@@ -1,11 +1,11 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
+import { atDestination } from '../../../core/releases/place.ts';
 import { columns, type Output, plural } from '../../output/output.ts';
-import { audited } from '../../setup/audited.ts';
+import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
-import { destinationOf, pipelineOf, setUp, setUpFor, withNotifier } from '../../setup/set-up.ts';
+import { destinationOf, pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
 import type { pruneCommand } from './commands.ts';
 
 type PruneOptions = OptionsFor<typeof pruneCommand>;
@@ -19,7 +19,7 @@ export async function pruneDestination(options: PruneOptions, { output, signal }
     });
   const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
   const destination = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
-  const { location, limits, prune: policy, releases } = destination;
+  const { limits, prune: policy, releases } = destination;
   if (releases !== null)
     throw new WaybillError(
       'prune_disabled',
@@ -30,25 +30,18 @@ export async function pruneDestination(options: PruneOptions, { output, signal }
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const found: Finding[] = [];
   const act = { act: 'prune', dryRun, ...owner, detail: { allow_removals: maxRemoved === null } } as const;
-  const notified = await audited(
+  const notified = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier(
-        { ...prepared, context: recorded },
-        { dryRun, pipelineIds: [options.pipeline] },
-        async (context) =>
-          withReleasers(async (onRelease) => {
-            const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
-            onRelease(() => storage.close());
-            const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
-            const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
-            const index = { owner, destination };
-            found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
-            return pruned;
-          }),
-      ),
-    ({ result }) => result.refused ?? result.errors[0]?.error ?? null,
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
+        const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+        const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
+        const index = { owner, destination };
+        found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
+        return pruned;
+      }),
+    ({ refused, errors }) => refused ?? errors[0]?.error ?? null,
   );
   const report = notified.result;
   const warnings = [...prepared.warnings, ...found, ...notified.warnings];

@@ -1,8 +1,8 @@
 import type { CoreContext } from '../../../core/context.ts';
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
+import { atDestination } from '../../../core/releases/place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
@@ -16,16 +16,13 @@ type ReconcileOptions = OptionsFor<typeof reconcileStateCommand>;
 export async function reconcileState(options: ReconcileOptions, { output, signal }: Io): Promise<number> {
   const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
   const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
-  const { location, rootIndex } = destination;
   const { dryRun, allOwners } = options;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const act = { act: 'catalog.reconcile', dryRun, ...owner, detail: { all_owners: allOwners } } as const;
   const change = async (context: CoreContext): Promise<ReconcileReport[]> =>
-    withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
-      onRelease(() => storage.close());
+    atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
       const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
-      if (!rootIndex || dryRun) return reports;
+      if (!destination.rootIndex || dryRun) return reports;
       const warning = await rebuildRootIndex(context, storage, { owner, destination });
       if (warning !== null) warnings.push(warning);
       return reports;

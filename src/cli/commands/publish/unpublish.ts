@@ -1,12 +1,12 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
+import { atDestination } from '../../../core/releases/place.ts';
 import { exitCodeFor } from '../../exit-codes.ts';
 import { type Output, plural } from '../../output/output.ts';
-import { audited } from '../../setup/audited.ts';
+import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
   givenBundlePath,
@@ -15,7 +15,6 @@ import {
   type SetUp,
   setUp,
   setUpFor,
-  withNotifier,
 } from '../../setup/set-up.ts';
 import type { unpublishCommand } from './commands.ts';
 
@@ -48,7 +47,7 @@ async function attempt(
   destination: DestinationConfig,
   { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
 ): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
-  const { id: destinationId, location, limits, fileConcurrency: concurrency } = destination;
+  const { id: destinationId, limits, fileConcurrency: concurrency } = destination;
   const owner = { pipelineId, destinationId };
   const found: Finding[] = [];
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
@@ -58,31 +57,18 @@ async function attempt(
     ...owner,
     detail: { path: destinationPath, allow_removals: allowRemovals },
   } as const;
-  const { result, warnings } = await audited(
+  const request = { owner, destinationPath, maxRemoved, dryRun, concurrency, layout };
+  const { result, warnings } = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier(
-        { ...prepared, context: recorded },
-        { dryRun, pipelineIds: [pipelineId] },
-        async (context) =>
-          withReleasers(async (onRelease) => {
-            const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
-            onRelease(() => root.close());
-            const request = { owner, destinationPath, maxRemoved, dryRun, concurrency, layout };
-            return unpublishListed(
-              context,
-              root,
-              destination,
-              request,
-              (warning) => void found.push(warning),
-            );
-          }).catch((error: unknown) => {
-            if (error instanceof WaybillError && exitCodeFor(error.code) === 1) return error;
-            throw error;
-          }),
-      ),
-    ({ result: outcome }) => (outcome instanceof WaybillError ? outcome : null),
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+        unpublishListed(context, root, destination, request, (warning) => void found.push(warning)),
+      ).catch((error: unknown) => {
+        if (error instanceof WaybillError && exitCodeFor(error.code) === 1) return error;
+        throw error;
+      }),
+    (outcome) => (outcome instanceof WaybillError ? outcome : null),
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }

@@ -144,7 +144,7 @@ async function check(
         ...(await validateBundle(bundle, {
           onBytes,
           contents: filesRead ? 'all' : 'scene_maps',
-          ...(source.sceneMaps === undefined ? {} : { sceneMaps: source.sceneMaps }),
+          sceneMaps: source.sceneMaps,
         })),
       ];
       reports.push({

@@ -5,9 +5,9 @@ import { atDestination, placeOf } from '../../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch.ts';
 import { exitCodeFor } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
-import { audited } from '../../../setup/audited.ts';
+import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
-import { type SetUp, setUp, setUpFor, withNotifier } from '../../../setup/set-up.ts';
+import { type SetUp, setUp, setUpFor } from '../../../setup/set-up.ts';
 import type { activateCommand, dropCommand, resumeCommand, rollbackCommand } from './commands.ts';
 import { pathOf, releasesDestination } from './show.ts';
 
@@ -65,23 +65,21 @@ async function carryOut(
   const owner = { pipelineId: pipeline, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: actOf[request.verb], dryRun, ...owner, detail: factsOf(request) };
-  const { result, warnings } = await audited(
+  const { result, warnings } = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier({ ...prepared, context: recorded }, { dryRun, pipelineIds: [pipeline] }, async (context) =>
-        atDestination(context, destination, { readOnly: dryRun }, async (root) => {
-          const place = await placeOf(root, destination, pathOf(options));
-          const { destinationPath } = place;
-          return outcomeOf(destinationPath, async () => {
-            const switched = await switchAt(context, owner, place, request, { dryRun });
-            const index = { owner, destination };
-            found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
-            return switched;
-          });
-        }),
-      ),
-    ({ result: { error } }) => error,
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) => {
+        const place = await placeOf(root, destination, pathOf(options));
+        const { destinationPath } = place;
+        return outcomeOf(destinationPath, async () => {
+          const switched = await switchAt(context, owner, place, request, { dryRun });
+          const index = { owner, destination };
+          found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
+          return switched;
+        });
+      }),
+    ({ error }) => error,
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
