@@ -4,16 +4,7 @@ import type { openApiDocument } from '../src/api/openapi/document.ts';
 
 const banner = '/* Made from /openapi.json by `npm run generate`. */\n';
 /** What the client reads of the daemon. */
-const read = [
-  'RunRecord',
-  'RunSearch',
-  'Accepted',
-  'Problem',
-  'Plan',
-  'Finding',
-  'PartialUpload',
-  'MissingFiles',
-];
+const read = ['RunRecord', 'RunSearch', 'Accepted', 'Plan', 'PartialUpload', 'MissingFiles'];
 
 /** The types of `src/client/generated/api-types.ts`, from the document that the daemon serves. */
 export async function apiTypes(document: ReturnType<typeof openApiDocument>): Promise<string> {

@@ -251,13 +251,15 @@ async function runTwice(configFile: string): Promise<boolean> {
     verbose: false,
     dryRun: false,
     force: false,
+    allowRemovals: false,
   } as const;
+  const io = { output: makeOutput({ json: false, color: true }), signal: stop.signal };
   tell(...shown([command]), '');
-  const first = await run({ ...options, pipeline: [...options.pipeline] });
+  const first = await run({ ...options, pipeline: [...options.pipeline] }, io);
   stop.signal.throwIfAborted();
   step(4, 'Once more: nothing has changed, so nothing is written');
   tell(...shown([command]), '');
-  const second = await run({ ...options, pipeline: [...options.pipeline] });
+  const second = await run({ ...options, pipeline: [...options.pipeline] }, io);
   stop.signal.throwIfAborted();
   return first === 0 && second === 0;
 }

@@ -1,72 +1,9 @@
 import type { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { Command } from 'commander';
+import { Command, type OutputConfiguration } from 'commander';
 import { completionCommand } from './commands/completion.ts';
-import {
-  configCommand,
-  notifyCommand,
-  reloadCommand,
-  serveCommand,
-  workerCommand,
-} from './commands/daemon/commands.ts';
-import {
-  auditCommand,
-  inspectCommand,
-  pruneCommand,
-  reconcileStateCommand,
-  verifyCommand,
-} from './commands/maintain/commands.ts';
-import {
-  initCommand,
-  packCommand,
-  promoteCommand,
-  publishCommand,
-  runCommand,
-  unpublishCommand,
-  validateCommand,
-} from './commands/publish/commands.ts';
-import { releasesCommand } from './commands/publish/releases/commands.ts';
-import { pipelinesCommand, pushCommand, runsCommand } from './commands/remote/commands.ts';
-import { sceneMapCommand } from './commands/scene-map/command.ts';
-import { keyCommand, signCommand } from './commands/signing/commands.ts';
-import { weatherCommand } from './commands/weather/command.ts';
+import { commandTable } from './commands/table.ts';
 import { columnsOf, tolerateBrokenPipes, wrapped, writeNow } from './output/terminal.ts';
-
-/** Commands by group and name, in the order of the help. Each loads its modules when it runs. */
-const groups: Readonly<Record<string, Readonly<Record<string, () => Command>>>> = {
-  'Publish:': {
-    publish: publishCommand,
-    init: initCommand,
-    run: runCommand,
-    promote: promoteCommand,
-    releases: releasesCommand,
-    unpublish: unpublishCommand,
-    pack: packCommand,
-    sign: signCommand,
-    key: keyCommand,
-    validate: validateCommand,
-  },
-  'Remote:': { push: pushCommand, runs: runsCommand, pipelines: pipelinesCommand },
-  'Daemon:': {
-    serve: serveCommand,
-    worker: workerCommand,
-    reload: reloadCommand,
-    notify: notifyCommand,
-    config: configCommand,
-  },
-  'Maintain:': {
-    inspect: inspectCommand,
-    verify: verifyCommand,
-    'reconcile-state': reconcileStateCommand,
-    prune: pruneCommand,
-    audit: auditCommand,
-  },
-  'Weather:': { weather: weatherCommand },
-  'Scene maps:': { 'scene-map': sceneMapCommand },
-};
-const commands: Readonly<Record<string, () => Command>> = Object.fromEntries(
-  Object.values(groups).flatMap((members) => Object.entries(members)),
-);
 
 /**
  * The program with all commands, their flags and help.
@@ -79,8 +16,8 @@ export function makeProgram(argv: readonly string[] = []): Command {
     version: string;
   };
 
-  const isJson = asksForJson(argv);
-  const program = new Command('waybill')
+  const program = new Command('waybill');
+  program
     .description(
       'Publishes bundles of files to destinations with a managed catalog, from the command line or as a daemon.',
     )
@@ -88,23 +25,9 @@ export function makeProgram(argv: readonly string[] = []): Command {
     .helpOption('-h, --help', 'print help')
     .option('--no-color', 'print without colors')
     .configureHelp({ showGlobalOptions: true, subcommandTerm: termOf })
-    .configureOutput({
-      writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
-      writeErr: (text) => writeNow(2, text),
-      // A usage error is then printed as a document (`main.ts`).
-      outputError: (text, write) =>
-        isJson
-          ? undefined
-          : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
-      getOutHelpWidth: () => columnsOf(1),
-      getErrHelpWidth: () => columnsOf(2),
-      // The help has no colors, and reading this from a stream would open the stream.
-      getOutHasColors: () => false,
-      getErrHasColors: () => false,
-    })
+    .configureOutput(outputOf(program, argv))
     .hook('preAction', (_, command) => {
       tolerateBrokenPipes();
-      command.setOptionValue('color', takesColour(program));
       // Here and not as defaults, so that the help does not list a default for every switch.
       for (const option of command.options)
         if (option.isBoolean() && command.getOptionValue(option.attributeName()) === undefined)
@@ -126,10 +49,13 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
     .addHelpText('afterAll', ({ command }) => (statesExitCodes(command) ? '' : exitCodesText));
 
   const [name = ''] = argv;
-  if (Object.hasOwn(commands, name)) program.addCommand((commands[name] as () => Command)());
+  const only = Object.values(commandTable)
+    .flat()
+    .find((entry) => entry.name === name);
+  if (only !== undefined) program.addCommand(only.make());
   else {
-    for (const [heading, members] of Object.entries(groups))
-      for (const make of Object.values(members)) program.addCommand(make().helpGroup(heading));
+    for (const [heading, members] of Object.entries(commandTable))
+      for (const { make } of members) program.addCommand(make().helpGroup(heading));
     program.addCommand(completionCommand(() => program).helpGroup('Other:'));
     program.addHelpCommand(
       new Command('help')
@@ -141,6 +67,25 @@ Data goes to stdout; diagnostics and progress go to stderr.`,
   for (const group of program.commands)
     for (const each of [group, ...group.commands]) each.copyInheritedSettings(program);
   return program;
+}
+
+/** Writes the help and usage errors without opening a stream. */
+function outputOf(program: Command, argv: readonly string[]): OutputConfiguration {
+  const isJson = asksForJson(argv);
+  return {
+    writeOut: (text) => writeNow(1, wrapped(text, columnsOf(1))),
+    writeErr: (text) => writeNow(2, text),
+    // A usage error is then printed as a document (`main.ts`).
+    outputError: (text, write) =>
+      isJson
+        ? undefined
+        : write(`${restyled(withChoices(text, program, argv))}next   ${howToAsk(program, argv)}\n`),
+    getOutHelpWidth: () => columnsOf(1),
+    getErrHelpWidth: () => columnsOf(2),
+    // The help has no colors, and reading this from a stream would open the stream.
+    getOutHasColors: () => false,
+    getErrHasColors: () => false,
+  };
 }
 
 /** Whether the command line allows colors. */

@@ -38,5 +38,5 @@ async function main(): Promise<void> {
     return;
   }
   const { readWeather } = await import('./commands/weather/weather.ts');
-  process.exitCode = await readWeather({ verbose, ...(config === undefined ? {} : { config }) });
+  process.exitCode = await readWeather({ verbose, config });
 }

@@ -54,23 +54,22 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
       contentType: file.isCompressed ? 'application/gzip' : 'application/x-tar',
       idempotencyKey: idempotencyKeyOf(file.contentDigest, salt),
       sentBytes: file.size,
-      pieces: { ...piecesOfFile(file), ...(onSent === undefined ? {} : { onSent }) },
+      pieces: { ...piecesOfFile(file), onSent },
       warnings: [],
       directory: null,
     };
   }
   const bundle = await packDirectory(place, {
     ...parsePackSettings(settings),
-    ...(onMeasured === undefined ? {} : { onBytes: onMeasured }),
+    onBytes: onMeasured,
   });
   const key = idempotencyKeyOf(bundle.contentDigest, salt);
-  const progress = onSent === undefined ? {} : { onSent };
   return {
     open: () => bundle.open(onSent),
     contentType: 'application/gzip',
     idempotencyKey: key,
     sentBytes: bundle.tarBytes,
-    pieces: { ...piecesOfBundle(bundle, bundle), ...progress },
+    pieces: { ...piecesOfBundle(bundle, bundle), onSent },
     parts: {
       manifest: bundle.manifest,
       files: bundle.files,
@@ -81,7 +80,7 @@ export async function prepareUpload(place: string, options: BundleOptions = {}):
           open: () => part.open(onSent),
           contentType: 'application/gzip',
           idempotencyKey: key,
-          pieces: { ...piecesOfBundle(bundle, part, part.digest), ...progress },
+          pieces: { ...piecesOfBundle(bundle, part, part.digest), onSent },
           files: part.files,
           bytes: part.bytes,
         };

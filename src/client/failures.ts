@@ -1,8 +1,7 @@
 import { type ErrorCode, errorTable } from '../core/lib/error-codes.ts';
-import { WaybillError } from '../core/lib/errors.ts';
+import { type Finding, WaybillError } from '../core/lib/errors.ts';
 import { parseRetryAfter } from '../core/lib/retry.ts';
 import type { Answer } from './exchange.ts';
-import type { Problem } from './generated/api-types.ts';
 
 const unreachable = new Set([
   'ENOTFOUND',
@@ -59,19 +58,9 @@ export class BodyTooLong extends Error {
 export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<WaybillError> {
   const { status, headers } = answer;
   const afterMs = parseRetryAfter(headers['retry-after'], now);
-  const patience = afterMs === undefined ? {} : { retryAfterSeconds: Math.ceil(afterMs / 1000) };
+  const patience = { retryAfterSeconds: afterMs && Math.ceil(afterMs / 1000) };
   const problem = problemIn(headers['content-type'], await textOf(answer));
-  if (problem !== null) {
-    const { code, retryable } = problem;
-    const findings = problem.findings ?? [];
-    const known: ErrorCode = Object.hasOwn(errorTable, code)
-      ? code
-      : retryable
-        ? 'connection_lost'
-        : 'unexpected_answer';
-    const { message, ...hint } = saidIn(problem);
-    return new WaybillError(known, message, { ...patience, ...hint, findings });
-  }
+  if (problem !== null) return problemError(problem, patience);
   const said = `${url.origin}${url.pathname} answers ${status}, and not as waybill does`;
   if (transientStatuses.has(status))
     return new WaybillError('connection_lost', said, {
@@ -92,14 +81,36 @@ export async function refusalOf(answer: Answer, url: URL, now: Date): Promise<Wa
   });
 }
 
-/** Splits the detail of a problem into the message and the hint at its end. Pure. */
-export function saidIn({ detail, hint }: Pick<Problem, 'detail' | 'hint'>): {
-  message: string;
+/** The members of a problem document (RFC 9457) that the client reads. */
+export interface Problem {
+  code: string;
+  /** Ends with the hint. */
+  detail: string;
   hint?: string;
-} {
-  if (typeof hint !== 'string') return { message: detail };
-  const end = `; ${hint}`;
-  return { message: detail.endsWith(end) ? detail.slice(0, -end.length) : detail, hint };
+  retryable?: boolean;
+  findings?: Finding[];
+}
+
+/** The error that a daemon reports. A code that this version does not know becomes a general one. Pure. */
+export function problemError(
+  { code, detail, hint: given, retryable, findings = [] }: Problem,
+  patience: { retryAfterSeconds?: number | undefined } = {},
+): WaybillError {
+  const hint = typeof given === 'string' ? given : undefined;
+  const end = `; ${hint ?? ''}`;
+  const message = hint !== undefined && detail.endsWith(end) ? detail.slice(0, -end.length) : detail;
+  const known = Object.hasOwn(errorTable, code)
+    ? (code as ErrorCode)
+    : retryable === true
+      ? 'connection_lost'
+      : 'unexpected_answer';
+  return new WaybillError(known, message, { ...patience, hint, findings });
+}
+
+/** Whether a body is a problem document. */
+export function isProblem(body: unknown): body is Problem {
+  const { code, detail } = (body ?? {}) as Partial<Problem>;
+  return typeof code === 'string' && typeof detail === 'string';
 }
 
 /** Larger than any response of the daemon. */
@@ -120,8 +131,8 @@ export async function textOf(answer: Answer): Promise<string> {
 function problemIn(type: string | undefined, text: string): Problem | null {
   if (type?.startsWith('application/problem+json') !== true) return null;
   try {
-    const value = JSON.parse(text) as Partial<Problem> | null;
-    return typeof value?.code === 'string' && typeof value.detail === 'string' ? (value as Problem) : null;
+    const value: unknown = JSON.parse(text);
+    return isProblem(value) ? value : null;
   } catch {
     return null;
   }

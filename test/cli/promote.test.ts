@@ -89,6 +89,53 @@ t.test('two places, in their own layouts', async (t) => {
   t.match(several, { status: 2, stderr: /pipeline "none" published\nnext {3}known: atlas\// });
 });
 
+t.test('promotes to a channel and leaves the current release', async (t) => {
+  const { cwd, run } = layOut(t);
+  const file = path.join(cwd, 'waybill.yml');
+  const channels =
+    "layout: releases, releases: { channels: { preview: { public_base_url: 'https://p.example.org/' } } }";
+  writeFileSync(file, read(file).replace('layout: releases', channels));
+  run('run', ...configured);
+  const current = readlinkSync(path.join(cwd, 'live/current'));
+  writeFileSync(path.join(cwd, 'site/page.html'), '<p>edited</p>');
+  run('run', ...configured, '-d', 'staging');
+  const promote = (...more: string[]): Ended => run('promote', 'staging', 'live', ...configured, ...more);
+  t.match(promote('--channel', 'preview'), { status: 0, stdout: /https:\/\/p\.example\.org\// });
+  t.equal(readlinkSync(path.join(cwd, 'live/current')), current);
+  t.equal(read(cwd, 'live/preview/page.html'), '<p>edited</p>');
+  t.match(promote('--channel', 'previw'), { status: 2, stderr: /did you mean "preview"/ });
+
+  const places = ['promote', 'staging', 'www', '--channel', 'pr-12'];
+  t.match(run(...places), { status: 2, stderr: /--channel needs releases\nnext {3}add --releases/ });
+  const url = ['--releases', '--channel-url', 'https://pr-12.example.org'];
+  t.match(run(...places, ...url), { status: 0, stdout: /https:\/\/pr-12\.example\.org\// });
+  t.equal(read(cwd, 'www/pr-12/page.html'), '<p>edited</p>');
+  t.notOk(readdirSync(path.join(cwd, 'www')).includes('current'));
+});
+
+t.test('promotes to a destination of another pipeline, whose records and layout it gets', async (t) => {
+  const { cwd, run } = layOut(t);
+  const file = path.join(cwd, 'waybill.yml');
+  writeFileSync(
+    file,
+    `${read(file)}  - id: archive
+    source: { backend: http_upload }
+    destinations: [{ id: live, backend: local, path: ./archive, mapping: fixed, workflow: replacement }]
+`.replace('pipelines:', 'server: { staging: { directory: ./staged } }\npipelines:'),
+  );
+  run('run', ...configured, '-d', 'staging');
+  const promote = (from: string, to: string): Ended => run('promote', from, to, ...configured);
+  t.match(promote('web/staging', 'archive/live'), { status: 0, stdout: /^archive\n[^]*publish_new=1/ });
+  t.equal(read(cwd, 'archive/page.html'), '<p>home</p>');
+  t.match(JSON.parse(read(cwd, 'archive/.publisher.json')), {
+    outputs: [{ owner: { pipeline_id: 'archive', destination_id: 'live' } }],
+  });
+  t.match(promote('web/staging', 'archive/live'), { status: 0, stdout: /skip_same=1/ });
+  t.match(promote('archive/live', 'web/live'), { status: 0, stdout: /^web\n[^]*publish_new=1/ });
+  t.match(promote('web/staging', 'archiv/live'), { status: 2, stderr: /did you mean "archive"/ });
+  t.match(promote('staging', 'archive/live'), { status: 2, stderr: /several pipelines: name one/ });
+});
+
 t.test('what is refused before anything is written', async (t) => {
   const { cwd, run } = layOut(t);
   run('publish', 'site', 'staging');

@@ -9,6 +9,7 @@ import t, { type Test } from 'tap';
 import { reloadDaemon } from '../../src/cli/commands/daemon/reload.ts';
 import { serve, type Served } from '../../src/cli/daemon/serve.ts';
 import { work } from '../../src/cli/daemon/worker.ts';
+import { makeOutput } from '../../src/cli/output/output.ts';
 import { urlOf } from '../../src/cli/setup/operator.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { type Log, type LogControl, logControl, silentLog } from '../../src/core/lib/log.ts';
@@ -398,7 +399,8 @@ t.test('waybill reload asks the daemon, and its exit code says what came of it',
   ] as const) {
     process.env['TOKEN_ADMIN'] = value;
     const options = { config: other, format: 'text', color: false } as const;
-    const asked = reloadDaemon(given === undefined ? options : { ...options, url: given });
+    const output = makeOutput({ json: false, color: false });
+    const asked = reloadDaemon(given === undefined ? options : { ...options, url: given }, { output });
     await t.rejects(asked, { code, message }, given ?? 'without --url');
   }
   t.equal(urlOf({ host: '0.0.0.0', port: 80, basePath: '/x/' }), 'http://127.0.0.1:80/x/');

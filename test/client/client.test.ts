@@ -12,9 +12,8 @@ import {
   type RunRecord,
   type Upload,
 } from '../../src/client/client.ts';
-import type { PipelineList, Problem } from '../../src/client/generated/api-types.ts';
+import type { PipelineList } from '../../src/client/generated/api-types.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
-import type { ErrorCode } from '../../src/core/lib/error-codes.ts';
 import { asWaybillError, type WaybillError } from '../../src/core/lib/errors.ts';
 import type { RunRecord as ServedRecord } from '../../src/workers/queue/run-record.ts';
 import { startApi, tokens } from '../api/harness.ts';
@@ -25,7 +24,6 @@ export const served: (record: ServedRecord) => Omit<RunRecord, 'error' | 'last_e
   record,
 ) => record;
 export const status: (record: RunRecord) => ServedRecord['status'] = (record) => record.status;
-export const code: (problem: Problem) => ErrorCode = (problem) => problem.code;
 export const summary: (
   pipeline: PipelineSummary,
 ) => Pick<PipelineList['pipelines'][number], 'pipeline_id' | 'source' | 'destinations'> = (pipeline) =>

@@ -1,5 +1,5 @@
 import { Argument, Command } from 'commander';
-import { exitWith } from '../setup/command-options.ts';
+import { exitWith } from '../setup/command.ts';
 
 /** `program` is called when the command runs, because the program is still incomplete here. */
 export function completionCommand(program: () => Command): Command {

@@ -10,7 +10,13 @@ import { type Log, type LogControl, logControl, newRedaction } from '../../core/
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 import { controlOf, makeLogger } from '../output/logger.ts';
 import { daemonProcess, type RunningDaemon } from '../process/daemon-process.ts';
-import type { ProgramFlags } from '../setup/command-options.ts';
+
+/** The options that the commands of long-running programs share. */
+export interface ProgramFlags {
+  config: string;
+  verbose: boolean;
+  color: boolean;
+}
 
 /** How a long-running program is started. */
 export interface ProgramOptions {

@@ -5,29 +5,24 @@ import { releasedOnFailure } from '../../core/lib/lifecycle.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { withDirectReads } from '../../weather/api/direct-reads.ts';
 import { openInBrowser } from '../process/open-browser.ts';
-import type { ProgramFlags } from '../setup/command-options.ts';
 import { apiPorts } from './api-ports.ts';
-import { runOnce, runUntilStopped } from './bootstrap.ts';
+import { type ProgramFlags, runOnce, runUntilStopped } from './bootstrap.ts';
 import { createDaemonApp } from './daemon-app.ts';
 import { type Daemon, type DaemonOptions, openDaemon } from './open-daemon.ts';
 import { closeReporting } from './publishing.ts';
 import { recordedReload } from './recorded.ts';
 
-export interface ServeFlags extends ProgramFlags {
-  /** `--no-workers` */
-  workers: boolean;
-  open: boolean;
-}
-
 /** `waybill serve`. */
-export async function serveForever(flags: ServeFlags): Promise<number> {
+export async function serveForever(
+  flags: ProgramFlags & { workers: boolean; open: boolean },
+): Promise<number> {
   const { workers, open } = flags;
   return runUntilStopped(flags, (options) => {
     const { log } = options;
     return serve({
       ...options,
       workers,
-      ...(open ? { onConsole: async (url) => openConsole(url, log) } : {}),
+      onConsole: open ? async (url) => openConsole(url, log) : undefined,
     });
   });
 }

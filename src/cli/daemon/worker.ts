@@ -8,8 +8,14 @@ import { parseListen } from '../../core/lib/settings/values.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import { requireBullmq } from '../../workers/coordinator/open-coordinator.ts';
 import { freeBytes } from '../../workers/staging/staging-check.ts';
-import type { ProgramFlags } from '../setup/command-options.ts';
-import { bootstrap, type Foundation, type ProgramOptions, runOnce, runUntilStopped } from './bootstrap.ts';
+import {
+  bootstrap,
+  type Foundation,
+  type ProgramFlags,
+  type ProgramOptions,
+  runOnce,
+  runUntilStopped,
+} from './bootstrap.ts';
 import { metricsOptions, watchLoopLag } from './daemon-metrics.ts';
 import { findLastSuccesses, type Search } from './last-successes.ts';
 import { openWorkerListener, type WorkerListener } from './listener.ts';
@@ -17,13 +23,8 @@ import { closeReporting, openPublishing, openReporting, ownedBy, type Reporting 
 import { recordedReload } from './recorded.ts';
 import { Reloader } from './reloader.ts';
 
-export interface WorkerFlags extends ProgramFlags {
-  /** `--listen` */
-  listen?: string;
-}
-
 /** `waybill worker`. */
-export async function workForever(flags: WorkerFlags): Promise<number> {
+export async function workForever(flags: ProgramFlags & { listen?: string }): Promise<number> {
   const listen = flags.listen === undefined ? undefined : addressOf(flags.listen);
   return runUntilStopped(flags, (options) => work({ ...options, listen }));
 }

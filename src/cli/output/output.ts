@@ -16,10 +16,14 @@ export interface Output {
    */
   readonly data: (line: string) => void;
   readonly warn: (finding: Finding) => void;
+  /** Prints the failure of a part of the result, and what to do next. */
+  readonly failure: (label: string, error: Pick<ErrorRecord, 'message' | 'hint'>) => void;
   /** Prints a note for people on stderr; prints nothing with `--format json`. */
   readonly note: (text: string) => void;
   /** The one JSON document of a command. */
   readonly json: (kind: string, body: object) => void;
+  /** Prints the document for machines, or its warnings and then the text for people. */
+  readonly result: (kind: string, body: object, print: () => void) => void;
   /** One of many documents, each on a line. */
   readonly jsonLine: (kind: string, body: object) => void;
   /**
@@ -35,17 +39,30 @@ export function makeOutput(options: { json: boolean; color: boolean }): Output {
   const out = lineWriter(process.stdout, options.color);
   const err = lineWriter(process.stderr, options.color);
   const warn = (text: string): void => err.line(`${err.style.yellow('warning')}  ${text}`);
+  const warnOf = (finding: Finding): void => {
+    if (!options.json) warn(describeFinding(finding));
+  };
   return {
     isJson: options.json,
     style: out.style,
     data: out.line,
-    warn(finding) {
-      if (!options.json) warn(describeFinding(finding));
+    warn: warnOf,
+    failure(label, { message, hint }) {
+      out.line(`${out.style.red(label)}  ${message}`);
+      if (hint !== null) out.line(`${out.style.cyan('next:')} ${hint}`);
     },
     note(text) {
       if (!options.json) err.line(`note  ${text}`);
     },
     json: (kind, body) => printDocument(kind, body, 2),
+    result(kind, body, print) {
+      if (options.json) printDocument(kind, body, 2);
+      else {
+        const { warnings = [] } = body as { warnings?: readonly Finding[] };
+        for (const warning of warnings) warnOf(warning);
+        print();
+      }
+    },
     jsonLine: (kind, body) => printDocument(kind, body, 0),
     log: {
       ...silentLog,

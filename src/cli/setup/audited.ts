@@ -2,9 +2,9 @@ import { userInfo } from 'node:os';
 import { entryOfOccurrence } from '../../core/audit/occurrence-acts.ts';
 import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
 import type { CoreContext } from '../../core/context.ts';
-import { asWaybillError, type ErrorRecord } from '../../core/lib/errors.ts';
-import { exitCodes } from '../exit-codes.ts';
-import type { SetUp } from './set-up.ts';
+import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
+import { exitCodeFor } from '../exit-codes.ts';
+import { type SetUp, withNotifier } from './set-up.ts';
 
 /** The act of a command, as its audit record has it. */
 export interface CommandAct {
@@ -55,8 +55,24 @@ export async function audited<T>(
   }
 }
 
+/** As `audited`, with the notifiers of the pipeline. Returns their warnings, too. */
+export function auditedAndNotified<T>(
+  prepared: Pick<SetUp, 'config' | 'context'>,
+  act: CommandAct & { pipelineId: string },
+  work: (context: CoreContext) => Promise<T>,
+  failureOf: (result: T) => Pick<ErrorRecord, 'code'> | null,
+): Promise<{ result: T; warnings: Finding[] }> {
+  const { dryRun, pipelineId } = act;
+  return audited(
+    prepared,
+    act,
+    (context) => withNotifier({ ...prepared, context }, { dryRun, pipelineIds: [pipelineId] }, work),
+    ({ result }) => failureOf(result),
+  );
+}
+
 function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry {
-  return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
+  return { ...entry, result: exitCodeFor(code) === 2 ? 'refused' : 'failed', code };
 }
 
 /** The user of this process, and the user who called sudo, if any. */

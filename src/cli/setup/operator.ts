@@ -1,11 +1,10 @@
 import { homedir } from 'node:os';
-import { saidIn } from '../../client/failures.ts';
+import { isProblem, problemError } from '../../client/failures.ts';
 import type { Config, ServerConfig } from '../../core/config/config.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import { requireSafePaths } from '../../core/config/unsafe-paths.ts';
 import { systemClock } from '../../core/lib/clock.ts';
-import { type ErrorCode, errorTable } from '../../core/lib/error-codes.ts';
-import { type Finding, WaybillError } from '../../core/lib/errors.ts';
+import { WaybillError } from '../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../core/lib/secrets.ts';
 
 /** A daemon as its operator sees it, with the admin token. */
@@ -112,7 +111,7 @@ async function ask<T>(
     });
     const body = parsed(await response.text());
     if (response.status === 200 && isAnswer(body)) return body;
-    if (isProblem(body)) throw problem(body);
+    if (isProblem(body)) throw problemError(body);
     throw new TypeError(`it answered ${response.status}, and not as a daemon does`);
   } catch (cause) {
     if (cause instanceof WaybillError) throw cause;
@@ -134,24 +133,6 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-interface Problem {
-  code: ErrorCode;
-  detail: string;
-  hint?: string;
-  findings?: Finding[];
-}
-
-function isProblem(body: unknown): body is Problem {
-  return (
-    isObject(body) && typeof body['detail'] === 'string' && Object.hasOwn(errorTable, String(body['code']))
-  );
-}
-
-function problem({ code, findings = [], ...said }: Problem): WaybillError {
-  const { message, ...hint } = saidIn(said);
-  return new WaybillError(code, message, { ...hint, findings });
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -11,20 +11,13 @@ export function namedAfter(directory: string): Pick<PackSettings, 'nameByDefault
 
 /** The bundle settings from the flags and the environment. Throws `usage`. */
 export function packSettings(flags: BundleFlags): PackSettings {
-  const { name, created, metadata, include, exclude, links, sceneMap, renew } = flags;
-  const epoch = process.env['SOURCE_DATE_EPOCH'];
+  const { name, created, metadata, include, exclude, links, sceneMap: sceneMaps, renew } = flags;
+  const epoch = process.env['SOURCE_DATE_EPOCH'] ?? '';
   return {
-    renew,
-    ...(name === undefined ? {} : { name }),
-    ...(created === undefined
-      ? {}
-      : { created: created === 'now' ? systemClock.now().toISOString() : created }),
-    ...(epoch === undefined || epoch === '' ? {} : { createdByDefault: timeOfEpoch(epoch) }),
-    ...(metadata === undefined ? {} : { metadata: metadataOf(metadata) }),
-    ...(include === undefined ? {} : { include }),
-    ...(exclude === undefined ? {} : { exclude }),
-    ...(links === undefined ? {} : { links }),
-    ...(sceneMap === undefined ? {} : { sceneMaps: sceneMap }),
+    ...{ renew, name, include, exclude, links, sceneMaps },
+    created: created === 'now' ? systemClock.now().toISOString() : created,
+    createdByDefault: epoch === '' ? undefined : timeOfEpoch(epoch),
+    metadata: metadata && metadataOf(metadata),
   };
 }
 

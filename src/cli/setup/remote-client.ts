@@ -47,8 +47,8 @@ export async function openClient(
   return connect({
     url: flags.to,
     signal,
-    ...(token === undefined ? {} : { token }),
-    ...(maxRate === undefined ? {} : { maxRate }),
+    token,
+    maxRate,
     onRetry(failure, pauseMs) {
       // A server that stays down is reported once.
       if (failure.message === noted) return;
@@ -69,7 +69,7 @@ function identityOf(
   return exchangedToken({
     idToken: () => identity.idToken(audience),
     isRenewable: identity.isRenewable,
-    ...(pipeline === undefined ? {} : { pipeline }),
+    pipeline,
     onIssued: ({ publisherId, subject }) =>
       note(`trusted publisher ${publisherId}, by ${identity.name}${subject === null ? '' : `: ${subject}`}`),
     clock: systemClock,
@@ -150,14 +150,8 @@ function remedyFor({ code, hint }: WaybillError, url: string): string | undefine
   return insteadOfHint[code]?.(url) ?? hint ?? forWantOfHint[code]?.(url);
 }
 
-/** Whether and how long a command waits for the run that it has started, as commander parses it. */
-export interface WaitFlags {
-  wait: boolean;
-  timeout?: string;
-}
-
 /** Time-out in milliseconds; undefined for no limit. Throws `usage`. */
-export function timeoutOf({ timeout }: WaitFlags): number | undefined {
+export function timeoutOf({ timeout }: { timeout?: string }): number | undefined {
   if (timeout === undefined) return undefined;
   const ms = parseDuration(timeout);
   if (ms !== undefined) return ms;

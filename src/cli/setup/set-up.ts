@@ -49,6 +49,19 @@ export async function setUp({ config, ...options }: SetUpOptions & { config: str
   return prepare(await loadConfig(config, { home: homedir() }), options);
 }
 
+/** The set-up of a command that is about one pipeline. */
+export function setUpFor({
+  config,
+  pipeline,
+  verbose,
+}: {
+  config: string;
+  pipeline: string;
+  verbose: boolean;
+}): Pick<SetUpOptions, 'pipelineIds' | 'verbose'> & { config: string } {
+  return { config, pipelineIds: [pipeline], verbose };
+}
+
 /** As `setUp`, with a configuration that is already loaded. */
 export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<SetUp> {
   const { config } = loaded;
@@ -61,7 +74,7 @@ export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<Se
       notifiers: options.notifies === true,
       tracing: options.traces === true,
       signing: options.notifies === true,
-      ...(options.pipelineIds === undefined ? {} : { pipelineIds: [...options.pipelineIds] }),
+      pipelineIds: options.pipelineIds && [...options.pipelineIds],
     }),
   );
   const log: Log = options.verbose === true ? await verboseLog(config, secrets) : options.output.log;
@@ -71,7 +84,7 @@ export async function prepare(loaded: Loaded, options: SetUpOptions): Promise<Se
     secrets,
     openStorage: storageOpener({ clock: systemClock, log, secrets, signal: options.signal }),
     ...userCache(),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    signal: options.signal,
   };
   return { config, context, warnings: [...loaded.warnings, ...unsafe, ...secrets.warnings] };
 }
@@ -208,8 +221,8 @@ export async function withNotifier<T>(
     clock,
     log,
     onOutcome: collected.onOutcome,
-    ...(signal === undefined ? {} : { hurry: signal }),
-    ...(tracer === undefined ? {} : { tracer }),
+    hurry: signal,
+    tracer,
   });
   let result: T;
   try {

@@ -12,12 +12,13 @@ import { type Finding, finding, WaybillError } from '../../../core/lib/errors.ts
 import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { openToOthers } from '../../../core/storage/sftp/location.ts';
-import { exitCodes } from '../../exit-codes.ts';
-import { makeOutput, type Output, plural, printError } from '../../output/output.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import { exitCodeFor } from '../../exit-codes.ts';
+import { type Output, plural, printError } from '../../output/output.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import type { checkConfigCommand } from './commands.ts';
 import type { Tried } from './probe.ts';
 
-export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'> & { probe: boolean };
+type CheckOptions = OptionsFor<typeof checkConfigCommand>;
 
 /**
  * `waybill config check`. A mistake in the file or the secrets directory is an error, and so is a package
@@ -25,8 +26,7 @@ export type CheckOptions = Pick<ConfiguredOptions, 'config' | 'format' | 'color'
  * are warnings. With `probe`, every service and path in the file is tried, and a failure is an error (exit
  * code 1).
  */
-export async function checkConfig(options: CheckOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function checkConfig(options: CheckOptions, { output }: Io): Promise<number> {
   try {
     const checked = await check(options.config, options.probe);
     await report(output, checked, options.config);
@@ -44,7 +44,10 @@ export async function checkConfig(options: CheckOptions): Promise<number> {
       next: error.hint ?? null,
     });
     printError(error, { color: options.color });
-    return exitCodes[error.code];
+    return exitCodeFor(error.code);
+  } finally {
+    // An abandoned probe can keep a connection open for minutes if its server does not answer.
+    if (options.probe) setImmediate(() => process.stdout.write('', () => process.exit()));
   }
 }
 

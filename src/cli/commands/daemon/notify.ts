@@ -7,13 +7,11 @@ import type { OpenNotifier } from '../../../core/notify/lane.ts';
 import { openNotifiers } from '../../../core/notify/open-notifiers.ts';
 import type { NotifierConfig } from '../../../core/notify/sink-kinds.ts';
 import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
-import { columns, makeOutput } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import { columns } from '../../output/output.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import { isObject, openOperator, type Operator } from '../../setup/operator.ts';
 import { type SetUp, setUp, unknownName } from '../../setup/set-up.ts';
-
-export type NotifyTestOptions = ConfiguredOptions & { notifier?: string[] };
+import type { notifyTestCommand, undeliveredCommand } from './commands.ts';
 
 interface Tested {
   config: NotifierConfig;
@@ -26,41 +24,33 @@ interface Tested {
  * `waybill notify test`: tries each notifier once, whatever events it is subscribed to. One try keeps the
  * command short.
  */
-export async function notifyTest(options: NotifyTestOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return untilStopped(async (signal) => {
-    const prepared = await setUp({ ...options, output, signal, pipelineIds: [] });
-    const configs = chosen(prepared, options.notifier);
-    const { notifiers, warnings } = await openNotifiers(configs, prepared.context);
-    const tested = await Promise.all(notifiers.map(async (notifier) => test(notifier, prepared, signal)));
-    const all = [...prepared.warnings, ...warnings];
-    const delivered = tested.every(({ delivery }) => delivery.delivered);
-    if (output.isJson)
-      output.json('notify-test', {
-        delivered,
-        notifiers: tested.map(({ config, event, delivery, ms }) => ({
-          notifierId: config.id,
-          kind: config.kind,
-          eventId: event.id,
-          delivered: delivery.delivered,
-          reason: delivery.reason,
-          ms,
-        })),
-        warnings: all,
-      });
-    else {
-      for (const warning of all) output.warn(warning);
-      const { style } = output;
-      const rows = tested.map(({ config, delivery, ms }) => [
-        delivery.delivered ? style.green('✓') : style.red('✗'),
-        config.id,
-        config.kind,
-        delivery.delivered ? `delivered in ${ms} ms` : `not delivered: ${delivery.reason ?? ''}`,
-      ]);
-      for (const line of columns(rows)) output.data(line);
-    }
-    return delivered ? 0 : 1;
+export async function notifyTest(
+  options: OptionsFor<typeof notifyTestCommand>,
+  { output, signal }: Io,
+): Promise<number> {
+  const prepared = await setUp({ ...options, output, signal, pipelineIds: [] });
+  const configs = chosen(prepared, options.notifier);
+  const { notifiers, warnings } = await openNotifiers(configs, prepared.context);
+  const tested = await Promise.all(notifiers.map(async (notifier) => test(notifier, prepared, signal)));
+  const all = [...prepared.warnings, ...warnings];
+  const delivered = tested.every(({ delivery }) => delivery.delivered);
+  const results = tested.map(({ config, event, delivery, ms }) => ({
+    notifierId: config.id,
+    kind: config.kind,
+    eventId: event.id,
+    ...{ delivered: delivery.delivered, reason: delivery.reason, ms },
+  }));
+  output.result('notify-test', { delivered, notifiers: results, warnings: all }, () => {
+    const { style } = output;
+    const rows = results.map(({ notifierId, kind, delivered: isDelivered, reason, ms }) => [
+      isDelivered ? style.green('✓') : style.red('✗'),
+      notifierId,
+      kind,
+      isDelivered ? `delivered in ${ms} ms` : `not delivered: ${reason ?? ''}`,
+    ]);
+    for (const line of columns(rows)) output.data(line);
   });
+  return delivered ? 0 : 1;
 }
 
 function chosen({ config }: SetUp, ids: readonly string[] | undefined): NotifierConfig[] {
@@ -90,12 +80,7 @@ async function test(
   }
 }
 
-export interface UndeliveredOptions extends Pick<ConfiguredOptions, 'config' | 'format' | 'color'> {
-  /** `--url` */
-  url?: string;
-  /** `--notifier`, possibly of one that is not configured any more. */
-  notifier?: string[];
-}
+type UndeliveredOptions = OptionsFor<typeof undeliveredCommand>;
 
 /** The answer of the API. */
 interface Undelivered {
@@ -127,48 +112,42 @@ const patienceMs = 60_000;
 const redeliveryPatienceMs = 300_000;
 
 /** `waybill notify undelivered`: exit code 0, whether there are any or not. */
-export async function listUndelivered(options: UndeliveredOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function listUndelivered(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify undelivered' });
   const notifiers: Undelivered[] = [];
   for (const id of notifierIds(operator, options)) notifiers.push(await undeliveredOf(operator, id));
-  if (output.isJson) {
-    output.json('notify-undelivered', { url: operator.url, notifiers });
-    return 0;
-  }
-  for (const { notifier_id: id, configured, events } of notifiers) {
-    const more = configured ? '' : ', not configured any more';
-    output.data(`${id}  ${events.length} undelivered${more}`);
-    const rows = events.map((event) => [
-      event.timestamp,
-      event.event_id,
-      event.type,
-      aboutOf(event),
-      `${event.tries} tries: ${event.reason}`,
-    ]);
-    for (const row of columns(rows, '  ')) output.data(row);
-  }
+  output.result('notify-undelivered', { url: operator.url, notifiers }, () => {
+    for (const { notifier_id: id, configured, events } of notifiers) {
+      const more = configured ? '' : ', not configured any more';
+      output.data(`${id}  ${events.length} undelivered${more}`);
+      const rows = events.map((event) => [
+        event.timestamp,
+        event.event_id,
+        event.type,
+        aboutOf(event),
+        `${event.tries} tries: ${event.reason}`,
+      ]);
+      for (const row of columns(rows, '  ')) output.data(row);
+    }
+  });
   return 0;
 }
 
 /** `waybill notify redeliver`: exit code 0 if these notifiers have no undelivered events left, else 1. */
-export async function redeliverAll(options: UndeliveredOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function redeliverAll(options: UndeliveredOptions, { output }: Io): Promise<number> {
   const operator = await openOperator(options, { command: 'waybill notify redeliver' });
   const notifiers: Redelivered[] = [];
   for (const id of notifierIds(operator, options)) notifiers.push(await redelivered(operator, id));
   const isDone = notifiers.every(({ left }) => left === 0);
-  if (output.isJson) {
-    output.json('notify-redeliver', { url: operator.url, notifiers });
-    return isDone ? 0 : 1;
-  }
-  const { style } = output;
-  const rows = notifiers.map(({ notifier_id: id, delivered, left, ended, failed }) => [
-    left === 0 ? style.green('✓') : style.red('✗'),
-    id,
-    `${delivered} delivered, ${left} left${whyOf(ended, failed)}`,
-  ]);
-  for (const row of columns(rows)) output.data(row);
+  output.result('notify-redeliver', { url: operator.url, notifiers }, () => {
+    const { style } = output;
+    const rows = notifiers.map(({ notifier_id: id, delivered, left, ended, failed }) => [
+      left === 0 ? style.green('✓') : style.red('✗'),
+      id,
+      `${delivered} delivered, ${left} left${whyOf(ended, failed)}`,
+    ]);
+    for (const row of columns(rows)) output.data(row);
+  });
   return isDone ? 0 : 1;
 }
 

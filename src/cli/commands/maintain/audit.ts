@@ -8,43 +8,27 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import { dateOf, parseInstant } from '../../../core/lib/instant.ts';
 import { parseDuration } from '../../../core/lib/settings/units.ts';
 import { nearest } from '../../../core/lib/text.ts';
-import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import { columns, type Output, plural } from '../../output/output.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import type { showAuditCommand, verifyAuditCommand } from './commands.ts';
 
-/** The trail that a command reads, as commander parses it. */
-interface TrailOptions extends Pick<CommonOptions, 'format' | 'color'> {
-  config?: string;
-  directory?: string;
-}
-
-export interface ShowAuditOptions extends TrailOptions {
-  since?: string;
-  pipeline?: string[];
-  actor?: string;
-  act?: string;
-  limit: string;
-}
+type ShowAuditOptions = OptionsFor<typeof showAuditCommand>;
 
 /** `waybill audit show`: show the newest matching records, oldest first. */
-export async function showAudit(options: ShowAuditOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return endedBySignal(async () => {
-    const filter: AuditFilter = {
-      since: sinceOf(options.since),
-      act: actOf(options.act),
-      actor: options.actor ?? null,
-      pipelines: options.pipeline ?? null,
-    };
-    const limit = limitOf(options.limit);
-    const records = await newest(await directoryOf(options), filter, limit);
-    if (output.isJson) output.json('audit', { records });
-    else {
-      for (const line of columns(records.map((record) => rowOf(record, output)))) output.data(line);
-      if (records.length === 0) output.note('no record matches');
-    }
-    return 0;
+export async function showAudit(options: ShowAuditOptions, { output }: Io): Promise<number> {
+  const filter: AuditFilter = {
+    since: sinceOf(options.since),
+    act: actOf(options.act),
+    actor: options.actor ?? null,
+    pipelines: options.pipeline ?? null,
+  };
+  const limit = limitOf(options.limit);
+  const records = await newest(await directoryOf(options), filter, limit);
+  output.result('audit', { records }, () => {
+    for (const line of columns(records.map((record) => rowOf(record, output)))) output.data(line);
+    if (records.length === 0) output.note('no record matches');
   });
+  return 0;
 }
 
 async function newest(directory: string, filter: AuditFilter, limit: number): Promise<AuditRecord[]> {
@@ -78,23 +62,17 @@ function rowOf(record: AuditRecord, { style }: Output): string[] {
   ];
 }
 
-export interface VerifyAuditOptions extends TrailOptions {
-  partial: boolean;
-  contains?: string;
-}
-
 /** `waybill audit verify`: checks the chain over all files. */
-export async function verifyAudit(options: VerifyAuditOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return endedBySignal(async () => {
-    const expected = options.contains === undefined ? null : recordOf(options.contains);
-    const directory = await directoryOf(options);
-    const report = await verifyTrail(directory, { isPartial: options.partial, expected });
-    const isWhole = report.problems.length === 0;
-    if (output.isJson) output.json('audit-verify', { clean: isWhole, ...report });
-    else printReport(report, output);
-    return isWhole ? 0 : 1;
-  });
+export async function verifyAudit(
+  options: OptionsFor<typeof verifyAuditCommand>,
+  { output }: Io,
+): Promise<number> {
+  const expected = options.contains === undefined ? null : recordOf(options.contains);
+  const directory = await directoryOf(options);
+  const report = await verifyTrail(directory, { isPartial: options.partial, expected });
+  const isWhole = report.problems.length === 0;
+  output.result('audit-verify', { clean: isWhole, ...report }, () => printReport(report, output));
+  return isWhole ? 0 : 1;
 }
 
 function printReport({ records, files, end, problems, interrupted }: TrailReport, output: Output): void {
@@ -109,7 +87,10 @@ function printReport({ records, files, end, problems, interrupted }: TrailReport
 }
 
 /** Throws `usage` unless the options name a directory, or a configuration with an audit trail. */
-async function directoryOf({ config, directory }: TrailOptions): Promise<string> {
+async function directoryOf({
+  config,
+  directory,
+}: Pick<ShowAuditOptions, 'config' | 'directory'>): Promise<string> {
   if (directory !== undefined) return directory;
   if (config === undefined)
     throw new WaybillError('usage', 'no audit trail is named', { hint: 'give --config or --directory' });

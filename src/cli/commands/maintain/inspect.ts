@@ -1,7 +1,7 @@
 import { type Discovery, loadBundle } from '../../../core/bundle/discover.ts';
 import type { CatalogState } from '../../../core/catalog/catalog.ts';
 import { readState } from '../../../core/catalog/store.ts';
-import type { DestinationConfig } from '../../../core/config/config.ts';
+import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type ErrorRecord, errorRecord, type Finding, finding } from '../../../core/lib/errors.ts';
 import type { Instant } from '../../../core/lib/instant.ts';
@@ -16,9 +16,10 @@ import { describeLocation } from '../../../core/storage/backends.ts';
 import { parseBundlePath } from '../../../core/storage/key.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
 import { within } from '../../../core/storage/wrappers/within.ts';
-import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import { columns, type Output, plural } from '../../output/output.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import type { inspectCommand } from './commands.ts';
 import { hasAllRights, type PlaceProbe, printProbes, probePlaces } from './probe-places.ts';
 
 interface BundleView {
@@ -53,49 +54,21 @@ interface DestinationView {
   error: ErrorRecord | null;
 }
 
-export type InspectOptions = ConfiguredOptions & { pipeline: string; probe: boolean };
+type InspectOptions = OptionsFor<typeof inspectCommand>;
 
 /**
  * `waybill inspect`: a source and the state of its destinations, from listings, manifests and catalogs.
  * Reads no file bytes. Writes nothing except the small files of `--probe`.
  */
-export async function inspect(options: InspectOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const { config, context, warnings } = await setUp({
-    config: options.config,
-    output,
-    pipelineIds: [options.pipeline],
-    verbose: options.verbose,
-  });
+export async function inspect(options: InspectOptions, { output }: Io): Promise<number> {
+  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
   const pipeline = pipelineOf(config, options.pipeline);
   const source = readableSource(pipeline);
   return withReleasers(async (onRelease) => {
     const storage = await openSource(context, { ...pipeline, source }, { dryRun: true });
     onRelease(() => storage.close());
     const found = await findBundles(context, storage, pipeline, { dryRun: false });
-    const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
-    for (const candidate of found.candidates) {
-      try {
-        const bundle = await loadBundle(storage, candidate, {
-          backend: source.backend,
-          id: pipeline.sourceId,
-        });
-        warnings.push(...bundle.warnings);
-        const bytes = bundle.files.reduce((sum, { size }) => sum + size, 0);
-        bundles.push({
-          path: bundle.path,
-          name: bundle.name,
-          created: bundle.created,
-          files: bundle.files.length,
-          bytes,
-          valid: true,
-          error: null,
-        });
-      } catch (error) {
-        bundles.push(unreadable(candidate.path, candidate.created, error));
-      }
-    }
-    bundles.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const bundles = await viewBundles(storage, found, pipeline, warnings);
     const destinations: DestinationView[] = [];
     for (const destination of pipeline.destinations)
       destinations.push(
@@ -123,11 +96,43 @@ export async function inspect(options: InspectOptions): Promise<number> {
       probes,
       warnings: [...warnings, ...found.warnings],
     };
-    if (output.isJson) output.json('inspect', report);
-    else print(report, output);
+    output.result('inspect', report, () => print(report, output));
     const works = destinations.every(({ error }) => error === null) && (probes ?? []).every(hasAllRights);
     return bundles.every(({ valid }) => valid) && works ? 0 : 1;
   });
+}
+
+/** Adds the warnings of the bundles to `warnings`. */
+async function viewBundles(
+  storage: Storage,
+  found: Discovery,
+  { source: { backend }, sourceId }: PipelineConfig,
+  warnings: Finding[],
+): Promise<BundleView[]> {
+  const bundles: BundleView[] = found.invalid.map(({ path, error }) => unreadable(path, null, error));
+  for (const candidate of found.candidates) {
+    try {
+      const bundle = await loadBundle(storage, candidate, {
+        backend,
+        id: sourceId,
+      });
+      warnings.push(...bundle.warnings);
+      const bytes = bundle.files.reduce((sum, { size }) => sum + size, 0);
+      bundles.push({
+        path: bundle.path,
+        name: bundle.name,
+        created: bundle.created,
+        files: bundle.files.length,
+        bytes,
+        valid: true,
+        error: null,
+      });
+    } catch (error) {
+      bundles.push(unreadable(candidate.path, candidate.created, error));
+    }
+  }
+  bundles.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return bundles;
 }
 
 function unreadable(path: string, created: Instant | null, error: unknown): BundleView {
@@ -208,11 +213,10 @@ interface Report {
 }
 
 function print(
-  { pipelineId, source, bundles, excluded, destinations, probes, warnings }: Report,
+  { pipelineId, source, bundles, excluded, destinations, probes }: Report,
   output: Output,
 ): void {
   const { style } = output;
-  for (const warning of warnings) output.warn(warning);
   output.data(`${style.bold(pipelineId)}  ${source.backend}  ${style.dim(source.location)}`);
   const rows = bundles.map(({ path, name, created, files, bytes, valid, error }) => [
     valid ? style.green('✓') : style.red('✗'),

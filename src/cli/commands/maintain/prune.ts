@@ -1,98 +1,60 @@
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { prune, type PruneReport } from '../../../core/maintain/prune.ts';
 import { refreshIfListed } from '../../../core/publish/root-index/root-index.ts';
-import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import { audited } from '../../setup/audited.ts';
-import type { DestinationOptions } from '../../setup/command-options.ts';
-import { destinationOf, pipelineOf, setUp, withNotifier } from '../../setup/set-up.ts';
+import { atDestination } from '../../../core/releases/place.ts';
+import { columns, type Output, plural } from '../../output/output.ts';
+import { auditedAndNotified } from '../../setup/audited.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { destinationOf, pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import type { pruneCommand } from './commands.ts';
 
-export type PruneOptions = DestinationOptions & {
-  dryRun?: boolean;
-  apply?: boolean;
-  allowRemovals?: boolean;
-};
+type PruneOptions = OptionsFor<typeof pruneCommand>;
 
 /** `waybill prune`. */
-export async function pruneDestination(options: PruneOptions): Promise<number> {
-  const dryRun = options.dryRun === true;
-  if (!dryRun && options.apply !== true)
+export async function pruneDestination(options: PruneOptions, { output, signal }: Io): Promise<number> {
+  const { dryRun } = options;
+  if (!dryRun && !options.apply)
     throw new WaybillError('usage', 'prune needs --dry-run or --apply', {
       hint: 'look with --dry-run first; --apply deletes',
     });
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return untilStopped((signal) => pruneNow(options, dryRun, output, signal));
-}
-
-async function pruneNow(
-  options: PruneOptions,
-  dryRun: boolean,
-  output: Output,
-  signal: AbortSignal,
-): Promise<number> {
-  const prepared = await setUp({
-    config: options.config,
-    output,
-    signal,
-    pipelineIds: [options.pipeline],
-    notifies: true,
-    verbose: options.verbose,
-  });
+  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
   const destination = destinationOf(pipelineOf(prepared.config, options.pipeline), options.destination);
-  const { location, limits, prune: policy, releases } = destination;
+  const { limits, prune: policy, releases } = destination;
   if (releases !== null)
     throw new WaybillError(
       'prune_disabled',
       `destination "${options.destination}" keeps releases, which are removed as a whole and by themselves`,
       { hint: 'releases.keep and releases.linger say how many stay, and for how long' },
     );
-  const maxRemoved = options.allowRemovals === true ? null : limits.maxRemoved;
+  const maxRemoved = options.allowRemovals ? null : limits.maxRemoved;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const found: Finding[] = [];
   const act = { act: 'prune', dryRun, ...owner, detail: { allow_removals: maxRemoved === null } } as const;
-  const notified = await audited(
+  const notified = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier(
-        { ...prepared, context: recorded },
-        { dryRun, pipelineIds: [options.pipeline] },
-        async (context) =>
-          withReleasers(async (onRelease) => {
-            const storage = await context.openStorage(location, { readOnly: dryRun, dryRun });
-            onRelease(() => storage.close());
-            const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
-            const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
-            const index = { owner, destination };
-            found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
-            return pruned;
-          }),
-      ),
-    ({ result }) => result.refused ?? result.errors[0]?.error ?? null,
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
+        const pruned = await prune(context, storage, { owner, policy, maxRemoved, dryRun });
+        const paths = new Set(pruned.removed.map(({ destinationPath }) => destinationPath));
+        const index = { owner, destination };
+        found.push(...(await refreshIfListed(context, storage, index, paths, { dryRun })));
+        return pruned;
+      }),
+    ({ refused, errors }) => refused ?? errors[0]?.error ?? null,
   );
   const report = notified.result;
   const warnings = [...prepared.warnings, ...found, ...notified.warnings];
-  if (output.isJson) {
-    const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
-      destinationPath,
-      path: record.path,
-      updatedAt: record.updatedAt,
-      prune: goes,
-      reason,
-    }));
-    output.json('prune', {
-      dryRun,
-      pipelineId: options.pipeline,
-      destinationId: options.destination,
-      ...report,
-      decisions,
-      warnings,
-    });
-  } else {
-    for (const warning of warnings) output.warn(warning);
-    print(report, dryRun, output);
-  }
+  const decisions = report.decisions.map(({ destinationPath, record, prune: goes, reason }) => ({
+    destinationPath,
+    path: record.path,
+    updatedAt: record.updatedAt,
+    prune: goes,
+    reason,
+  }));
+  output.result('prune', { dryRun, ...owner, ...report, decisions, warnings }, () =>
+    print(report, dryRun, output),
+  );
   return report.errors.length === 0 && report.refused === null ? 0 : 1;
 }
 

@@ -1,45 +1,28 @@
 import type { CoreContext } from '../../../core/context.ts';
 import type { ErrorRecord } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { reconcile, type ReconcileReport } from '../../../core/maintain/reconcile.ts';
 import { rebuildRootIndex } from '../../../core/publish/root-index/root-index.ts';
+import { atDestination } from '../../../core/releases/place.ts';
 import { releasePathOf } from '../../../core/releases/release.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
+import { type Output, plural } from '../../output/output.ts';
 import { audited } from '../../setup/audited.ts';
-import type { DestinationOptions } from '../../setup/command-options.ts';
-import { destinationOf, pipelineOf, setUp } from '../../setup/set-up.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { destinationOf, pipelineOf, setUp, setUpFor } from '../../setup/set-up.ts';
+import type { reconcileStateCommand } from './commands.ts';
 
-export type ReconcileOptions = DestinationOptions & { dryRun: boolean; allOwners: boolean };
+type ReconcileOptions = OptionsFor<typeof reconcileStateCommand>;
 
 /** `waybill reconcile-state`. */
-export async function reconcileState(options: ReconcileOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return untilStopped((signal) => repair(options, output, signal));
-}
-
-async function repair(options: ReconcileOptions, output: Output, signal: AbortSignal): Promise<number> {
-  const { config, warnings, ...prepared } = await setUp({
-    config: options.config,
-    output,
-    signal,
-    pipelineIds: [options.pipeline],
-    verbose: options.verbose,
-  });
+export async function reconcileState(options: ReconcileOptions, { output, signal }: Io): Promise<number> {
+  const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
   const destination = destinationOf(pipelineOf(config, options.pipeline), options.destination);
-  const { location, rootIndex } = destination;
   const { dryRun, allOwners } = options;
   const owner = { pipelineId: options.pipeline, destinationId: options.destination };
   const act = { act: 'catalog.reconcile', dryRun, ...owner, detail: { all_owners: allOwners } } as const;
   const change = async (context: CoreContext): Promise<ReconcileReport[]> =>
-    withReleasers(async (onRelease) => {
-      const storage = await context.openStorage(location, {
-        readOnly: options.dryRun,
-        dryRun: options.dryRun,
-      });
-      onRelease(() => storage.close());
+    atDestination(context, destination, { readOnly: dryRun }, async (storage) => {
       const reports = await reconcile(context, storage, { owner, dryRun, allOwners });
-      if (!rootIndex || dryRun) return reports;
+      if (!destination.rootIndex || dryRun) return reports;
       const warning = await rebuildRootIndex(context, storage, { owner, destination });
       if (warning !== null) warnings.push(warning);
       return reports;
@@ -47,18 +30,7 @@ async function repair(options: ReconcileOptions, output: Output, signal: AbortSi
   const failureOf = (reports: readonly ReconcileReport[]): ErrorRecord | null =>
     reports.find(({ error }) => error !== null)?.error ?? null;
   const paths = await audited({ config, ...prepared }, act, change, failureOf);
-  if (output.isJson)
-    output.json('reconcile-state', {
-      dryRun: options.dryRun,
-      pipelineId: options.pipeline,
-      destinationId: options.destination,
-      paths,
-      warnings,
-    });
-  else {
-    for (const warning of warnings) output.warn(warning);
-    print(paths, options.dryRun, output);
-  }
+  output.result('reconcile-state', { dryRun, ...owner, paths, warnings }, () => print(paths, dryRun, output));
   return paths.every(({ error }) => error === null) ? 0 : 1;
 }
 

@@ -9,20 +9,14 @@ import { formatSize } from '../../../core/lib/settings/units.ts';
 import { type SignatureReport, verifySignatures } from '../../../core/maintain/verify-signatures.ts';
 import { parsePublicKeyFile, type PublicKey } from '../../../core/signing/public-key.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import type { OptionsFor } from '../../setup/command.ts';
 import { chooseDestinations, prepare, type SetUp, setUp } from '../../setup/set-up.ts';
 import { parseDestination } from '../publish/given-destination.ts';
+import type { verifyCommand } from './commands.ts';
 
-export interface SignatureOptions extends CommonOptions {
-  config?: string;
-  pipeline?: string[];
-  destination?: string[];
-  /** The file of the public key. */
-  signatures: string;
-}
+type SignatureOptions = OptionsFor<typeof verifyCommand> & { signatures: string };
 
 interface DestinationTrust {
   location: string;
@@ -32,29 +26,23 @@ interface DestinationTrust {
 }
 
 /** `waybill verify --signatures`: compares destinations with what a key signed. */
-export async function verifySigned(places: readonly string[], options: SignatureOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  if ((places.length === 0) === (options.config === undefined))
+export async function verifySigned(options: SignatureOptions, output: Output): Promise<number> {
+  if ((options.places.length === 0) === (options.config === undefined))
     throw new WaybillError('usage', 'give --config, or one or more destinations, with --signatures');
-  return endedBySignal(async () => {
-    const key = await readPublicKey(options.signatures);
-    const { context, warnings, destinations } = await targets(places, options, output);
-    const bar = progressBar(!output.isJson, 'verify');
-    const results: DestinationTrust[] = [];
-    try {
-      for (const destination of destinations) results.push(await verifyOne(context, destination, key, bar));
-    } finally {
-      bar.stop();
-    }
-    const trusted = results.every((result) => result.trusted);
-    if (output.isJson)
-      output.json('verify-signatures', { trusted, keyId: key.id, destinations: results, warnings });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      for (const result of results) print(result, key, output);
-    }
-    return trusted ? 0 : 1;
+  const key = await readPublicKey(options.signatures);
+  const { context, warnings, destinations } = await targets(options, output);
+  const bar = progressBar(!output.isJson, 'verify');
+  const results: DestinationTrust[] = [];
+  try {
+    for (const destination of destinations) results.push(await verifyOne(context, destination, key, bar));
+  } finally {
+    bar.stop();
+  }
+  const trusted = results.every((result) => result.trusted);
+  output.result('verify-signatures', { trusted, keyId: key.id, destinations: results, warnings }, () => {
+    for (const result of results) print(result, key, output);
   });
+  return trusted ? 0 : 1;
 }
 
 async function readPublicKey(file: string): Promise<PublicKey> {
@@ -74,15 +62,10 @@ function invalid(file: string, reason: string): WaybillError {
 
 type Targets = Pick<SetUp, 'context' | 'warnings'> & { destinations: DestinationConfig[] };
 
-async function targets(
-  places: readonly string[],
-  { config: file, ...options }: SignatureOptions,
-  output: Output,
-): Promise<Targets> {
-  const { verbose, pipeline } = options;
+async function targets(options: SignatureOptions, output: Output): Promise<Targets> {
+  const { places, config: file, verbose, pipeline: pipelineIds } = options;
   if (file !== undefined) {
-    const only = pipeline === undefined ? {} : { pipelineIds: pipeline };
-    const { config, context, warnings } = await setUp({ config: file, output, verbose, ...only });
+    const { config, context, warnings } = await setUp({ config: file, output, verbose, pipelineIds });
     const destinations = chooseDestinations(config, options).flatMap((chosen) => chosen.destinations);
     return { context, warnings, destinations };
   }

@@ -1,4 +1,4 @@
-import type { CoreContext } from '../../../core/context.ts';
+import type { DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { withReleasers } from '../../../core/lib/lifecycle.ts';
@@ -7,12 +7,12 @@ import { repair, type RepairReport } from '../../../core/maintain/repair.ts';
 import { parseSubset, type Subset, verify, type VerifyReport } from '../../../core/maintain/verify.ts';
 import type { UnfinishedRelease } from '../../../core/releases/describe.ts';
 import { describeLocation } from '../../../core/storage/backends.ts';
-import { columns, makeOutput, type Output, plural, type Style, tookText } from '../../output/output.ts';
+import { columns, type Output, plural, type Style, tookText } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { endedBySignal, untilStopped } from '../../process/stop-signal.ts';
 import { audited } from '../../setup/audited.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
-import { chooseDestinations, setUp } from '../../setup/set-up.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { chooseDestinations, type SetUp, setUp } from '../../setup/set-up.ts';
+import type { verifyCommand } from './commands.ts';
 
 interface DestinationVerification {
   pipelineId: string;
@@ -23,94 +23,77 @@ interface DestinationVerification {
   error: ErrorRecord | null;
 }
 
-export type VerifyOptions = Omit<ConfiguredOptions, 'config'> & {
-  config?: string;
-  /** The file of a public key: verify signatures instead of records. */
-  signatures?: string;
-  pipeline?: string[];
-  destination?: string[];
-  subset?: string;
-  repair?: boolean;
-  dryRun?: boolean;
-};
+type VerifyOptions = OptionsFor<typeof verifyCommand>;
 
 /** `waybill verify`: reads every recorded output again. */
-export async function verifyDestinations(places: readonly string[], given: VerifyOptions): Promise<number> {
-  const { signatures, config } = given;
+export async function verifyDestinations(options: VerifyOptions, { output, signal }: Io): Promise<number> {
+  const { signatures, config: file, places, repair: repairs, dryRun, verbose } = options;
   if (signatures !== undefined) {
-    if (given.repair === true || given.subset !== undefined)
+    if (repairs || options.subset !== undefined)
       throw new WaybillError('usage', '--signatures goes neither with --repair nor with --subset');
-    return (await import('./verify-signatures.ts')).verifySigned(places, { ...given, signatures });
+    return (await import('./verify-signatures.ts')).verifySigned({ ...options, signatures }, output);
   }
-  if (config === undefined || places.length > 0)
+  if (file === undefined || places.length > 0)
     throw new WaybillError('usage', 'give --config; destinations are named only with --signatures');
-  const options = { ...given, config };
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const { subset, repair: repairs = false, dryRun = false } = options;
-  const part = subset === undefined ? undefined : parseSubset(subset);
-  if (subset !== undefined && part === undefined)
-    throw new WaybillError('usage', `--subset ${subset} is not k/n`, {
-      hint: 'the first of seven parts is 1/7, the last 7/7',
-    });
+  const subset = subsetOf(options);
   if (dryRun && !repairs)
     throw new WaybillError('usage', '--dry-run needs --repair: verify alone writes nothing');
-  const work = (signal?: AbortSignal): Promise<number> => verifyAll(options, output, part, signal);
-  return repairs && !dryRun ? untilStopped(work) : endedBySignal(() => work());
-}
-
-async function verifyAll(
-  options: VerifyOptions & { config: string },
-  output: Output,
-  subset: Subset | undefined,
-  signal: AbortSignal | undefined,
-): Promise<number> {
-  const { config, context, warnings } = await setUp({
-    config: options.config,
-    output,
-    verbose: options.verbose,
-    ...(signal === undefined ? {} : { signal }),
-    ...(options.pipeline === undefined ? {} : { pipelineIds: options.pipeline }),
-  });
+  const prepared = await setUp({ config: file, output, verbose, signal, pipelineIds: options.pipeline });
   const begunMs = systemClock.monotonic();
-  const chosen = chooseDestinations(config, options);
   const results: DestinationVerification[] = [];
   const bar = progressBar(!output.isJson, 'verify');
-  for (const { pipeline, destinations } of chosen) {
-    for (const destination of destinations) {
-      const { id, location, fileConcurrency, maxRate } = destination;
-      const owner = { pipelineId: pipeline.id, destinationId: id };
-      const base = { ...owner, location: describeLocation(location) };
-      const { repair: repairs = false, dryRun = false } = options;
-      try {
-        const paths = await withReleasers(async (onRelease) => {
-          const root = await context.openStorage(location, { readOnly: !repairs || dryRun, maxRate });
-          onRelease(() => root.close());
-          const lingerMs = destination.releases?.lingerMs ?? null;
-          const reading = { concurrency: fileConcurrency, onBytes: bar.onBytes, lingerMs };
-          const reports = await verify(root, subset === undefined ? reading : { ...reading, subset });
-          const at = { pipeline, destination, root, dryRun };
-          const act = { act: 'catalog.repair', dryRun, ...owner } as const;
-          const work = (recorded: CoreContext): ReturnType<typeof repair> => repair(recorded, at, reports);
-          const failureOf = (all: Awaited<ReturnType<typeof repair>>): ErrorRecord | null =>
-            all.find((one) => one !== null && one.error !== null)?.error ?? null;
-          const done = repairs ? await audited({ config, context }, act, work, failureOf) : [];
-          return reports.map((report, index) => ({ ...report, repair: done[index] ?? null }));
-        });
-        results.push({ ...base, clean: paths.every((path) => isClean(path, dryRun)), paths, error: null });
-      } catch (error) {
-        results.push({ ...base, clean: false, paths: [], error: errorRecord(error) });
-      }
-    }
-  }
+  const verifying = { subset, repairs, dryRun, onBytes: bar.onBytes };
+  for (const { pipeline, destinations } of chooseDestinations(prepared.config, options))
+    for (const destination of destinations)
+      results.push(await verifyOne(prepared, pipeline, destination, verifying));
   bar.stop();
   const clean = results.every((result) => result.clean);
-  if (output.isJson) output.json('verify', { clean, destinations: results, warnings });
-  else {
-    for (const warning of warnings) output.warn(warning);
-    const tookMs = systemClock.monotonic() - begunMs;
-    print(results, { clean, dryRun: options.dryRun === true, tookMs }, output);
-  }
+  const tookMs = systemClock.monotonic() - begunMs;
+  output.result('verify', { clean, destinations: results, warnings: prepared.warnings }, () =>
+    print(results, { clean, dryRun, tookMs }, output),
+  );
   return clean ? 0 : 1;
+}
+
+function subsetOf({ subset }: VerifyOptions): Subset | undefined {
+  const part = subset === undefined ? undefined : parseSubset(subset);
+  if (subset === undefined || part !== undefined) return part;
+  throw new WaybillError('usage', `--subset ${subset} is not k/n`, {
+    hint: 'the first of seven parts is 1/7, the last 7/7',
+  });
+}
+
+/** Verifies one destination, and repairs it on request. A failure is in the result. */
+async function verifyOne(
+  setUp: SetUp,
+  pipeline: PipelineConfig,
+  destination: DestinationConfig,
+  how: { subset: Subset | undefined; repairs: boolean; dryRun: boolean; onBytes: (bytes: number) => void },
+): Promise<DestinationVerification> {
+  const { subset, repairs, dryRun, onBytes } = how;
+  const { id, location, fileConcurrency: concurrency, maxRate, releases } = destination;
+  const owner = { pipelineId: pipeline.id, destinationId: id };
+  const base = { ...owner, location: describeLocation(location) };
+  try {
+    const paths = await withReleasers(async (onRelease) => {
+      const root = await setUp.context.openStorage(location, { readOnly: !repairs || dryRun, maxRate });
+      onRelease(() => root.close());
+      const lingerMs = releases?.lingerMs ?? null;
+      const reports = await verify(root, { concurrency, onBytes, lingerMs, subset });
+      const done = repairs
+        ? await audited(
+            setUp,
+            { act: 'catalog.repair', dryRun, ...owner },
+            (context) => repair(context, { pipeline, destination, root, dryRun }, reports),
+            (all) => all.find((one) => one !== null && one.error !== null)?.error ?? null,
+          )
+        : [];
+      return reports.map((report, index) => ({ ...report, repair: done[index] ?? null }));
+    });
+    return { ...base, clean: paths.every((path) => isClean(path, dryRun)), paths, error: null };
+  } catch (error) {
+    return { ...base, clean: false, paths: [], error: errorRecord(error) };
+  }
 }
 
 type PathResult = DestinationVerification['paths'][number];

@@ -126,14 +126,14 @@ export interface PublishSettings {
   directory: string;
   destinations: readonly DestinationSettings[];
   releases: boolean;
-  channel: string | undefined;
+  channel?: string | undefined;
   index: 'auto' | 'always' | 'never';
   include: readonly string[];
   exclude: readonly string[];
   links: 'refuse' | 'follow' | 'skip';
-  maxRate: string | undefined;
-  url: string | undefined;
-  channelUrl: string | undefined;
+  maxRate?: string | undefined;
+  url?: string | undefined;
+  channelUrl?: string | undefined;
 }
 
 const indexSettings = { auto: 'auto', always: true, never: false } as const;
@@ -151,11 +151,11 @@ export function configurationText(settings: PublishSettings): string {
     '    source:',
     ...entries('      ', {
       ...{ backend: 'local', path: directory, id: pipelineId, manifest: 'auto' },
-      ...(include.length === 0 ? {} : { include }),
-      ...(exclude.length === 0 ? {} : { exclude }),
-      ...(links === 'refuse' ? {} : { links }),
+      include: include.length === 0 ? undefined : include,
+      exclude: exclude.length === 0 ? undefined : exclude,
+      links: links === 'refuse' ? undefined : links,
       // The command runs with the rights of its user, whose links may lead anywhere.
-      ...(links === 'follow' ? { links_to: ['/'] } : {}),
+      links_to: links === 'follow' ? ['/'] : undefined,
     }),
     '    destinations:',
     ...destinations.flatMap((destination) => [
@@ -170,50 +170,39 @@ export function configurationText(settings: PublishSettings): string {
 export function promotionText(
   from: DestinationSettings,
   to: DestinationSettings,
-  { pipelineId, releases, index, url }: Pick<PublishSettings, 'pipelineId' | 'releases' | 'index' | 'url'>,
+  settings: DestinationChoices & Pick<PublishSettings, 'pipelineId'>,
 ): string {
   const lines = [
     'pipelines:',
-    `  - id: ${JSON.stringify(pipelineId)}`,
+    `  - id: ${JSON.stringify(settings.pipelineId)}`,
     '    source:',
     ...entries('      ', { ...from.settings, manifest: 'auto' }),
     '    destinations:',
     `      - id: ${JSON.stringify(to.id)}`,
-    ...entries('        ', {
-      ...to.settings,
-      ...common({ releases, channel: undefined, index, maxRate: undefined, url, channelUrl: undefined }),
-      mapping: 'preserve_relative',
-    }),
+    ...entries('        ', { ...to.settings, ...common(settings), mapping: 'preserve_relative' }),
   ];
   return `${lines.join('\n')}\n`;
 }
 
-function common({
-  releases,
-  channel,
-  index,
-  maxRate,
-  url,
-  channelUrl,
-}: Pick<PublishSettings, 'releases' | 'channel' | 'index' | 'maxRate' | 'url' | 'channelUrl'>): Record<
-  string,
-  unknown
-> {
+type DestinationChoices = Pick<
+  PublishSettings,
+  'releases' | 'channel' | 'index' | 'maxRate' | 'url' | 'channelUrl'
+>;
+
+function common({ releases, channel, index, maxRate, url, channelUrl }: DestinationChoices): object {
   return {
     ...{ mapping: 'fixed', workflow: 'replacement', outputs: { index: indexSettings[index] } },
-    ...(releases ? { layout: 'releases' } : {}),
-    ...(channel === undefined
-      ? {}
-      : {
-          releases: {
-            channels: { [channel]: channelUrl === undefined ? {} : { public_base_url: channelUrl } },
-          },
-        }),
-    ...(maxRate === undefined ? {} : { max_rate: maxRate }),
-    ...(url === undefined ? {} : { public_base_url: url }),
+    layout: releases ? 'releases' : undefined,
+    releases:
+      channel === undefined ? undefined : { channels: { [channel]: { public_base_url: channelUrl } } },
+    max_rate: maxRate,
+    public_base_url: url,
   };
 }
 
-function entries(indent: string, values: Record<string, unknown>): string[] {
-  return Object.entries(values).map(([key, value]) => `${indent}${key}: ${JSON.stringify(value)}`);
+/** Leaves out values that are undefined. */
+function entries(indent: string, values: object): string[] {
+  return Object.entries(values).flatMap(([key, value]) =>
+    value === undefined ? [] : [`${indent}${key}: ${JSON.stringify(value)}`],
+  );
 }

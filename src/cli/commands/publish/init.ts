@@ -5,22 +5,12 @@ import { acceptedConfig } from '../../../core/config/accepted-config.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { makeOutput } from '../../output/output.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
-import {
-  placesBeside,
-  placesOfService,
-  type Situation,
-  type SituationName,
-  situations,
-} from './situations.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import type { initCommand } from './commands.ts';
+import { placesBeside, placesOfService, type Situation, situations } from './situations.ts';
 import { configOfServices, secretsOfServices, serviceUnit } from './systemd-unit.ts';
 
-export interface InitOptions extends Pick<CommonOptions, 'format' | 'color'> {
-  out: string;
-  /** `--systemd`: the file of the unit. */
-  systemd?: string;
-}
+type InitOptions = OptionsFor<typeof initCommand>;
 
 /** Whatever the umask: the files hold no secret, and the service may run as another user. */
 const readableByAll = 0o644;
@@ -35,8 +25,8 @@ interface NewFile {
  * `waybill init`: writes the configuration and, on request, the unit; both or none. Throws `usage` if one
  * of them exists or cannot be written.
  */
-export async function init(name: SituationName, options: InitOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function init(options: InitOptions, { output }: Io): Promise<number> {
+  const { situation: name } = options;
   const situation = situations.find((one) => one.name === name);
   if (situation === undefined) throw new WaybillError('usage', `there is no situation "${name}"`);
   const files = filesFor(situation, options);
@@ -48,21 +38,14 @@ export async function init(name: SituationName, options: InitOptions): Promise<n
       ? situation.next(options.out)
       : installing(situation, options.out, options.systemd)),
   ];
-  if (output.isJson)
-    output.json('init', {
-      situation: name,
-      files: files.map(({ path: file, is }) => ({ path: path.resolve(file), is })),
-      secrets: situation.secrets,
-      warnings,
-      next,
-    });
-  else {
-    for (const warning of warnings) output.warn(warning);
+  const written = files.map(({ path: file, is }) => ({ path: path.resolve(file), is }));
+  const document = { situation: name, files: written, secrets: situation.secrets, warnings, next };
+  output.result('init', document, () => {
     for (const { path: file, is } of files)
       output.data(`${output.style.green('wrote')}  ${file}  (${is === 'unit' ? 'systemd unit' : is})`);
     output.data('next');
     for (const command of next) output.data(`  ${command}`);
-  }
+  });
   return 0;
 }
 

@@ -7,20 +7,15 @@ import { idempotencyKeyOf, type PackedBundle } from '../../../core/bundle/pack/p
 import { type Digest, finishDigest, startDigest } from '../../../core/lib/digest.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { BundleFlags, CommonOptions } from '../../setup/command-options.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
-import { type PassphraseFlags, signingOptions } from '../../setup/signing-key.ts';
+import { signingOptions } from '../../setup/signing-key.ts';
 import { writeFile } from '../../setup/write-file.ts';
+import type { packCommand } from './commands.ts';
 
-export interface PackFlags extends Omit<CommonOptions, 'verbose'>, BundleFlags, PassphraseFlags {
-  output?: string;
-  manifestOnly: boolean;
-  /** The secret key that signs the bundle. */
-  sign?: string;
-}
+type PackFlags = OptionsFor<typeof packCommand>;
 
 /** The files written, in addition to the facts of the bundle. */
 interface Written {
@@ -30,31 +25,29 @@ interface Written {
 }
 
 /** `waybill pack`. Checks every file before it writes anything. */
-export async function pack(directory: string, flags: PackFlags): Promise<number> {
-  const output = makeOutput({ json: flags.format === 'json', color: flags.color });
-  const target = flags.manifestOnly ? null : targetOf(directory, flags);
-  const naming = flags.manifestOnly ? {} : namedAfter(directory);
+export async function pack(flags: PackFlags, { output }: Io): Promise<number> {
+  const { directory, manifestOnly } = flags;
+  const target = manifestOnly ? null : targetOf(flags);
+  const naming = manifestOnly ? {} : namedAfter(directory);
   const options = parsePackSettings({ ...packSettings(flags), ...naming });
   const bar = progressBar(!output.isJson);
-  return endedBySignal(async () => {
-    try {
-      const signing = await signingOptions(flags);
-      const bundle = await packDirectory(directory, { ...options, ...signing, onBytes: bar.onBytes });
-      const written =
-        target === null
-          ? await writeManifest(directory, bundle, flags.sign !== undefined)
-          : await writeArchive(target, bundle, bar);
-      bar.stop();
-      tell(directory, bundle, written, output);
-      return 0;
-    } finally {
-      bar.stop();
-    }
-  });
+  try {
+    const signing = await signingOptions(flags);
+    const bundle = await packDirectory(directory, { ...options, ...signing, onBytes: bar.onBytes });
+    const written =
+      target === null
+        ? await writeManifest(directory, bundle, flags.sign !== undefined)
+        : await writeArchive(target, bundle, bar);
+    bar.stop();
+    tell(directory, bundle, written, output);
+    return 0;
+  } finally {
+    bar.stop();
+  }
 }
 
 /** The absolute path of the archive, or `-`. Throws `usage` if the archive cannot be written there. */
-function targetOf(directory: string, { output, format }: PackFlags): string {
+function targetOf({ directory, output, format }: PackFlags): string {
   if (output === '-') {
     if (format === 'json')
       throw new WaybillError('usage', 'the archive and the JSON document cannot both go to standard output', {
@@ -87,13 +80,8 @@ async function writeManifest(
 
 async function writeArchive(target: string, bundle: PackedBundle, bar: ProgressBar): Promise<Written> {
   const bytes = bundle.open(bar.onBytes);
-  if (target !== '-')
-    return {
-      archive: { path: target, ...(await writeFile(target, bytes)) },
-      manifest: null,
-      signature: null,
-    };
-  return { archive: { path: '-', ...(await writeToStdout(bytes)) }, manifest: null, signature: null };
+  const facts = await (target === '-' ? writeToStdout(bytes) : writeFile(target, bytes));
+  return { archive: { path: target, ...facts }, manifest: null, signature: null };
 }
 
 function tell(directory: string, bundle: PackedBundle, written: Written, output: Output): void {

@@ -10,8 +10,11 @@ import {
   planFile,
   planStale,
 } from '../../../core/publish/plan-file.ts';
-import type { RunOptions } from '../../setup/command-options.ts';
+import type { OptionsFor } from '../../setup/command.ts';
 import { type Chosen, destinationOf, pipelineOf } from '../../setup/set-up.ts';
+import type { runCommand } from './commands.ts';
+
+export type RunOptions = OptionsFor<typeof runCommand>;
 
 /** Throws `usage` for options that contradict the plan, which already fixes them. */
 export function refuseContradictions(options: RunOptions): void {
@@ -73,7 +76,7 @@ export async function writePlan(
       destination_ids: destinations.map(({ id }) => id),
     })),
     force: options.force,
-    allow_removals: options.allowRemovals === true,
+    allow_removals: options.allowRemovals,
     channel: options.channel ?? null,
     configuration: configurationDigest(chosen),
     decisions: decisions.all(),

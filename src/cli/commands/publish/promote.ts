@@ -10,21 +10,13 @@ import {
   type PromotedContent,
   readPublished,
 } from '../../../core/publish/promote/read-published.ts';
-import type { PublishRequest } from '../../../core/publish/publish-request.ts';
-import {
-  allSucceeded,
-  countActions,
-  type PipelineResult,
-  type RunResult,
-} from '../../../core/publish/results/result.ts';
+import { countActions, type PipelineResult, type RunResult } from '../../../core/publish/results/result.ts';
 import { atDestination } from '../../../core/releases/place.ts';
 import type { Place } from '../../../core/storage/backend.ts';
 import { backendOf, type SourceLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import type { Owner } from '../../../core/storage/identity.ts';
-import { makeOutput } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
   destinationOf,
   givenBundlePath,
@@ -35,31 +27,20 @@ import {
   withNotifier,
 } from '../../setup/set-up.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
-import { type DestinationSettings, promotionText, type PublishSettings } from './given-destination.ts';
+import type { promoteCommand } from './commands.ts';
+import { type DestinationSettings, promotionText } from './given-destination.ts';
 import {
   confirmForce,
   givenDestination,
   load,
   realPath,
+  requireReleases,
   withOptionHints,
   withoutSelection,
 } from './publish.ts';
-import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
+import { reportRun } from './run-text.ts';
 
-export interface PromoteOptions extends CommonOptions {
-  config?: string;
-  pipeline?: string;
-  path?: string;
-  release?: string;
-  dryRun: boolean;
-  force: boolean;
-  allowRemovals: boolean;
-  yes: boolean;
-  releases: boolean;
-  index?: PublishSettings['index'];
-  url?: string;
-  sshKey?: string;
-}
+type PromoteOptions = OptionsFor<typeof promoteCommand>;
 
 /** The two destinations of a promotion, set up. */
 interface Prepared {
@@ -78,44 +59,33 @@ interface Prepared {
  * `waybill promote`: publishes what one destination has to another. Throws before it writes anything if the
  * content of the first is incomplete or unknown.
  */
-export async function promoteContent(
-  fromName: string,
-  toName: string,
-  options: PromoteOptions,
-): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function promoteContent(options: PromoteOptions, { output, signal }: Io): Promise<number> {
+  const { verbose, dryRun, force, config } = options;
   const begunMs = systemClock.monotonic();
-  return untilStopped(async (signal) => {
-    const about = { output, verbose: options.verbose, signal };
-    const prepared =
-      options.config === undefined
-        ? await preparePlaces(fromName, toName, options, about)
-        : await prepareConfigured(fromName, toName, { ...options, config: options.config }, about);
-    if (options.force && !options.dryRun && !options.yes) await confirmForce(1);
-    const ids = [prepared.pipeline.id];
-    const notified = await withTracing(prepared.setUp, async (context) =>
-      withNotifier(
-        { ...prepared.setUp, context },
-        { dryRun: options.dryRun, pipelineIds: ids },
-        async (notifying) => carryOut(notifying, prepared, options),
-      ),
-    );
-    const { dryRun, force } = options;
-    const pipelines = [notified.result];
-    const warnings = [...prepared.setUp.warnings, ...notified.warnings];
-    const counted = { dryRun, force, pipelines, counters: countActions(pipelines), warnings };
-    const result = options.config === undefined ? withOptionHints(counted) : counted;
-    if (output.isJson) output.json('run', result);
-    else
-      printRun(shown(result), output, {
-        verbose: options.verbose,
-        stopped: signal.aborted,
-        tookMs: systemClock.monotonic() - begunMs,
-      });
-    const isHeldBack = reportHeldBack(pipelines, output, `--config ${options.config ?? 'FILE'}`);
-    if (!allSucceeded(pipelines)) return 1;
-    return isHeldBack ? heldBackExitCode : 0;
-  });
+  const about = { output, verbose, signal };
+  const prepared =
+    config === undefined
+      ? await preparePlaces(options, about)
+      : await prepareConfigured({ ...options, config }, about);
+  if (force && !dryRun && !options.yes) await confirmForce(1);
+  const notifying = { dryRun, pipelineIds: [prepared.pipeline.id] };
+  const notified = await withTracing(prepared.setUp, async (traced) =>
+    withNotifier({ ...prepared.setUp, context: traced }, notifying, async (context) =>
+      carryOut(context, prepared, options),
+    ),
+  );
+  const pipelines = [notified.result];
+  const warnings = [...prepared.setUp.warnings, ...notified.warnings];
+  const counted = { dryRun, force, pipelines, counters: countActions(pipelines), warnings };
+  const result = config === undefined ? withOptionHints(counted) : counted;
+  return reportRun(
+    result,
+    { output, signal },
+    {
+      ...{ verbose, begunMs, shown: shown(result) },
+      configured: `--config ${config ?? 'FILE'}`,
+    },
+  );
 }
 
 /** Leaves out the warning about the selected bundle if there was no choice. */
@@ -126,24 +96,17 @@ function shown(result: RunResult): RunResult {
 async function carryOut(
   context: CoreContext,
   { pipelineNamed, location, from, owner, to }: Prepared,
-  { dryRun, force, allowRemovals, config, pipeline: named, format }: PromoteOptions,
+  { dryRun, force, allowRemovals, channel, config, pipeline: named, format }: PromoteOptions,
 ): Promise<PipelineResult> {
   return atDestination(context, { location }, { readOnly: true }, async (root) => {
     const published = await readPublished(root, from);
     const found = owner ?? onlyOwner(from.name, ownersOf(published), named);
     const pipeline = await pipelineNamed(found.pipelineId);
     const bar = progressBar(format === 'text', pipeline.id);
-    const request: PublishRequest = {
-      ...{ dryRun, force, allowRemovals },
-      ...(dryRun ? {} : { onProgress: bar.onProgress }),
-    };
-    const promotion = {
-      from: from.name,
-      published,
-      owner: found,
-      to: to.id,
-      keepsPaths: config === undefined,
-    };
+    const onProgress = dryRun ? undefined : bar.onProgress;
+    const request = { dryRun, force, allowRemovals, channel, onProgress };
+    const keepsPaths = config === undefined;
+    const promotion = { from: from.name, published, owner: found, to: to.id, keepsPaths };
     try {
       return await promote(context, pipeline, promotion, request);
     } finally {
@@ -155,67 +118,74 @@ async function carryOut(
 type About = Omit<Parameters<typeof setUp>[0], 'config'>;
 
 async function prepareConfigured(
-  fromName: string,
-  toName: string,
   options: PromoteOptions & { config: string },
   about: About,
 ): Promise<Prepared> {
-  const unfit = (['releases', 'index', 'url', 'sshKey'] as const).find(
+  const { from, to, config, pipeline: named } = options;
+  const unfit = (['releases', 'index', 'url', 'channelUrl', 'sshKey'] as const).find(
     (name) => options[name] !== undefined && options[name] !== false,
   );
   if (unfit !== undefined)
     throw new WaybillError(
       'usage',
-      `--${unfit === 'sshKey' ? 'ssh-key' : unfit} is for places; with --config, the configuration decides it`,
-      {
-        hint: 'leave out one of the two',
-      },
+      `--${optionNames[unfit] ?? unfit} is for places; with --config, the configuration decides it`,
+      { hint: 'leave out one of the two' },
     );
+  const ids = [from, to].map((name) => pipelineNameOf(name) ?? named);
+  const pipelineIds = ids.filter((id) => id !== undefined);
   const prepared = await setUp({
-    ...about,
-    config: options.config,
-    ...{ notifies: true, traces: true },
-    ...(options.pipeline === undefined ? {} : { pipelineIds: [options.pipeline] }),
+    ...{ ...about, config, notifies: true, traces: true },
+    pipelineIds: pipelineIds.length < ids.length ? undefined : pipelineIds,
   });
-  const pipeline = onlyPipeline(prepared.config, options.pipeline);
-  const [source, to] = [destinationOf(pipeline, fromName), destinationOf(pipeline, toName)];
-  refuseOverlap(fromName, source.location, toName, to.location);
-  const layout = source.releases === null ? 'in_place' : 'releases';
+  const [source, target] = [from, to].map((name) => {
+    const pipeline = onlyPipeline(prepared.config, pipelineNameOf(name) ?? named);
+    return { pipeline, destination: destinationOf(pipeline, name.replace(/^[^/]*\//, '')) };
+  }) as [Chosen, Chosen];
+  const { location, mapping, releases, id: destinationId } = source.destination;
+  refuseOverlap(from, location, to, target.destination.location);
+  const layout = releases === null ? 'in_place' : 'releases';
   return {
-    ...{ setUp: prepared, pipeline, location: source.location, to },
-    pipelineNamed: async () => pipeline,
-    from: { name: `"${fromName}"`, mapping: source.mapping, layout, ...chosenOf(options) },
-    owner: { pipelineId: pipeline.id, destinationId: source.id },
+    ...{ setUp: prepared, pipeline: target.pipeline, location, to: target.destination },
+    pipelineNamed: async () => target.pipeline,
+    from: { name: `"${from}"`, mapping, layout, ...chosenOf(options) },
+    owner: { pipelineId: source.pipeline.id, destinationId },
   };
 }
 
-async function preparePlaces(
-  fromName: string,
-  toName: string,
-  options: PromoteOptions,
-  about: About,
-): Promise<Prepared> {
-  const [source, target] = [givenDestination(fromName, options), givenDestination(toName, options)];
-  if (source.id === target.id) throw samePlace(fromName, toName);
+interface Chosen {
+  pipeline: PipelineConfig;
+  destination: DestinationConfig;
+}
+
+const optionNames: Readonly<Record<string, string>> = { sshKey: 'ssh-key', channelUrl: 'channel-url' };
+
+/** The pipeline in `pipeline/destination`; undefined if the name is that of a destination only. */
+function pipelineNameOf(name: string): string | undefined {
+  return /^([^/]*)\//.exec(name)?.[1];
+}
+
+async function preparePlaces(options: PromoteOptions, about: About): Promise<Prepared> {
+  const { from, to: toName } = options;
+  requireReleases(options);
+  const [source, target] = [givenDestination(from, options), givenDestination(toName, options)];
+  if (source.id === target.id) throw samePlace(from, toName);
+  const load = (pipelineId: string): Promise<Loaded> => loadPlaces(source, target, pipelineId, options);
   // The catalog has the id of the pipeline. It is not read yet.
-  const loaded = await loadPlaces(source, target, options.pipeline ?? 'promoted', options).catch(
-    (error: unknown) => {
-      const cause = error instanceof WaybillError ? error.cause : undefined;
-      const isOverlap =
-        cause instanceof WaybillError && cause.findings.some(({ code }) => code === 'overlapping_locations');
-      throw isOverlap ? samePlace(fromName, toName) : error;
-    },
-  );
+  const loaded = await load(options.pipeline ?? 'promoted').catch((error: unknown) => {
+    const cause = error instanceof WaybillError ? error.cause : undefined;
+    const isOverlap =
+      cause instanceof WaybillError && cause.findings.some(({ code }) => code === 'overlapping_locations');
+    throw isOverlap ? samePlace(from, toName) : error;
+  });
   const prepared = await prepare(loaded, { ...about, areDirectoriesNamed: true });
   const pipeline = onlyPipeline(prepared.config, undefined);
   const [to] = pipeline.destinations as [DestinationConfig];
   const location = pipeline.source as SourceLocation;
-  refuseOverlap(fromName, location, toName, to.location);
+  refuseOverlap(from, location, toName, to.location);
   return {
     ...{ setUp: prepared, pipeline, location, to, owner: null },
-    pipelineNamed: async (id) =>
-      onlyPipeline((await loadPlaces(source, target, id, options)).config, undefined),
-    from: { name: `"${fromName}"`, mapping: null, layout: 'in_place', ...chosenOf(options) },
+    pipelineNamed: async (id) => onlyPipeline((await load(id)).config, undefined),
+    from: { name: `"${from}"`, mapping: null, layout: 'in_place', ...chosenOf(options) },
   };
 }
 
@@ -223,9 +193,9 @@ async function loadPlaces(
   from: DestinationSettings,
   to: DestinationSettings,
   pipelineId: string,
-  { releases, index = 'auto', url }: PromoteOptions,
+  { index = 'auto', ...options }: PromoteOptions,
 ): Promise<Loaded> {
-  return load(promotionText(from, to, { pipelineId, releases, index, url }), 'promote');
+  return load(promotionText(from, to, { ...options, pipelineId, index }), 'promote');
 }
 
 function chosenOf({ path, release }: PromoteOptions): Pick<PromotedContent, 'path' | 'release'> {

@@ -7,12 +7,12 @@ import { parseConfig } from '../../../core/config/load.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
-import { allSucceeded, type RunResult } from '../../../core/publish/results/result.ts';
-import { makeOutput, plural } from '../../output/output.ts';
+import { type RunResult } from '../../../core/publish/results/result.ts';
+import { plural } from '../../output/output.ts';
 import { openPublished } from '../../process/open-browser.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
-import { prepare } from '../../setup/set-up.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { chooseDestinations, prepare } from '../../setup/set-up.ts';
+import type { publishCommand } from './commands.ts';
 import {
   configurationText,
   type DestinationSettings,
@@ -20,72 +20,37 @@ import {
   type PublishSettings,
 } from './given-destination.ts';
 import { runAll } from './run.ts';
-import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
+import { heldBackExitCode, reportRun } from './run-text.ts';
 
-export interface PublishOptions extends CommonOptions {
-  pipeline?: string;
-  dryRun: boolean;
-  force: boolean;
-  yes: boolean;
-  releases: boolean;
-  channel?: string;
-  index: PublishSettings['index'];
-  include?: string[];
-  exclude?: string[];
-  links?: PublishSettings['links'];
-  maxRate?: string;
-  url?: string;
-  channelUrl?: string;
-  sshKey?: string;
-  save?: string;
-  open: boolean;
-}
+type PublishOptions = OptionsFor<typeof publishCommand>;
 
 /**
  * `waybill publish`: builds a configuration in memory and publishes as `waybill run` does. Throws `usage`
  * before it opens anything if the directory or a destination is unsuitable.
  */
-export async function publish(
-  directory: string,
-  destinations: readonly string[],
-  options: PublishOptions,
-): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const settings = settingsOf(directory, destinations, options);
+export async function publish(options: PublishOptions, { output, signal }: Io): Promise<number> {
+  const settings = settingsOf(options);
   const text = configurationText(settings);
   const loaded = await load(text);
-  if (options.force && !options.dryRun && !options.yes) await confirmForce(destinations.length);
+  if (options.force && !options.dryRun && !options.yes) await confirmForce(options.destinations.length);
   if (options.save !== undefined) save(options.save, text);
   const begunMs = systemClock.monotonic();
-  return untilStopped(async (signal) => {
-    const setUp = await prepare(loaded, {
-      output,
-      verbose: options.verbose,
-      signal,
-      areDirectoriesNamed: true,
-    });
-    const { dryRun, force, channel } = options;
-    const request = {
-      ...{ dryRun, force, allowRemovals: false },
-      ...(channel === undefined ? {} : { channel }),
-    };
-    const chosen = setUp.config.pipelines.map((pipeline) => ({
-      pipeline,
-      destinations: pipeline.destinations,
-    }));
-    const result = withOptionHints(await runAll({ chosen, options, setUp }, request));
-    if (output.isJson) output.json('run', result);
-    else {
-      const tookMs = systemClock.monotonic() - begunMs;
-      const { verbose } = options;
-      printRun(withoutSelection(result), output, { verbose, stopped: signal.aborted, tookMs });
-    }
-    const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.save ?? 'FILE'}`);
-    if (isHeldBack && options.save === undefined) output.note('--save writes the FILE of that command');
-    if (options.open && !signal.aborted) await openPublished(urlsIn(result), output, missingUrl(options));
-    if (!allSucceeded(result.pipelines)) return 1;
-    return isHeldBack ? heldBackExitCode : 0;
-  });
+  const { verbose, dryRun, force, channel, save: file } = options;
+  const setUp = await prepare(loaded, { output, verbose, signal, areDirectoriesNamed: true });
+  const chosen = chooseDestinations(setUp.config, {});
+  const asked = { dryRun, force, allowRemovals: false, channel };
+  const result = withOptionHints(await runAll({ chosen, options, setUp }, asked));
+  const code = reportRun(
+    result,
+    { output, signal },
+    {
+      ...{ verbose, begunMs, shown: withoutSelection(result) },
+      configured: `--config ${file ?? 'FILE'}`,
+    },
+  );
+  if (code === heldBackExitCode && file === undefined) output.note('--save writes the FILE of that command');
+  if (options.open && !signal.aborted) await openPublished(urlsIn(result), output, missingUrl(options));
+  return code;
 }
 
 /** The URLs of all published outputs. */
@@ -130,15 +95,10 @@ const settingOptions: readonly [RegExp, string][] = [
   [/\.max_rate$/, '--max-rate'],
 ];
 
-function settingsOf(
-  directory: string,
-  destinations: readonly string[],
-  options: PublishOptions,
-): PublishSettings {
-  const { channel, index, include = [], exclude = [], links = 'refuse', maxRate } = options;
-  const { url, channelUrl } = options;
-  if (channel !== undefined && !options.releases)
-    throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
+function settingsOf(options: PublishOptions): PublishSettings {
+  const { directory, destinations, channel, channelUrl } = options;
+  const { include = [], exclude = [], links = 'refuse', ...others } = options;
+  requireReleases(options);
   if (options.open && options.dryRun)
     throw new WaybillError('usage', '--open shows what was published, and --dry-run publishes nothing', {
       hint: 'leave out one of the two',
@@ -148,11 +108,14 @@ function settingsOf(
   const source = requireDirectory(directory);
   const parsed = destinations.map((text) => givenDestination(text, options));
   refuseOverlaps(source, parsed, destinations);
-  return {
-    ...{ pipelineId: options.pipeline ?? slugOf(source), directory: source, destinations: parsed },
-    ...{ releases: options.releases, channel, index, include, exclude, links },
-    ...{ maxRate, url, channelUrl },
-  };
+  const pipelineId = options.pipeline ?? slugOf(source);
+  return { ...others, include, exclude, links, pipelineId, directory: source, destinations: parsed };
+}
+
+/** Only releases have channels. Throws `usage`. */
+export function requireReleases({ channel, releases }: { channel?: string; releases: boolean }): void {
+  if (channel !== undefined && !releases)
+    throw new WaybillError('usage', '--channel needs releases', { hint: 'add --releases' });
 }
 
 /** A destination of the command line. Throws `usage`. */

@@ -1,16 +1,19 @@
+import { systemClock } from '../../../core/lib/clock.ts';
 import { describeFinding, type ErrorRecord } from '../../../core/lib/errors.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import type { Fate, Why } from '../../../core/publish/plan.ts';
-import type {
-  ActionResult,
-  Counters,
-  DestinationResult,
-  OrphanResult,
-  PipelineResult,
-  RunResult,
+import {
+  type ActionResult,
+  allSucceeded,
+  type Counters,
+  type DestinationResult,
+  type OrphanResult,
+  type PipelineResult,
+  type RunResult,
 } from '../../../core/publish/results/result.ts';
 import { unfitCodes } from '../../../core/publish/select-bundles.ts';
 import { columns, type Output, plural, reasonText, signOf, tookText } from '../../output/output.ts';
+import type { Io } from '../../setup/command.ts';
 
 /** The changes of one destination that are listed without --verbose. */
 const changesShown = 20;
@@ -23,9 +26,24 @@ interface RunTextOptions {
   tookMs: number;
 }
 
-/** A run as people read it: data to stdout, warnings to stderr. */
-export function printRun(result: RunResult, output: Output, options: RunTextOptions): void {
-  for (const warning of result.warnings) output.warn(warning);
+/**
+ * Prints the result of a command that publishes, and what a rollback holds back. Returns the exit code.
+ * `configured` are the options that name the configuration.
+ */
+export function reportRun(
+  result: RunResult,
+  { output, signal }: Io,
+  options: { verbose: boolean; begunMs: number; configured: string; shown?: RunResult },
+): number {
+  const { verbose, begunMs, configured, shown = result } = options;
+  const tookMs = systemClock.monotonic() - begunMs;
+  output.result('run', result, () => printRun(shown, output, { verbose, stopped: signal.aborted, tookMs }));
+  const isHeldBack = reportHeldBack(result.pipelines, output, configured);
+  if (!allSucceeded(result.pipelines)) return 1;
+  return isHeldBack ? heldBackExitCode : 0;
+}
+
+function printRun(result: RunResult, output: Output, options: RunTextOptions): void {
   for (const pipeline of result.pipelines) printPipeline(pipeline, result, output, options);
   output.data(summary(result, output, options));
 }
@@ -281,13 +299,9 @@ export const heldBackExitCode = 3;
 
 /**
  * Reports every bundle that was not published because its release was rolled back, with the command that
- * brings it back. `configured` are the options that name the configuration there. True if there are any.
+ * brings it back. True if there are any.
  */
-export function reportHeldBack(
-  pipelines: readonly PipelineResult[],
-  output: Output,
-  configured: string,
-): boolean {
+function reportHeldBack(pipelines: readonly PipelineResult[], output: Output, configured: string): boolean {
   let isAny = false;
   for (const { pipelineId, destinations } of pipelines)
     for (const { destinationId, actions } of destinations)

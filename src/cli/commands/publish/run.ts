@@ -16,70 +16,54 @@ import {
   type PipelineResult,
   type RunResult,
 } from '../../../core/publish/results/result.ts';
-import { makeOutput, type Output } from '../../output/output.ts';
+import { type Output } from '../../output/output.ts';
 import { progressBar } from '../../output/progress.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
 import { audited, type CommandAct } from '../../setup/audited.ts';
-import type { RunOptions } from '../../setup/command-options.ts';
+import type { Io } from '../../setup/command.ts';
 import { maxRateOf, withMaxRate } from '../../setup/max-rate.ts';
 import { chooseDestinations, type Chosen, type SetUp, setUp, withNotifier } from '../../setup/set-up.ts';
 import { withTracing } from '../../setup/with-tracing.ts';
-import { chosenByPlan, readPlan, refuseContradictions, unlessGone, writePlan } from './plan-files.ts';
+import {
+  chosenByPlan,
+  readPlan,
+  refuseContradictions,
+  type RunOptions,
+  unlessGone,
+  writePlan,
+} from './plan-files.ts';
 import { publishWithRetries, retryForOf, type Tries } from './retries.ts';
-import { heldBackExitCode, printRun, reportHeldBack } from './run-text.ts';
+import { reportRun } from './run-text.ts';
 
 /** `waybill run`: pipelines in sequence, the destinations of each concurrently. */
-export async function run(options: RunOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function run(options: RunOptions, { output, signal }: Io): Promise<number> {
   refuseContradictions(options);
   const retryForMs = retryForOf(options.retryFor);
   const maxRate = maxRateOf(options);
   const plan = options.plan === undefined ? null : await readPlan(options.plan);
   const begunMs = systemClock.monotonic();
-  return untilStopped(async (signal) => {
-    const ids = plan === null ? options.pipeline : plan.targets.map(({ pipeline_id }) => pipeline_id);
-    const preparing = setUp({
-      config: options.config,
-      output,
-      verbose: options.verbose,
-      signal,
-      notifies: true,
-      traces: true,
-      ...(ids === undefined ? {} : { pipelineIds: ids }),
-    });
-    const prepared = plan === null ? await preparing : await unlessGone(preparing);
-    const named =
-      plan === null
-        ? chooseDestinations(prepared.config, options)
-        : await chosenByPlan(prepared.config, plan);
-    const chosen = withMaxRate(named, maxRate);
-    const notifying = { dryRun: options.dryRun, pipelineIds: ids };
-    const notified = await audited(prepared, actOf(options, ids), async (recorded) =>
-      withTracing({ ...prepared, context: recorded }, async (traced) =>
-        withNotifier({ ...prepared, context: traced }, notifying, async (context) => {
-          const tries = { forMs: retryForMs, note: (text: string) => output.note(text) };
-          const task = { chosen, options, tries, setUp: { ...prepared, context } };
-          return plan === null ? runAsked(task, output) : runPlanned(task, plan);
-        }),
-      ),
-    );
-    const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
-    if (output.isJson) output.json('run', result);
-    else
-      printRun(result, output, {
-        verbose: options.verbose,
-        stopped: signal.aborted,
-        tookMs: systemClock.monotonic() - begunMs,
-      });
-    const isHeldBack = reportHeldBack(result.pipelines, output, `--config ${options.config}`);
-    if (!allSucceeded(result.pipelines)) return 1;
-    return isHeldBack ? heldBackExitCode : 0;
-  });
+  const pipelineIds = plan?.targets.map(({ pipeline_id }) => pipeline_id) ?? options.pipeline;
+  const { config, verbose, dryRun } = options;
+  const about = { config, output, verbose, signal, pipelineIds, notifies: true, traces: true };
+  const prepared = await (plan === null ? setUp(about) : unlessGone(setUp(about)));
+  const named =
+    plan === null ? chooseDestinations(prepared.config, options) : await chosenByPlan(prepared.config, plan);
+  const chosen = withMaxRate(named, maxRate);
+  const tries = { forMs: retryForMs, note: output.note };
+  const notified = await audited(prepared, actOf(options, pipelineIds), async (recorded) =>
+    withTracing({ ...prepared, context: recorded }, async (traced) =>
+      withNotifier({ ...prepared, context: traced }, { dryRun, pipelineIds }, async (context) => {
+        const task = { chosen, options, tries, setUp: { ...prepared, context } };
+        return plan === null ? runAsked(task, output) : runPlanned(task, plan);
+      }),
+    ),
+  );
+  const result = { ...notified.result, warnings: [...notified.result.warnings, ...notified.warnings] };
+  return reportRun(result, { output, signal }, { verbose, begunMs, configured: `--config ${config}` });
 }
 
 /** The start of the command is its act; each publication has a record of its own. */
 function actOf(
-  { dryRun, force, allowRemovals = false, channel, plan }: RunOptions,
+  { dryRun, force, allowRemovals, channel, plan }: RunOptions,
   ids: readonly string[] | undefined,
 ): CommandAct {
   const [only, ...others] = [...new Set(ids)];
@@ -104,8 +88,8 @@ interface Task {
  */
 async function runAsked(task: Task, output: Output): Promise<RunResult> {
   const { chosen, options } = task;
-  const { dryRun, force, allowRemovals = false, channel, out } = options;
-  const asked = { dryRun, force, allowRemovals, ...(channel === undefined ? {} : { channel }) };
+  const { dryRun, force, allowRemovals, channel, out } = options;
+  const asked = { dryRun, force, allowRemovals, channel };
   if (out === undefined) return runAll(task, asked);
   const decisions = new Decisions();
   const result = await runAll(task, { ...asked, ...recording(decisions) });
@@ -122,11 +106,8 @@ async function runAsked(task: Task, output: Output): Promise<RunResult> {
  * first write.
  */
 async function runPlanned(task: Task, plan: PlanFile): Promise<RunResult> {
-  const { channel } = plan;
-  const asked = {
-    ...{ force: plan.force, allowRemovals: plan.allow_removals },
-    ...(channel === null ? {} : { channel }),
-  };
+  const { force, allow_removals: allowRemovals, channel } = plan;
+  const asked = { force, allowRemovals, channel: channel ?? undefined };
   const made = new Decisions();
   const checked = await runAll(task, { ...asked, dryRun: true, ...recording(made) });
   if (task.setUp.context.signal?.aborted === true) return checked;
@@ -175,9 +156,9 @@ export async function runAll(
     const bar = progressBar(options.format === 'text', pipeline.id);
     try {
       // A dry run reads files but writes none, so its bar must not expect the planned writes.
-      const onProgress = asked.dryRun ? {} : { onProgress: bar.onProgress };
+      const onProgress = asked.dryRun ? undefined : bar.onProgress;
       const destinationIds = destinations.map(({ id }) => id);
-      const request = { ...asked, ...onProgress, reading: bar, destinationIds };
+      const request = { ...asked, onProgress, reading: bar, destinationIds };
       pipelines.push(await publishWithRetries(context, pipeline, request, tries));
     } finally {
       bar.stop();

@@ -1,71 +1,40 @@
 import type { DestinationConfig } from '../../../core/config/config.ts';
 import { type ErrorRecord, errorRecord, type Finding, WaybillError } from '../../../core/lib/errors.ts';
-import { withReleasers } from '../../../core/lib/lifecycle.ts';
 import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
-import type { Layout } from '../../../core/releases/release.ts';
-import { exitCodes } from '../../exit-codes.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import { audited } from '../../setup/audited.ts';
-import type { ConfiguredOptions } from '../../setup/command-options.ts';
+import { atDestination } from '../../../core/releases/place.ts';
+import { exitCodeFor } from '../../exit-codes.ts';
+import { type Output, plural } from '../../output/output.ts';
+import { auditedAndNotified } from '../../setup/audited.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import {
   givenBundlePath,
   onlyDestination,
   pipelineOf,
   type SetUp,
   setUp,
-  withNotifier,
+  setUpFor,
 } from '../../setup/set-up.ts';
+import type { unpublishCommand } from './commands.ts';
 
-export type UnpublishOptions = ConfiguredOptions & {
-  pipeline: string;
-  destination?: string;
-  layout?: Layout;
-  dryRun: boolean;
-  allowRemovals: boolean;
-};
+type UnpublishOptions = OptionsFor<typeof unpublishCommand>;
 
 /** `waybill unpublish`. */
-export async function unpublishBundlePath(given: string, options: UnpublishOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const destinationPath = givenBundlePath(given);
-  return untilStopped((signal) => unpublishNow(destinationPath, options, output, signal));
-}
-
-async function unpublishNow(
-  destinationPath: string,
-  options: UnpublishOptions,
-  output: Output,
-  signal: AbortSignal,
-): Promise<number> {
+export async function unpublish(options: UnpublishOptions, { output, signal }: Io): Promise<number> {
   const { dryRun, pipeline: pipelineId } = options;
-  const { config, verbose } = options;
-  const prepared = await setUp({
-    config,
-    output,
-    signal,
-    pipelineIds: [pipelineId],
-    notifies: true,
-    verbose,
-  });
+  const destinationPath = givenBundlePath(options.path);
+  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
   const destination = onlyDestination(pipelineOf(prepared.config, pipelineId), options.destination);
   const { outcome, warnings } = await attempt(prepared, destinationPath, destination, options);
   const report = outcome instanceof WaybillError ? null : outcome;
   const error = outcome instanceof WaybillError ? errorRecord(outcome) : null;
-  if (output.isJson)
-    output.json('unpublish', {
-      ...{ dryRun, pipelineId, destinationId: destination.id, destinationPath },
-      ...told(report),
-      ...{ error, warnings },
-    });
-  else {
-    for (const warning of warnings) output.warn(warning);
+  const about = { dryRun, pipelineId, destinationId: destination.id, destinationPath };
+  output.result('unpublish', { ...about, ...told(report), error, warnings }, () => {
     if (report !== null) print(report, dryRun, output);
     if (error !== null) printFailure(error, output);
-  }
-  return outcome instanceof WaybillError ? 1 : 0;
+  });
+  return error === null ? 0 : 1;
 }
 
 /**
@@ -78,7 +47,7 @@ async function attempt(
   destination: DestinationConfig,
   { pipeline: pipelineId, layout, dryRun, allowRemovals }: UnpublishOptions,
 ): Promise<{ outcome: UnpublishReport | WaybillError; warnings: Finding[] }> {
-  const { id: destinationId, location, limits, fileConcurrency: concurrency } = destination;
+  const { id: destinationId, limits, fileConcurrency: concurrency } = destination;
   const owner = { pipelineId, destinationId };
   const found: Finding[] = [];
   const maxRemoved = allowRemovals ? null : limits.maxRemoved;
@@ -88,34 +57,18 @@ async function attempt(
     ...owner,
     detail: { path: destinationPath, allow_removals: allowRemovals },
   } as const;
-  const { result, warnings } = await audited(
+  const request = { owner, destinationPath, maxRemoved, dryRun, concurrency, layout };
+  const { result, warnings } = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier(
-        { ...prepared, context: recorded },
-        { dryRun, pipelineIds: [pipelineId] },
-        async (context) =>
-          withReleasers(async (onRelease) => {
-            const root = await context.openStorage(location, { readOnly: dryRun, dryRun });
-            onRelease(() => root.close());
-            const request = {
-              ...{ owner, destinationPath, maxRemoved, dryRun, concurrency },
-              ...(layout === undefined ? {} : { layout }),
-            };
-            return unpublishListed(
-              context,
-              root,
-              destination,
-              request,
-              (warning) => void found.push(warning),
-            );
-          }).catch((error: unknown) => {
-            if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
-            throw error;
-          }),
-      ),
-    ({ result: outcome }) => (outcome instanceof WaybillError ? outcome : null),
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+        unpublishListed(context, root, destination, request, (warning) => void found.push(warning)),
+      ).catch((error: unknown) => {
+        if (error instanceof WaybillError && exitCodeFor(error.code) === 1) return error;
+        throw error;
+      }),
+    (outcome) => (outcome instanceof WaybillError ? outcome : null),
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }

@@ -15,17 +15,13 @@ import { findBundles, openSource, readableSource } from '../../../core/publish/f
 import { isUnfit } from '../../../core/publish/select-bundles.ts';
 import { localStorage } from '../../../core/storage/local/local-storage.ts';
 import type { Storage } from '../../../core/storage/storage.ts';
-import { makeOutput, type Output, plural } from '../../output/output.ts';
+import { type Output, plural } from '../../output/output.ts';
 import { type ProgressBar, progressBar } from '../../output/progress.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import { pipelineOf, setUp } from '../../setup/set-up.ts';
+import type { validateCommand } from './commands.ts';
 
-export interface ValidateOptions extends CommonOptions {
-  config?: string;
-  pipeline?: string;
-  listingOnly?: boolean;
-}
+type ValidateOptions = OptionsFor<typeof validateCommand>;
 
 interface BundleReport {
   bundle: string;
@@ -40,25 +36,22 @@ interface BundleReport {
  * its digest, except with `--listing-only`, which reads only the manifests, the scene maps and the listing
  * of a remote source.
  */
-export async function validate(bundlePath: string | undefined, options: ValidateOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
+export async function validate(options: ValidateOptions, { output }: Io): Promise<number> {
+  const { bundlePath } = options;
   const bar = progressBar(!output.isJson);
-  return endedBySignal(async () => {
-    try {
-      const { reports, warnings, filesRead } =
-        bundlePath === undefined
-          ? await ofSource(options, output, bar)
-          : await ofDirectory(bundlePath, options, bar);
-      bar.stop();
-      const valid = reports.every((report) => report.valid) && reports.length > 0;
-      if (output.isJson)
-        output.json('validate', { valid, files_read: filesRead, bundles: reports, warnings });
-      else print({ reports, warnings, filesRead }, output);
-      return valid ? 0 : 1;
-    } finally {
-      bar.stop();
-    }
-  });
+  try {
+    const { reports, warnings, filesRead } =
+      bundlePath === undefined
+        ? await ofSource(options, output, bar)
+        : await ofDirectory(bundlePath, options, bar);
+    bar.stop();
+    const valid = reports.every((report) => report.valid) && reports.length > 0;
+    const document = { valid, files_read: filesRead, bundles: reports, warnings };
+    output.result('validate', document, () => print({ reports, filesRead }, output));
+    return valid ? 0 : 1;
+  } finally {
+    bar.stop();
+  }
 }
 
 interface Validation {
@@ -114,7 +107,7 @@ async function ofSource(options: ValidateOptions, output: Output, bar: ProgressB
     const found = await findBundles(context, storage, pipeline, { dryRun: false });
     const { sourceId: id, sceneMaps, signatures } = pipeline;
     const identity = { backend: source.backend, id, sceneMaps, signatures };
-    const filesRead = source.backend === 'local' || options.listingOnly !== true;
+    const filesRead = source.backend === 'local' || !options.listingOnly;
     const all = { ...found, warnings: [...warnings, ...found.warnings] };
     return await check(storage, all, identity, { bar, filesRead, destinations: pipeline.destinations });
   } finally {
@@ -151,7 +144,7 @@ async function check(
         ...(await validateBundle(bundle, {
           onBytes,
           contents: filesRead ? 'all' : 'scene_maps',
-          ...(source.sceneMaps === undefined ? {} : { sceneMaps: source.sceneMaps }),
+          sceneMaps: source.sceneMaps,
         })),
       ];
       reports.push({
@@ -174,9 +167,8 @@ function broken(bundle: string, error: WaybillError): BundleReport {
   return { bundle, valid: false, files: 0, bytes: 0, findings: error.findings };
 }
 
-function print({ reports, warnings, filesRead }: Validation, output: Output): void {
+function print({ reports, filesRead }: Omit<Validation, 'warnings'>, output: Output): void {
   const { style } = output;
-  for (const warning of warnings) output.warn(warning);
   for (const { bundle, valid, files, bytes, findings } of reports) {
     const detail = files === 0 ? '' : `  ${plural(files, 'file')}, ${formatSize(bytes)}`;
     output.data(`${valid ? style.green('valid  ') : style.red('invalid')}  ${bundle}${detail}`);

@@ -2,101 +2,80 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { type PreparedUpload, prepareUpload } from '../../../client/bundle.ts';
-import type { Client, Plan, PushOutcome, Resumable } from '../../../client/client.ts';
+import type { Client, Plan, PushOptions, PushOutcome } from '../../../client/client.ts';
 import { manifestName } from '../../../core/bundle/manifest.ts';
 import type { PackSettings } from '../../../core/bundle/pack/pack-settings.ts';
 import { describeFinding, type Finding, WaybillError } from '../../../core/lib/errors.ts';
 import { formatSize, parseSize } from '../../../core/lib/settings/units.ts';
-import { columns, makeOutput, type Output, plural, reasonText, signOf } from '../../output/output.ts';
+import { columns, type Output, plural, reasonText, signOf } from '../../output/output.ts';
 import { type Bars, newBars, withBars } from '../../output/progress.ts';
 import { printRun, retryNotes } from '../../output/run-record-text.ts';
 import { openPublished } from '../../process/open-browser.ts';
-import { untilStopped } from '../../process/stop-signal.ts';
-import type { BundleFlags, CommonOptions, RemoteFlags } from '../../setup/command-options.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import { maxRateOf } from '../../setup/max-rate.ts';
 import { namedAfter, packSettings } from '../../setup/pack-settings.ts';
-import { openClient, timeoutOf, type WaitFlags, withRemedies } from '../../setup/remote-client.ts';
-import { type PassphraseFlags, signingOptions } from '../../setup/signing-key.ts';
-import { type RevisionFlags, revisionMetadata } from './git-revision.ts';
+import { openClient, timeoutOf, withRemedies } from '../../setup/remote-client.ts';
+import { signingOptions } from '../../setup/signing-key.ts';
+import type { pushCommand } from './commands.ts';
+import { revisionMetadata } from './git-revision.ts';
 
-export interface PushFlags
-  extends
-    Omit<CommonOptions, 'verbose'>,
-    BundleFlags,
-    RemoteFlags,
-    RevisionFlags,
-    WaitFlags,
-    PassphraseFlags {
-  pipeline: string;
-  again: boolean;
-  dryRun: boolean;
-  resumable: Resumable;
-  chunkSize?: string;
-  whole?: boolean;
-  channel?: string;
-  maxRate?: string;
-  open: boolean;
-  /** The secret key that signs the bundle. */
-  sign?: string;
-}
+type PushFlags = OptionsFor<typeof pushCommand>;
 
 /** `waybill push`: exit code 0 if the run succeeded or was not waited for, 1 if it failed. */
-export async function push(bundle: string, flags: PushFlags): Promise<number> {
-  const output = makeOutput({ json: flags.format === 'json', color: flags.color });
-  const timeoutMs = timeoutOf(flags);
-  const chunkBytes = chunkBytesOf(flags);
+export async function push(flags: PushFlags, { output, signal }: Io): Promise<number> {
+  const { pipeline, dryRun } = flags;
+  const limits = { timeoutMs: timeoutOf(flags), chunkBytes: chunkBytesOf(flags) };
   const maxRate = maxRateOf(flags);
   refuseOpening(flags);
   const bars = newBars(output);
-  return untilStopped((signal) =>
-    withRemedies(flags, async () => {
-      try {
-        const { pipeline } = flags;
-        const about = { output, signal, pipeline, maxRate, beforeNote: bars.pause };
-        const client = await openClient(flags, about);
-        const upload = await prepared(bundle, flags, bars);
-        for (const warning of upload.warnings) output.warn(warning);
-        const locate = locator(upload.directory);
-        return await located(locate, async () => {
-          if (flags.dryRun) return await planned(client, upload, flags, output);
-          const outcome = await client.push(flags.pipeline, upload, {
-            wait: flags.wait,
-            resumable: flags.resumable,
-            ...(chunkBytes === undefined ? {} : { chunkBytes }),
-            ...(timeoutMs === undefined ? {} : { timeoutMs }),
-            ...(flags.whole === true ? { whole: true } : {}),
-            ...channelOf(flags),
-            onPart({ files, bytes, ofFiles }) {
-              bars.stop();
-              output.note(
-                `sending ${files} of ${plural(ofFiles, 'file')} (${formatSize(bytes)}): the daemon has the others`,
-              );
-            },
-            onPlain({ message }) {
-              bars.stop();
-              output.note(`${message}; sending it in one request`);
-            },
-            onRecord: retryNotes(output),
-            onAccepted({ runId, isReplayed }) {
-              bars.stop();
-              if (flags.wait)
-                output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
-            },
-          });
-          const code = tell(outcome, flags, output, locate);
-          if (flags.open && outcome.run !== null)
-            await openPublished(
-              outcome.run.destinations.map(({ url }) => url),
-              output,
-              'no destination has a public_base_url',
-            );
-          return code;
-        });
-      } finally {
-        bars.stop();
-      }
-    }),
-  );
+  return withRemedies(flags, async () => {
+    try {
+      const about = { output, signal, pipeline, maxRate, beforeNote: bars.pause };
+      const client = await openClient(flags, about);
+      const upload = await prepared(flags, bars);
+      for (const warning of upload.warnings) output.warn(warning);
+      const locate = locator(upload.directory);
+      return await located(locate, async () => {
+        if (dryRun) return await planned(client, upload, flags, output);
+        const options = { ...pushOptions(flags, output, bars), ...limits };
+        const outcome = await client.push(pipeline, upload, options);
+        const code = tell(outcome, flags, output, locate);
+        if (flags.open && outcome.run !== null)
+          await openPublished(
+            outcome.run.destinations.map(({ url }) => url),
+            output,
+            'no destination has a public_base_url',
+          );
+        return code;
+      });
+    } finally {
+      bars.stop();
+    }
+  });
+}
+
+function pushOptions(
+  { wait, resumable, whole, channel }: PushFlags,
+  output: Output,
+  bars: Bars,
+): PushOptions {
+  const note = (text: string): void => {
+    bars.stop();
+    output.note(text);
+  };
+  return {
+    ...{ wait, resumable, whole, channel },
+    onPart: ({ files, bytes, ofFiles }) =>
+      note(
+        `sending ${files} of ${plural(ofFiles, 'file')} (${formatSize(bytes)}): the daemon has the others`,
+      ),
+    onPlain: ({ message }) => note(`${message}; sending it in one request`),
+    onRecord: retryNotes(output),
+    onAccepted({ runId, isReplayed }) {
+      bars.stop();
+      if (wait) output.note(`${isReplayed ? 'taken before' : 'taken'} as ${runId}; waiting for it`);
+    },
+  };
 }
 
 /** Only a run that was waited for has an address. */
@@ -108,14 +87,15 @@ function refuseOpening({ open, dryRun, wait }: PushFlags): void {
   });
 }
 
-async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+async function prepared(flags: PushFlags, bars: Bars): Promise<PreparedUpload> {
+  const { bundle } = flags;
   const settings = packSettings(flags);
   const upload = await prepareUpload(bundle, {
     ...settings,
-    ...(await revised(bundle, flags, settings)),
+    ...(await revised(flags, settings)),
     ...namedAfter(bundle),
     ...(await signingOptions(flags)),
-    ...(flags.again ? { salt: randomUUID() } : {}),
+    salt: flags.again ? randomUUID() : undefined,
     onMeasured: bars.onBytes,
     onSent: bars.onBytes,
   });
@@ -124,10 +104,10 @@ async function prepared(bundle: string, flags: PushFlags, bars: Bars): Promise<P
 
 /** The metadata of the manifest, with the revision. A manifest that is there already is not changed. */
 async function revised(
-  bundle: string,
   flags: PushFlags,
   { metadata, renew }: PackSettings,
 ): Promise<Pick<PackSettings, 'metadata'>> {
+  const { bundle } = flags;
   const isDirectory = statSync(bundle, { throwIfNoEntry: false })?.isDirectory() === true;
   const hasManifest = isDirectory && renew !== true && existsSync(path.join(bundle, manifestName));
   if (isDirectory && !hasManifest) {
@@ -142,10 +122,6 @@ async function revised(
         : 'give waybill pack --metadata message=TEXT, or push the directory',
     });
   return {};
-}
-
-function channelOf({ channel }: PushFlags): { channel?: string } {
-  return channel === undefined ? {} : { channel };
 }
 
 const [minChunk, maxChunk] = [64 << 10, 1 << 30];
@@ -166,7 +142,7 @@ async function planned(
   flags: PushFlags,
   output: Output,
 ): Promise<number> {
-  const plan = await client.plan(flags.pipeline, upload, channelOf(flags));
+  const plan = await client.plan(flags.pipeline, upload, { channel: flags.channel });
   if (output.isJson) process.stdout.write(`${JSON.stringify(plan, null, 2)}\n`);
   else printPlan(plan, output);
   return planFails(plan) ? 1 : 0;
@@ -178,9 +154,10 @@ function tell(
   output: Output,
   locate: (finding: Finding) => Finding,
 ): number {
-  if (output.isJson) output.json('push', { runId, pipelineId: pipeline, isReplayed, position, run });
-  else if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
-  else printRun(run, output, locate);
+  output.result('push', { runId, pipelineId: pipeline, isReplayed, position, run }, () => {
+    if (run === null) output.data(`${output.style.green('taken')}  ${runId}`);
+    else printRun(run, output, locate);
+  });
   if (isReplayed && run?.status === 'succeeded')
     output.note(
       `the daemon accepted this bundle before (${run.accepted_at}) and did not publish it again; --again publishes it`,
@@ -207,7 +184,7 @@ async function located<T>(locate: (finding: Finding) => Finding, work: () => Pro
     throw new WaybillError(code, message, {
       findings: findings.map(locate),
       cause: error,
-      ...(hint === undefined ? {} : { hint }),
+      hint,
     });
   }
 }

@@ -3,50 +3,43 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import { errnoOf } from '../../../core/lib/system-errors.ts';
 import { publicKeyFile, publicKeyLine } from '../../../core/signing/public-key.ts';
 import { newSecretKey, secretKeyFile } from '../../../core/signing/secret-key.ts';
-import { makeOutput } from '../../output/output.ts';
-import { endedBySignal } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
-import { type PassphraseFlags, passphraseOf } from '../../setup/signing-key.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
+import { passphraseOf } from '../../setup/signing-key.ts';
 import { unwritable } from '../../setup/write-file.ts';
+import type { newKeyCommand } from './commands.ts';
 
-export interface KeyFlags extends Omit<CommonOptions, 'verbose'>, PassphraseFlags {
-  /** false with `--no-passphrase`. */
-  passphrase: boolean;
-}
+type KeyFlags = OptionsFor<typeof newKeyCommand>;
 
 /** `waybill key new`. Overwrites nothing, and leaves no file if anything fails. */
-export async function newKey(file: string, flags: KeyFlags): Promise<number> {
-  const output = makeOutput({ json: flags.format === 'json', color: flags.color });
+export async function newKey(flags: KeyFlags, { output }: Io): Promise<number> {
   if (!flags.passphrase && flags.passphraseFile !== undefined)
     throw new WaybillError('usage', '--passphrase-file and --no-passphrase exclude each other');
+  const { file } = flags;
   const publicFile = `${file}.pub`;
-  return endedBySignal(async () => {
-    const handles = await createFiles([file, 0o600], [publicFile, 0o644]);
-    try {
-      const passphrase = flags.passphrase
-        ? await passphraseOf(flags, `Passphrase for ${file}: `, 'The same passphrase again: ')
-        : null;
-      const secret = newSecretKey();
-      const { publicKey } = secret;
-      const [privateHandle, publicHandle] = handles as [FileHandle, FileHandle];
-      await privateHandle.writeFile(await secretKeyFile(secret, passphrase));
-      await publicHandle.writeFile(publicKeyFile(publicKey));
-      for (const handle of handles) await handle.sync();
-      const line = publicKeyLine(publicKey);
-      const written = { keyId: publicKey.id, secretKey: file, publicKey: line, publicKeyFile: publicFile };
-      if (output.isJson) output.json('key_new', { ...written, isEncrypted: passphrase !== null });
-      else {
-        output.data(`${output.style.green('written')}  ${file}  ${publicFile}  key ${publicKey.id}`);
-        output.data(line);
-      }
-      return 0;
-    } catch (error) {
-      for (const name of [file, publicFile]) await rm(name, { force: true });
-      throw error;
-    } finally {
-      for (const handle of handles) await handle.close();
-    }
-  });
+  const handles = await createFiles([file, 0o600], [publicFile, 0o644]);
+  try {
+    const passphrase = flags.passphrase
+      ? await passphraseOf(flags, `Passphrase for ${file}: `, 'The same passphrase again: ')
+      : null;
+    const secret = newSecretKey();
+    const { publicKey } = secret;
+    const [privateHandle, publicHandle] = handles as [FileHandle, FileHandle];
+    await privateHandle.writeFile(await secretKeyFile(secret, passphrase));
+    await publicHandle.writeFile(publicKeyFile(publicKey));
+    for (const handle of handles) await handle.sync();
+    const line = publicKeyLine(publicKey);
+    const written = { keyId: publicKey.id, secretKey: file, publicKey: line, publicKeyFile: publicFile };
+    output.result('key_new', { ...written, isEncrypted: passphrase !== null }, () => {
+      output.data(`${output.style.green('written')}  ${file}  ${publicFile}  key ${publicKey.id}`);
+      output.data(line);
+    });
+    return 0;
+  } catch (error) {
+    for (const name of [file, publicFile]) await rm(name, { force: true });
+    throw error;
+  } finally {
+    for (const handle of handles) await handle.close();
+  }
 }
 
 async function createFiles(...files: [string, number][]): Promise<FileHandle[]> {

@@ -1,34 +1,44 @@
-import { Command } from 'commander';
-import { exitWith, formatOption, verboseCommand } from '../../setup/command-options.ts';
-import type { FeedOptions } from './feed.ts';
-import type { WeatherOptions } from './weather.ts';
+import { defaulted, described, flag, optional, rest } from '../../setup/command.ts';
+import { format, verbose } from '../../setup/command-options.ts';
 
-export function weatherCommand(): Command {
-  return verboseCommand('weather', 'serve the latest weather records of a database over HTTP')
-    .option('-c, --config <file>', 'configuration file (YAML; default: READER_CONFIG, else config.yml)')
-    .addHelpText('after', '\nThe program `waybill-weather -config <file>` does the same.')
-    .action(async (options: WeatherOptions) => exitWith((await import('./weather.ts')).readWeather(options)))
-    .addCommand(feedCommand());
-}
+const shared = {
+  verbose,
+  config: optional(
+    '-c, --config <file>',
+    'configuration file (YAML; default: READER_CONFIG, else config.yml)',
+  ),
+};
 
-/** Shares `--config` and `--verbose` with the command that it belongs to. */
-function feedCommand(): Command {
-  return new Command('feed')
-    .description('fill the weather database from files, a directory or the National Weather Service')
-    .argument(
-      '[paths...]',
-      'files and directories to load, - for standard input (default: the sources of weather.feed)',
-    )
-    .option('--create-tables', 'create missing tables, and a missing embedded database')
-    .option('--once', 'request everything once, then exit')
-    .option('--interval <duration>', 'interval between requests, instead of the configured intervals')
-    .option('--name <file>', 'file name for standard input', 'stdin')
-    .addOption(formatOption())
-    .addHelpText(
-      'after',
-      '\nRuns until SIGINT or SIGTERM unless there are paths or --once.\ndocs/weather-feeder.md',
-    )
-    .action(async (paths: string[], _: unknown, command: Command) =>
-      exitWith((await import('./feed.ts')).feedWeather(paths, command.optsWithGlobals<FeedOptions>())),
-    );
-}
+export const weatherCommand = described({
+  name: 'weather',
+  about: 'serve the latest weather records of a database over HTTP',
+  signals: 'own',
+  inputs: shared,
+  help: 'The program `waybill-weather -config <file>` does the same.',
+});
+
+const ofFeed = {
+  paths: rest(
+    '[paths...]',
+    'files and directories to load, - for standard input (default: the sources of weather.feed)',
+  ),
+  createTables: flag('--create-tables', 'create missing tables, and a missing embedded database'),
+  once: flag('--once', 'request everything once, then exit'),
+  interval: optional(
+    '--interval <duration>',
+    'interval between requests, instead of the configured intervals',
+  ),
+  name: defaulted('--name <file>', 'file name for standard input', 'stdin'),
+  format,
+};
+
+/** `--config` and `--verbose` are options of the command that it belongs to. */
+type FeedInputs = typeof ofFeed & typeof shared;
+
+export const feedCommand = described({
+  name: 'feed',
+  about: 'fill the weather database from files, a directory or the National Weather Service',
+  signals: ({ paths, once }) => (paths.length > 0 || once ? 'abort' : 'own'),
+  inputs: ofFeed as FeedInputs,
+  help: 'Runs until SIGINT or SIGTERM unless there are paths or --once.\ndocs/weather-feeder.md',
+});

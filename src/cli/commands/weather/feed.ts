@@ -4,23 +4,16 @@ import { type Fed, feedDocument, notFed } from '../../../weather/feed/feed-docum
 import { feedForever, feedOnce } from '../../../weather/feed/feed-sources.ts';
 import { decoded, feedFile, filesAt, largestFile } from '../../../weather/feed/sources/files.ts';
 import type { Target } from '../../../weather/feed/tables/upsert.ts';
-import { columns, makeOutput, type Output, plural } from '../../output/output.ts';
+import { columns, type Output, plural } from '../../output/output.ts';
 import { outliveOtherSignals } from '../../process/daemon-process.ts';
-import { listenForStop, untilStopped } from '../../process/stop-signal.ts';
-import type { CommonOptions } from '../../setup/command-options.ts';
+import { listenForStop } from '../../process/stop-signal.ts';
+import type { Io, OptionsFor } from '../../setup/command.ts';
 import { type SetUp, setUp } from '../../setup/set-up.ts';
+import type { feedCommand } from './command.ts';
 import { configFileOf } from './config-file.ts';
 import { openFedDatabase } from './open-target.ts';
 
-export interface FeedOptions extends CommonOptions {
-  config?: string;
-  createTables: boolean;
-  once: boolean;
-  /** A duration, as `5m`. */
-  interval?: string;
-  /** The file name for standard input. */
-  name: string;
-}
+type FeedOptions = OptionsFor<typeof feedCommand>;
 
 /** The parameters that all ways of feeding share. */
 interface Feeding {
@@ -34,26 +27,21 @@ interface Feeding {
  * `waybill weather feed`: loads the given files and ends. Without files, feeds the configured sources, once
  * or until SIGINT or SIGTERM, which ends it normally. Ignores SIGHUP and SIGUSR2.
  */
-export async function feedWeather(paths: readonly string[], options: FeedOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  const intervalMs = intervalOf(options, paths);
+export async function feedWeather(options: FeedOptions, { output, signal }: Io): Promise<number> {
+  const { paths, name, once } = options;
+  const intervalMs = intervalOf(options);
   if (paths.length > 0)
-    return untilStopped((signal) =>
-      withDatabase({ output, options, signal, kind: 'files' }, (feeding) =>
-        feedPaths(feeding, paths, options.name),
-      ),
+    return withDatabase({ output, options, signal, kind: 'files' }, (feeding) =>
+      feedPaths(feeding, paths, name),
     );
-  if (options.once)
-    return untilStopped((signal) =>
-      withDatabase({ output, options, signal, kind: 'once' }, feedConfiguredOnce),
-    );
+  if (once) return withDatabase({ output, options, signal, kind: 'once' }, feedConfiguredOnce);
   outliveOtherSignals(() =>
     output.note('SIGHUP: the configuration is not read again; restart the feeder to apply it'),
   );
   const stopping = new AbortController();
-  const stop = listenForStop((signal) => {
-    output.note(`${signal}: stopping; once more to end at once`);
-    stopping.abort(new WaybillError('aborted', `stopped by ${signal}`));
+  const stop = listenForStop((received) => {
+    output.note(`${received}: stopping; once more to end at once`);
+    stopping.abort(new WaybillError('aborted', `stopped by ${received}`));
   });
   try {
     const endless = { output, options, signal: stopping.signal, kind: 'endless' } as const;
@@ -64,7 +52,7 @@ export async function feedWeather(paths: readonly string[], options: FeedOptions
   }
 }
 
-function intervalOf({ interval, once }: FeedOptions, paths: readonly string[]): number | null {
+function intervalOf({ interval, once, paths }: FeedOptions): number | null {
   if (interval === undefined) return null;
   if (once || paths.length > 0)
     throw new WaybillError('usage', '--interval does not go with --once or with files', {

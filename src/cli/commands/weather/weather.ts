@@ -14,7 +14,7 @@ import { configFileOf } from './config-file.ts';
 
 export interface WeatherOptions {
   /** Defaults to READER_CONFIG, or to config.yml if that is not set. */
-  config?: string;
+  config?: string | undefined;
   verbose: boolean;
 }
 

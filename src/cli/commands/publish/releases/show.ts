@@ -22,36 +22,31 @@ import {
 import type { ReleaseId } from '../../../../core/releases/release.ts';
 import { readReleases } from '../../../../core/releases/store.ts';
 import { switchRefused } from '../../../../core/releases/switch.ts';
-import { columns, localTime, makeOutput, type Output, plural } from '../../../output/output.ts';
-import { endedBySignal } from '../../../process/stop-signal.ts';
-import type { DiffOptions, ReleasesOptions } from '../../../setup/command-options.ts';
-import { givenBundlePath, onlyDestination, pipelineOf, type SetUp, setUp } from '../../../setup/set-up.ts';
+import { columns, localTime, type Output, plural } from '../../../output/output.ts';
+import type { Io, OptionsFor } from '../../../setup/command.ts';
+import {
+  givenBundlePath,
+  onlyDestination,
+  pipelineOf,
+  type SetUp,
+  setUp,
+  setUpFor,
+} from '../../../setup/set-up.ts';
+import type { diffCommand, listCommand, showCommand } from './commands.ts';
+
+export type ReleasesOptions = OptionsFor<typeof listCommand>;
+type DiffOptions = OptionsFor<typeof diffCommand>;
 
 /** `waybill releases list`: of one bundle path, or of all. */
-export async function showReleases(options: ReleasesOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return endedBySignal(async () => {
-    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-    const destination = releasesDestination({ config }, options);
-    const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
-      listReleases(root, destination, pathOf(options)),
-    );
-    const about = { pipelineId: options.pipeline, destinationId: destination.id };
-    if (output.isJson) output.json('releases', { ...about, paths, warnings });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      printPaths(paths, output);
-    }
-    return 0;
-  });
-}
-
-export function setUpFor({ config, pipeline, verbose }: ReleasesOptions): {
-  config: string;
-  pipelineIds: string[];
-  verbose: boolean;
-} {
-  return { config, pipelineIds: [pipeline], verbose };
+export async function showReleases(options: ReleasesOptions, { output }: Io): Promise<number> {
+  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+  const destination = releasesDestination({ config }, options);
+  const paths = await atDestination(context, destination, { readOnly: true }, async (root) =>
+    listReleases(root, destination, pathOf(options)),
+  );
+  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  output.result('releases', { ...about, paths, warnings }, () => printPaths(paths, output));
+  return 0;
 }
 
 function printPaths(paths: readonly ListedPath[], output: Output): void {
@@ -95,99 +90,69 @@ function stateOf(release: ReleaseView): string[] {
 }
 
 /** `waybill releases show`: fails if the release could not become current. */
-export async function showRelease(name: string, options: ReleasesOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return endedBySignal(async () => {
-    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-    const destination = releasesDestination({ config }, options);
-    const { destinationPath, view, details } = await atDestination(
-      context,
-      destination,
-      { readOnly: true },
-      async (root) => {
-        const place = await placeOf(root, destination, pathOf(options));
-        const id = await releaseNamed(place, name);
-        const { releases } = await describeReleases(place.storage);
-        const found = releases.find((release) => release.id === id);
-        return { ...place, view: found, details: await releaseDetails(place.storage, id) };
-      },
-    );
-    const error =
-      details.unusable === null || view === undefined
-        ? null
-        : errorRecord(switchRefused({ ...details.unusable, id: view.id }, `"${destinationPath}"`));
-    const { outputs } = details;
-    if (output.isJson)
-      output.json('release', {
-        ...{ pipelineId: options.pipeline, destinationId: destination.id, destinationPath },
-        ...{ release: { ...view, files: outputs }, error, warnings },
-      });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      const rows = outputs.map(({ path, size, digest }) => [
-        path,
-        formatSize(size),
-        output.style.dim(digest),
-      ]);
-      for (const line of columns(rows, '  ')) output.data(line);
-      const head = `${view?.id ?? name}  ${plural(outputs.length, 'output')}, ${formatSize(view?.bytes ?? 0)}`;
-      if (error === null) output.data(`${output.style.green('whole')}  ${head}`);
-      else {
-        output.data(`${output.style.red('failed')}  ${error.message}`);
-        if (error.hint !== null) output.data(`${output.style.cyan('next:')} ${error.hint}`);
-      }
-    }
-    return error === null ? 0 : 1;
+export async function showRelease(options: OptionsFor<typeof showCommand>, { output }: Io): Promise<number> {
+  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+  const destination = releasesDestination({ config }, options);
+  const { destinationPath, view, details } = await atDestination(
+    context,
+    destination,
+    { readOnly: true },
+    async (root) => {
+      const place = await placeOf(root, destination, pathOf(options));
+      const id = await releaseNamed(place, options.release);
+      const { releases } = await describeReleases(place.storage);
+      const found = releases.find((release) => release.id === id);
+      return { ...place, view: found, details: await releaseDetails(place.storage, id) };
+    },
+  );
+  const error =
+    details.unusable === null || view === undefined
+      ? null
+      : errorRecord(switchRefused({ ...details.unusable, id: view.id }, `"${destinationPath}"`));
+  const { outputs } = details;
+  const about = { pipelineId: options.pipeline, destinationId: destination.id, destinationPath };
+  output.result('release', { ...about, release: { ...view, files: outputs }, error, warnings }, () => {
+    const { style } = output;
+    const rows = outputs.map(({ path, size, digest }) => [path, formatSize(size), style.dim(digest)]);
+    for (const line of columns(rows, '  ')) output.data(line);
+    const head = `${view?.id ?? options.release}  ${plural(outputs.length, 'output')}, ${formatSize(view?.bytes ?? 0)}`;
+    if (error === null) output.data(`${style.green('whole')}  ${head}`);
+    else output.failure('failed', error);
   });
+  return error === null ? 0 : 1;
 }
 
 /**
  * `waybill releases diff`, by the catalogs of both: no published file is read. With `--dir`, the second one
  * is what the directory would become.
  */
-export async function diffReleases(
-  from: string | undefined,
-  to: string | undefined,
-  options: DiffOptions,
-): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  refuseContradiction(from, to, options);
-  return endedBySignal(async () => {
-    const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
-    const pipeline = pipelineOf(config, options.pipeline);
-    const destination = releasesDestination({ config }, options);
-    const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
-      const place = await placeOf(root, destination, pathOf(options));
-      const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
-      const about = { destinationPath: place.destinationPath, from: before };
-      if (options.dir !== undefined) {
-        const directory = path.resolve(options.dir);
-        const compared = { from: before, directory };
-        const difference = await compareDirectory(context, { pipeline, destination, place }, compared);
-        return { ...about, to: null, directory: options.dir, ...difference };
-      }
-      const after = to === undefined ? await currentOf(place) : await releaseNamed(place, to);
-      return { ...about, to: after, ...(await compareReleases(place.storage, before, after)) };
-    });
-    if (output.isJson)
-      output.json('release-diff', {
-        ...{ pipelineId: options.pipeline, destinationId: destination.id },
-        ...found,
-        warnings,
-      });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      printDifference(found, found.to ?? options.dir ?? '', output);
+export async function diffReleases(options: DiffOptions, { output }: Io): Promise<number> {
+  const { from, to } = options;
+  refuseContradiction(options);
+  const { config, context, warnings } = await setUp({ ...setUpFor(options), output });
+  const pipeline = pipelineOf(config, options.pipeline);
+  const destination = releasesDestination({ config }, options);
+  const found = await atDestination(context, destination, { readOnly: true }, async (root) => {
+    const place = await placeOf(root, destination, pathOf(options));
+    const before = from === undefined ? await currentOf(place) : await releaseNamed(place, from);
+    const about = { destinationPath: place.destinationPath, from: before };
+    if (options.dir !== undefined) {
+      const directory = path.resolve(options.dir);
+      const compared = { from: before, directory };
+      const difference = await compareDirectory(context, { pipeline, destination, place }, compared);
+      return { ...about, to: null, directory: options.dir, ...difference };
     }
-    return 0;
+    const after = to === undefined ? await currentOf(place) : await releaseNamed(place, to);
+    return { ...about, to: after, ...(await compareReleases(place.storage, before, after)) };
   });
+  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  output.result('release-diff', { ...about, ...found, warnings }, () =>
+    printDifference(found, found.to ?? options.dir ?? '', output),
+  );
+  return 0;
 }
 
-function refuseContradiction(
-  from: string | undefined,
-  to: string | undefined,
-  { dir }: Pick<DiffOptions, 'dir'>,
-): void {
+function refuseContradiction({ from, to, dir }: DiffOptions): void {
   if (dir !== undefined && to !== undefined)
     throw new WaybillError('usage', 'a release is compared with another or with --dir, not with both', {
       hint: `leave out "${to}" or --dir`,
@@ -221,7 +186,7 @@ async function currentOf({ storage, destinationPath }: Place): Promise<ReleaseId
 /** The destination that the options name. Throws `usage`, and `no_releases` if it is published in place. */
 export function releasesDestination(
   { config }: Pick<SetUp, 'config'>,
-  { pipeline, destination }: ReleasesOptions,
+  { pipeline, destination }: Pick<ReleasesOptions, 'pipeline' | 'destination'>,
 ): DestinationConfig {
   const named = onlyDestination(pipelineOf(config, pipeline), destination);
   requireReleasesLayout(named);
@@ -229,6 +194,6 @@ export function releasesDestination(
 }
 
 /** The bundle path in the options, if there is one. Throws `usage` if it is invalid. */
-export function pathOf({ path }: ReleasesOptions): string | undefined {
+export function pathOf({ path }: Pick<ReleasesOptions, 'path'>): string | undefined {
   return path === undefined ? undefined : givenBundlePath(path);
 }

@@ -3,32 +3,34 @@ import { type TidiedPath, tidyDestination } from '../../../../core/publish/layou
 import { refreshIfListed } from '../../../../core/publish/root-index/root-index.ts';
 import { atDestination, placeOf } from '../../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch-at.ts';
-import { exitCodes } from '../../../exit-codes.ts';
-import { makeOutput, type Output, plural } from '../../../output/output.ts';
-import { untilStopped } from '../../../process/stop-signal.ts';
-import { audited } from '../../../setup/audited.ts';
-import type { RollbackOptions, SwitchOptions } from '../../../setup/command-options.ts';
-import { type SetUp, setUp, withNotifier } from '../../../setup/set-up.ts';
-import { pathOf, releasesDestination, setUpFor } from './show.ts';
+import { exitCodeFor } from '../../../exit-codes.ts';
+import { type Output, plural } from '../../../output/output.ts';
+import { audited, auditedAndNotified } from '../../../setup/audited.ts';
+import type { Io, OptionsFor } from '../../../setup/command.ts';
+import { type SetUp, setUp, setUpFor } from '../../../setup/set-up.ts';
+import type { activateCommand, dropCommand, resumeCommand, rollbackCommand } from './commands.ts';
+import { pathOf, releasesDestination } from './show.ts';
+
+type SwitchOptions = OptionsFor<typeof resumeCommand>;
 
 /** `waybill releases rollback`. */
-export async function rollBackRelease({ to, ...options }: RollbackOptions): Promise<number> {
-  return change(options, { verb: 'rollback', ...(to === undefined ? {} : { release: to }) });
+export async function rollBackRelease(options: OptionsFor<typeof rollbackCommand>, io: Io): Promise<number> {
+  return change(options, { verb: 'rollback', release: options.to }, io);
 }
 
 /** `waybill releases promote`. */
-export async function promoteRelease(name: string, options: SwitchOptions): Promise<number> {
-  return change(options, { verb: 'promote', release: name });
+export async function promoteRelease(options: OptionsFor<typeof activateCommand>, io: Io): Promise<number> {
+  return change(options, { verb: 'promote', release: options.release }, io);
 }
 
 /** `waybill releases resume`. */
-export async function resumeReleases(options: SwitchOptions): Promise<number> {
-  return change(options, { verb: 'resume' });
+export async function resumeReleases(options: SwitchOptions, io: Io): Promise<number> {
+  return change(options, { verb: 'resume' }, io);
 }
 
 /** `waybill releases drop`. */
-export async function dropChannel(channel: string, options: SwitchOptions): Promise<number> {
-  return change(options, { verb: 'drop', channel });
+export async function dropChannel(options: OptionsFor<typeof dropCommand>, io: Io): Promise<number> {
+  return change(options, { verb: 'drop', channel: options.channel }, io);
 }
 
 interface Outcome extends Switched {
@@ -36,24 +38,21 @@ interface Outcome extends Switched {
   error: ErrorRecord | null;
 }
 
-async function change(options: SwitchOptions, request: SwitchRequest): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return untilStopped(async (signal) => {
-    const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
-    const destination = releasesDestination(prepared, options);
-    const { outcome, warnings } = await carryOut(prepared, options, request);
-    const { dryRun } = options;
-    const { verb } = request;
-    const about = { pipelineId: options.pipeline, destinationId: destination.id };
-    const isChanged = outcome.error === null && outcome.from !== outcome.to;
-    if (output.isJson)
-      output.json('release-switch', { action: verb, dryRun, ...about, ...outcome, isChanged, warnings });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      printSwitch(request, outcome, dryRun, output);
-    }
-    return outcome.error === null ? 0 : 1;
-  });
+async function change(
+  options: SwitchOptions,
+  request: SwitchRequest,
+  { output, signal }: Io,
+): Promise<number> {
+  const prepared = await setUp({ ...setUpFor(options), output, signal, notifies: true });
+  const destination = releasesDestination(prepared, options);
+  const { outcome, warnings } = await carryOut(prepared, options, request);
+  const { dryRun, pipeline: pipelineId } = options;
+  const about = { action: request.verb, dryRun, pipelineId, destinationId: destination.id };
+  const isChanged = outcome.error === null && outcome.from !== outcome.to;
+  output.result('release-switch', { ...about, ...outcome, isChanged, warnings }, () =>
+    printSwitch(request, outcome, dryRun, output),
+  );
+  return outcome.error === null ? 0 : 1;
 }
 
 async function carryOut(
@@ -66,23 +65,21 @@ async function carryOut(
   const owner = { pipelineId: pipeline, destinationId: destination.id };
   const found: Finding[] = [];
   const act = { act: actOf[request.verb], dryRun, ...owner, detail: factsOf(request) };
-  const { result, warnings } = await audited(
+  const { result, warnings } = await auditedAndNotified(
     prepared,
     act,
-    (recorded) =>
-      withNotifier({ ...prepared, context: recorded }, { dryRun, pipelineIds: [pipeline] }, async (context) =>
-        atDestination(context, destination, { readOnly: dryRun }, async (root) => {
-          const place = await placeOf(root, destination, pathOf(options));
-          const { destinationPath } = place;
-          return outcomeOf(destinationPath, async () => {
-            const switched = await switchAt(context, owner, place, request, { dryRun });
-            const index = { owner, destination };
-            found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
-            return switched;
-          });
-        }),
-      ),
-    ({ result: { error } }) => error,
+    async (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) => {
+        const place = await placeOf(root, destination, pathOf(options));
+        const { destinationPath } = place;
+        return outcomeOf(destinationPath, async () => {
+          const switched = await switchAt(context, owner, place, request, { dryRun });
+          const index = { owner, destination };
+          found.push(...(await refreshIfListed(context, root, index, [destinationPath], { dryRun })));
+          return switched;
+        });
+      }),
+    ({ error }) => error,
   );
   return { outcome: result, warnings: [...prepared.warnings, ...found, ...warnings] };
 }
@@ -104,7 +101,7 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
   try {
     return { destinationPath, ...(await work()), error: null };
   } catch (error) {
-    if (!(error instanceof WaybillError) || exitCodes[error.code] !== 1) throw error;
+    if (!(error instanceof WaybillError) || exitCodeFor(error.code) !== 1) throw error;
     return { destinationPath, from: null, to: null, error: errorRecord(error) };
   }
 }
@@ -115,11 +112,11 @@ function printSwitch(
   request: SwitchRequest,
   { destinationPath, from, to, error }: Outcome,
   dryRun: boolean,
-  { data, style }: Output,
+  output: Output,
 ): void {
+  const { data, style } = output;
   if (error !== null) {
-    data(`${style.red('failed')}  ${error.message}`);
-    if (error.hint !== null) data(`${style.cyan('next:')} ${error.hint}`);
+    output.failure('failed', error);
     return;
   }
   const { verb } = request;
@@ -149,29 +146,25 @@ function printSwitch(
 }
 
 /** `waybill releases tidy`: at one bundle path, or at all of the destination. */
-export async function tidyReleases(options: SwitchOptions): Promise<number> {
-  const output = makeOutput({ json: options.format === 'json', color: options.color });
-  return untilStopped(async (signal) => {
-    const { config, warnings, ...prepared } = await setUp({ ...setUpFor(options), output, signal });
-    const destination = releasesDestination({ config }, options);
-    const { dryRun } = options;
-    const about = { pipelineId: options.pipeline, destinationId: destination.id };
-    const paths = await audited(
-      { config, ...prepared },
-      { act: 'release.tidy', dryRun, ...about },
-      (context) =>
-        atDestination(context, destination, { readOnly: dryRun }, async (root) =>
-          tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
-        ),
-      () => null,
-    );
-    if (output.isJson) output.json('releases-tidied', { dryRun, ...about, paths, warnings });
-    else {
-      for (const warning of warnings) output.warn(warning);
-      printTidied(paths, dryRun, output);
-    }
-    return 0;
-  });
+export async function tidyReleases(options: SwitchOptions, { output, signal }: Io): Promise<number> {
+  const prepared = await setUp({ ...setUpFor(options), output, signal });
+  const { warnings } = prepared;
+  const destination = releasesDestination(prepared, options);
+  const { dryRun } = options;
+  const about = { pipelineId: options.pipeline, destinationId: destination.id };
+  const paths = await audited(
+    prepared,
+    { act: 'release.tidy', dryRun, ...about },
+    (context) =>
+      atDestination(context, destination, { readOnly: dryRun }, async (root) =>
+        tidyDestination(context, root, destination, { dryRun, path: pathOf(options) ?? null }),
+      ),
+    () => null,
+  );
+  output.result('releases-tidied', { dryRun, ...about, paths, warnings }, () =>
+    printTidied(paths, dryRun, output),
+  );
+  return 0;
 }
 
 function printTidied(paths: readonly TidiedPath[], dryRun: boolean, { data, note, style }: Output): void {
