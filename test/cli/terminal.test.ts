@@ -9,6 +9,7 @@ import { ensureInstalled } from '../services/debian.ts';
 import { startDaemon } from './daemon.ts';
 import { holdLease } from './held.ts';
 import { configuration, manifest, program, root, web } from './process.ts';
+import { screenOf } from './terminal-screen.ts';
 
 /** What only a person at a terminal gets, on a real pseudo-terminal (`script`, util-linux). */
 
@@ -164,21 +165,6 @@ t.test('push shows no bar where there is no terminal, nor with JSON', async (t) 
 });
 
 const moment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 5));
-
-/** The lines that a terminal shows in the end: a line that is written over is not there. */
-function screenOf(output: string): string[] {
-  const plain = output
-    .split('\n')
-    .map(
-      (line) =>
-        line
-          .replaceAll('\r', '')
-          .split(new RegExp(`${escape}\\[0?[GK]|${escape}\\[2K|${escape}\\[1G`))
-          .at(-1) ?? '',
-    )
-    .map((line) => line.replaceAll(new RegExp(`${escape}\\[[?\\d;]*[A-Za-z]`, 'g'), ''));
-  return plain.filter((line) => line.trim() !== '');
-}
 
 /** What a terminal gets from a command, without blocking this process, which has the line to the daemon. */
 async function ended(line: string, cwd: string, env: Record<string, string>): Promise<string> {
