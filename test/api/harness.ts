@@ -306,7 +306,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
       clock,
-      settings: { cacheMs: 0, staleAfterMs: neverStale },
+      settings: { cacheMs: 0, staleAfter: neverStale },
       observer: newWeatherObserver(log, metrics),
     }),
     weatherPulse: { isUp: () => settings.weatherIsUp ?? true },

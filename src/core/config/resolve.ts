@@ -39,8 +39,8 @@ import {
   worker as workerSchema,
 } from './schema/server.ts';
 import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
-import { resolveDatabase } from './weather/databases.ts';
-import { resolveWeather } from './weather/settings.ts';
+import { databases } from './weather/databases.ts';
+import { weather } from './weather/settings.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
@@ -63,9 +63,9 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
     notifiers: document.notifiers.map((one) => resolved(notifier, one, base)),
-    databases: document.databases.map((database) => resolveDatabase(database, base)),
+    databases: resolved(databases, document.databases, base),
     templates: { baseDir: document.templates.base_dir ?? null },
-    weather: resolveWeather(document.weather, base),
+    weather: resolved(weather, document.weather, base),
   };
 }
 

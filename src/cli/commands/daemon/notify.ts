@@ -3,7 +3,7 @@ import { WaybillError } from '../../../core/lib/errors.ts';
 import { deliver, type Delivery } from '../../../core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../core/notify/event.ts';
 import { newEventId } from '../../../core/notify/event-id.ts';
-import { type NotifierConfig, type OpenNotifier,openNotifiers } from '../../../core/notify/sink-kinds.ts';
+import { type NotifierConfig, type OpenNotifier, openNotifiers } from '../../../core/notify/sink-kinds.ts';
 import { testOccurrence } from '../../../core/publish/results/occurrences.ts';
 import { columns, makeOutput } from '../../output/output.ts';
 import { untilStopped } from '../../process/stop-signal.ts';
