@@ -30,7 +30,11 @@ const pureFiles = [
   'publish/decision/refusals.ts',
 ]
   .map((file) => `core/${file}`)
-  .concat('weather/records/combined-conditions.ts', 'weather/records/derived.ts', 'weather/units.ts')
+  .concat(
+    'weather/records/combined-conditions.ts',
+    'weather/records/combined-conditions.ts',
+    'weather/units.ts',
+  )
   .map((file) => `src/${file}`);
 
 /**
