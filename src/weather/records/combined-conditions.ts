@@ -101,20 +101,23 @@ export interface CurrentConditions {
   sources: Record<SourcedField, ObservationRow | null>;
 }
 
-type SourcedField =
-  | 'temperature'
-  | 'dewpoint'
-  | 'relativeHumidity'
-  | 'wind'
-  | 'altimeter'
-  | 'seaLevelPressure'
-  | 'visibility'
-  | 'sky'
-  | 'temperatureMax24h'
-  | 'temperatureMin24h'
-  | 'precipitation1h'
-  | 'precipitation3h'
-  | 'precipitation6h';
+/** The column that decides which observation supplies a field; null for the sky, which has several. */
+const sourceColumns = {
+  temperature: 'temperatureC',
+  dewpoint: 'dewpointC',
+  relativeHumidity: 'relativeHumidityPct',
+  wind: 'windSpeedKmh',
+  altimeter: 'altimeterPa',
+  seaLevelPressure: 'seaLevelPressurePa',
+  visibility: 'visibilityM',
+  sky: null,
+  temperatureMax24h: 'temperatureMax24hC',
+  temperatureMin24h: 'temperatureMin24hC',
+  precipitation1h: 'precipitation1hMm',
+  precipitation3h: 'precipitation3hMm',
+  precipitation6h: 'precipitation6hMm',
+} as const satisfies Record<string, MeasuredColumn | null>;
+type SourcedField = keyof typeof sourceColumns;
 
 interface Window {
   now: Date;
@@ -176,23 +179,13 @@ function inOrder(
 }
 
 function chooseSources(ordered: ObservationRow[]): CurrentConditions['sources'] {
-  const having = (column: MeasuredColumn): ObservationRow | null =>
-    ordered.find((row) => usable(row, column) !== null) ?? null;
-  return {
-    temperature: having('temperatureC'),
-    dewpoint: having('dewpointC'),
-    relativeHumidity: having('relativeHumidityPct'),
-    wind: having('windSpeedKmh'),
-    altimeter: having('altimeterPa'),
-    seaLevelPressure: having('seaLevelPressurePa'),
-    visibility: having('visibilityM'),
-    sky: ordered.find(tellsSky) ?? null,
-    temperatureMax24h: having('temperatureMax24hC'),
-    temperatureMin24h: having('temperatureMin24hC'),
-    precipitation1h: having('precipitation1hMm'),
-    precipitation3h: having('precipitation3hMm'),
-    precipitation6h: having('precipitation6hMm'),
-  };
+  const supplies = (row: ObservationRow, column: MeasuredColumn | null): boolean =>
+    column === null ? tellsSky(row) : usable(row, column) !== null;
+  const sources = Object.entries(sourceColumns).map(([field, column]) => [
+    field,
+    ordered.find((row) => supplies(row, column)) ?? null,
+  ]);
+  return Object.fromEntries(sources) as CurrentConditions['sources'];
 }
 
 function valuesOf(sources: CurrentConditions['sources']): MeasuredRow {

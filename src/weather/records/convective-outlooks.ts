@@ -57,7 +57,7 @@ const parameters = {
 
 /**
  * The newest outlook for a day, or the newest one whose window includes the current time. Its hazards are
- * published one by one. Until all have arrived, `outlook-search.ts` fills in the others. Windows can be
+ * published one by one. Until all have arrived, `findRuns` fills in the others. Windows can be
  * shortened, so none is assumed.
  */
 export const convectiveOutlooks = weatherFamily({

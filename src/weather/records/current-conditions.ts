@@ -125,21 +125,9 @@ function conditionsData(conditions: CurrentConditions, convert: Converter): Curr
     clouds: cloudData(sky?.clouds ?? [], convert),
     feelsLike: convert.temperature(feelsLike?.value ?? null),
     feelsLikeMethod: feelsLike?.method ?? null,
-    source: {
-      temperature: sourceOf(sources.temperature),
-      dewpoint: sourceOf(sources.dewpoint),
-      relativeHumidity: sourceOf(sources.relativeHumidity),
-      wind: sourceOf(sources.wind),
-      altimeter: sourceOf(sources.altimeter),
-      seaLevelPressure: sourceOf(sources.seaLevelPressure),
-      visibility: sourceOf(sources.visibility),
-      sky: sourceOf(sources.sky),
-      temperatureMax24h: sourceOf(sources.temperatureMax24h),
-      temperatureMin24h: sourceOf(sources.temperatureMin24h),
-      precipitation1h: sourceOf(sources.precipitation1h),
-      precipitation3h: sourceOf(sources.precipitation3h),
-      precipitation6h: sourceOf(sources.precipitation6h),
-    },
+    source: Object.fromEntries(
+      Object.entries(sources).map(([field, row]) => [field, sourceOf(row)]),
+    ) as CurrentConditionsData['source'],
     units: observationUnits(convert),
   };
 }
