@@ -16,7 +16,7 @@ import { minCharacters } from '../src/core/config/secret-references.ts';
 import type { ErrorCode } from '../src/core/lib/error-codes.ts';
 import { maxPathBytes, maxSegmentBytes } from '../src/core/lib/paths.ts';
 import { maxSecretBytes } from '../src/core/lib/secrets.ts';
-import { maxUndelivered } from '../src/core/notify/undelivered.ts';
+import { maxUndelivered } from '../src/core/notify/outbox.ts';
 import { maxListBytes } from '../src/core/publish/results/occurrences.ts';
 import { maxSceneMapBytes } from '../src/core/scene-map/check-in-bundle.ts';
 import { maxContainers, maxDepth, maxDocumentBytes } from '../src/core/scene-map/report.ts';

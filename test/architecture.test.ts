@@ -21,9 +21,7 @@ const pureFiles = [
   'maintain/select-prunable.ts',
   'notify/address-policy.ts',
   'notify/event.ts',
-  'notify/message/message.ts',
-  'notify/message/template.ts',
-  'notify/message/chat-formats.ts',
+  'notify/message.ts',
   'publish/results/occurrences.ts',
   'notify/signature.ts',
   'publish/decision/decide.ts',
@@ -32,7 +30,11 @@ const pureFiles = [
   'publish/decision/refusals.ts',
 ]
   .map((file) => `core/${file}`)
-  .concat('weather/records/combined-conditions.ts', 'weather/records/derived.ts', 'weather/units.ts')
+  .concat(
+    'weather/records/combined-conditions.ts',
+    'weather/records/combined-conditions.ts',
+    'weather/units.ts',
+  )
   .map((file) => `src/${file}`);
 
 /**
@@ -52,7 +54,7 @@ const homes: Record<string, string> = {
   multer: 'src/api/.+',
   bullmq: 'src/workers/bullmq/.+',
   ioredis: 'src/(workers/bullmq/.+|core/notify/sinks/redis\\.ts)',
-  nodemailer: 'src/core/notify/sinks/email-sender\\.ts',
+  nodemailer: 'src/core/notify/sinks/email\\.ts',
   lmdb: 'src/workers/embedded/lmdb-file\\.ts',
   postgres: 'src/weather/(database|feed/tables)/.+',
   '@electric-sql/pglite': 'src/weather/(database|feed/tables)/.+',
@@ -63,8 +65,6 @@ const homes: Record<string, string> = {
   croner: 'src/core/config/timetable\\.ts',
   'cli-progress': 'src/cli/.+',
   picocolors: 'src/cli/.+',
-  joi: 'src/core/(config|lib/settings)/.+',
-  'joi-to-json': 'src/core/config/.+',
   yaml: 'src/core/config/.+',
   'jsonc-parser': 'src/core/lib/located-json/.+',
   tar: 'src/core/bundle/.+',
@@ -281,11 +281,13 @@ function outsideOf(files: readonly string[], result: ICruiseResult): string[] {
 }
 
 t.test('code that sends e-mail is loaded only for a notifier that needs it', async (t) => {
-  const sender = 'src/core/notify/sinks/email-sender.ts';
   const importers = (await wholeSource()).modules.flatMap(({ source, dependencies }) =>
     dependencies
       .filter(
-        ({ resolved, dependencyTypes }) => resolved === sender && !dependencyTypes.includes('type-only'),
+        ({ module, dependencyTypes }) =>
+          source.startsWith('src/') &&
+          module.startsWith('nodemailer/') &&
+          !dependencyTypes.includes('type-only'),
       )
       .map(({ dynamic }) => ({ source, dynamic })),
   );

@@ -24,7 +24,6 @@ const inlined = new Set([
   'fast-check',
   'fast-xml-parser',
   'ipaddr.js',
-  'joi',
   'mime',
   'multer',
   'negotiator',

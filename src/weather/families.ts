@@ -29,10 +29,4 @@ export const weatherFamilies = {
 
 export type FamilyName = keyof typeof weatherFamilies;
 
-/** Families whose data can become stale. `weather.stale_after` has an age for each. */
-export type DatedFamily = Exclude<
-  FamilyName,
-  'alert' | 'observationHistory' | 'stations' | 'locations' | 'offices'
->;
-
 export const familyNames = Object.keys(weatherFamilies) as FamilyName[];

@@ -4,6 +4,7 @@ import type { ErrorCode } from '../core/lib/error-codes.ts';
 import type { ParameterMap, Rule, ValuesOf } from '../core/lib/parameters.ts';
 import type { Note, Rejection } from './database/cleaner.ts';
 import type { WeatherDatabase } from './database/database.ts';
+import type { Field } from './fields.ts';
 import type { Nearby } from './places/place-index.ts';
 import type { PlaceLists } from './places/place-lists.ts';
 import type { Geometry, Instant, UnknownPart, WeatherTable } from './values.ts';
@@ -17,6 +18,8 @@ export interface WeatherFamily<P extends ParameterMap = ParameterMap, Data exten
   /** The tables of the contract (`docs/weather-contract.md`) that belong to this family. */
   tables: readonly PgTable[];
   endpoint: WeatherEndpointData<P>;
+  /** The fields of the record: their JSON Schema, and the type `Data`. */
+  record: Field<Data>;
   /** Name of its text template: the file `<template>.txt.tmpl` of `templates.base_dir`. */
   template: string;
   /** The name of one item of each list in `Data`, for formats such as XML that name every item. */

@@ -22,7 +22,7 @@ import { measuredStage } from '../../src/api/uploads/staged-upload.ts';
 import { createDaemonApp, type DaemonPorts } from '../../src/cli/daemon/daemon-app.ts';
 import { newEntrance } from '../../src/cli/daemon/listener.ts';
 import type { Config, PublisherConfig } from '../../src/core/config/config.ts';
-import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { parseConfig } from '../../src/core/config/load.ts';
 import { scopes } from '../../src/core/config/schema/schema.ts';
 import { type Clock, systemClock } from '../../src/core/lib/clock.ts';
 import { replaceable } from '../../src/core/lib/current.ts';
@@ -31,7 +31,7 @@ import { errorRecord } from '../../src/core/lib/errors.ts';
 import { type Log, type LogControl, logControl } from '../../src/core/lib/log.ts';
 import { eventOf } from '../../src/core/notify/event.ts';
 import { createNotifier } from '../../src/core/notify/notifier.ts';
-import { undeliveredBook } from '../../src/core/notify/undelivered.ts';
+import { undeliveredBook } from '../../src/core/notify/outbox.ts';
 import { runFailure } from '../../src/core/publish/results/occurrences.ts';
 import type { ReleaseView } from '../../src/core/releases/describe.ts';
 import type { ReleaseId } from '../../src/core/releases/release.ts';
@@ -306,7 +306,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       reader: settings.reader ?? emptyReader,
       text: createTextRenderer('templates/weather'),
       clock,
-      settings: { cacheMs: 0, staleAfterMs: neverStale },
+      settings: { cacheMs: 0, staleAfter: neverStale },
       observer: newWeatherObserver(log, metrics),
     }),
     weatherPulse: { isUp: () => settings.weatherIsUp ?? true },

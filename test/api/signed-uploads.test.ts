@@ -6,7 +6,7 @@ import t from 'tap';
 import { serve } from '../../src/cli/daemon/serve.ts';
 import { packDirectory } from '../../src/core/bundle/pack/pack-directory.ts';
 import { stageUpload } from '../../src/core/bundle/staging.ts';
-import { parseConfig } from '../../src/core/config/judge-config.ts';
+import { parseConfig } from '../../src/core/config/load.ts';
 import { systemClock } from '../../src/core/lib/clock.ts';
 import { dateOf, type Instant } from '../../src/core/lib/instant.ts';
 import { silentLog } from '../../src/core/lib/log.ts';

@@ -24,7 +24,7 @@ t.test('--max-rate is a rate in bytes per second', (t) => {
 t.test('--max-rate of a run replaces the limit of every destination', async (t) => {
   const text =
     'pipelines: [{id: p, source: {backend: local, path: in}, destinations: [{id: a, backend: local, path: a, max_rate: 1MiB/s}, {id: b, backend: local, path: b}]}]';
-  const { config } = await parseConfig(Buffer.from(text), '/etc/waybill/c.yml', { home: '/root' });
+  const { config } = parseConfig(Buffer.from(text), '/etc/waybill/c.yml', { home: '/root' });
   const chosen: Chosen[] = config.pipelines.map((pipeline) => ({
     pipeline,
     destinations: pipeline.destinations,

@@ -1,10 +1,6 @@
 import type { Test } from 'tap';
 import { type Event, eventOf } from '../../src/core/notify/event.ts';
-import {
-  maxUndelivered,
-  type Undelivered,
-  type UndeliveredEvents,
-} from '../../src/core/notify/undelivered.ts';
+import { maxUndelivered, type Undelivered, type UndeliveredEvents } from '../../src/core/notify/outbox.ts';
 import { testOccurrence } from '../../src/core/publish/results/occurrences.ts';
 
 /** An event that happened at this millisecond, given up. */

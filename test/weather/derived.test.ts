@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { feelsLike, heatIndex, relativeHumidity, windChill } from '../../src/weather/records/derived.ts';
+import {
+  feelsLike,
+  heatIndex,
+  relativeHumidity,
+  windChill,
+} from '../../src/weather/records/combined-conditions.ts';
 
 interface Oracle {
   station: string;

@@ -3,6 +3,7 @@ import t from 'tap';
 import { wholeNumber } from '../../src/core/lib/parameters.ts';
 import { weatherFamilies } from '../../src/weather/families.ts';
 import { type Reading, type WeatherFamily, weatherFamily } from '../../src/weather/family.ts';
+import { field } from '../../src/weather/fields.ts';
 
 const families: readonly WeatherFamily[] = Object.values(weatherFamilies);
 
@@ -47,15 +48,18 @@ const endpoint = {
   maxAgeSeconds: 60,
 };
 const itemNames = { tides: 'tide', heights: 'height' };
-const complete = { tables: [], endpoint, template: 'tides', itemNames, read };
+const record = field<TideData>({ type: 'object' });
+const complete = { tables: [], endpoint, record, template: 'tides', itemNames, read };
 
 t.test('a member that is missing or does not fit is a compile error', (t) => {
   weatherFamily(complete);
   const { path, operationId, summary, parameters } = endpoint;
   // @ts-expect-error the template is missing
-  weatherFamily({ tables: [], endpoint, itemNames, read });
+  weatherFamily({ tables: [], endpoint, record, itemNames, read });
+  // @ts-expect-error nothing describes the record
+  weatherFamily({ tables: [], endpoint, template: 'tides', itemNames, read });
   // @ts-expect-error nothing reads it
-  weatherFamily({ tables: [], endpoint, template: 'tides', itemNames });
+  weatherFamily({ tables: [], endpoint, record, template: 'tides', itemNames });
   // @ts-expect-error the endpoint does not say how long its answers are good
   weatherFamily({ ...complete, endpoint: { path, operationId, summary, parameters } });
   // @ts-expect-error the inner list has no name for its items

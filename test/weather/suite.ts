@@ -5,7 +5,7 @@ import type { Reading } from '../../src/weather/family.ts';
 import { createTables } from '../../src/weather/feed/tables/create-tables.ts';
 import type { Target } from '../../src/weather/feed/tables/upsert.ts';
 import type { QueryOf, WeatherReader } from '../../src/weather/reader.ts';
-import type { ObservationData } from '../../src/weather/records/observation-record.ts';
+import { type ObservationData } from '../../src/weather/records/observation-fields.ts';
 import { countRows, feed, feedAll } from './feed-samples.ts';
 
 export interface Driver {

@@ -3,7 +3,7 @@ import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Notifier } from '../../core/notify/notifier.ts';
-import type { Undelivered } from '../../core/notify/undelivered.ts';
+import type { Undelivered } from '../../core/notify/outbox.ts';
 import type { HttpPorts } from '../http/app.ts';
 import { emptyRequest, requireEmptyRequest } from '../http/json-body.ts';
 import { queryParameters } from '../http/query-parameters.ts';

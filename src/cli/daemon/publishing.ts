@@ -7,8 +7,8 @@ import type { Finding } from '../../core/lib/errors.ts';
 import type { Release } from '../../core/lib/lifecycle.ts';
 import type { Postponed } from '../../core/notify/lane.ts';
 import { createNotifier, type Notifier } from '../../core/notify/notifier.ts';
-import { openNotifiers } from '../../core/notify/open-notifiers.ts';
 import { logOutcome } from '../../core/notify/outcome-warnings.ts';
+import { openNotifiers } from '../../core/notify/sink-kinds.ts';
 import { openTracing, type Tracing } from '../../core/tracing/open-tracing.ts';
 import type { Coordinator } from '../../workers/coordinator/coordinator.ts';
 import {

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Loaded } from '../../core/config/accepted-config.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../../core/config/config.ts';
+import type { Loaded } from '../../core/config/load.ts';
 import { loadConfig } from '../../core/config/load.ts';
 import {
   notifiersOf,
@@ -207,7 +207,7 @@ export async function withNotifier<T>(
   const configs = notifiersOf(config, options.pipelineIds);
   if (configs.length === 0) return { result: await work(context), warnings: [] };
   const [{ openNotifiers }, { createNotifier }, { collectWarnings }] = await Promise.all([
-    import('../../core/notify/open-notifiers.ts'),
+    import('../../core/notify/sink-kinds.ts'),
     import('../../core/notify/notifier.ts'),
     import('../../core/notify/outcome-warnings.ts'),
   ]);

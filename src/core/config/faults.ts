@@ -1,6 +1,8 @@
 import { type Finding, finding } from '../lib/errors.ts';
+import type { KeyPath, Problem } from '../lib/settings/check.ts';
+import { isNumeric } from '../lib/settings/kinds.ts';
 import { nearest } from '../lib/text.ts';
-import type { KeyPath, YamlText } from './yaml-text.ts';
+import type { YamlText } from './yaml-text.ts';
 
 /** A problem of the document, located by its path. `findingsOf` adds line and column. */
 export interface Fault {
@@ -55,4 +57,131 @@ export function keyPath(path: KeyPath): string {
     if (!/^[A-Za-z0-9_-]{1,64}$/.test(step)) return `${text}[${JSON.stringify(step.slice(0, 64))}]`;
     return text === '' ? step : `${text}.${step}`;
   }, '');
+}
+
+/** A problem as a sentence: the value found, the value expected, and a suggestion. Pure. */
+export function faultOf(problem: Problem): Fault {
+  const { path } = problem;
+  switch (problem.kind) {
+    case 'value': {
+      const { found, expected, refusal, choices } = problem;
+      const { reason, expected: wanted } = refusal;
+      const why = reason === undefined ? '' : `: ${reason}`;
+      const said =
+        wanted === undefined ? `found ${describe(found, { path, expected })}${why}` : String(reason);
+      return fault(
+        'invalid_value',
+        path,
+        `${said}; expected ${wanted ?? expected}${didYouMean(found, choices)}`,
+      );
+    }
+    case 'missing':
+      return missingKey(path, path.slice(0, -1), `is missing; expected ${problem.expected}`);
+    case 'unknown key':
+      return { ...fault('unknown_key', path, unknownKey(String(path.at(-1)), problem.known)), part: 'key' };
+    case 'bad name': {
+      const message = `"${String(path.at(-1))}" is not a valid name here; expected ${problem.expected}`;
+      return { ...fault('invalid_value', path, message), part: 'key' };
+    }
+    case 'incomplete': {
+      const { present, missing } = problem;
+      const message = `is missing; ${present} is set, and the two are set together or not at all`;
+      return { ...missingKey([...path, missing], [...path, present], message), part: 'key' };
+    }
+    case 'none of': {
+      const [first = '', ...others] = problem.keys;
+      const message = `is missing; expected it, or ${others.join(' or ')} in its place`;
+      return missingKey([...path, first], path, message);
+    }
+    case 'several of': {
+      const [first = '', second = ''] = problem.keys;
+      const message = `cannot be combined with ${first}; expected one of the two`;
+      return { ...fault('invalid_value', [...path, second], message), part: 'key' };
+    }
+  }
+}
+
+function missingKey(path: KeyPath, at: KeyPath, message: string): Fault {
+  return { ...fault('missing_key', path, message), at };
+}
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const reason = Object.hasOwn(refused, key) ? refused[key] : undefined;
+  return reason ?? `unknown key${didYouMean(key, known) || `; the keys here are ${known.join(', ')}`}`;
+}
+
+const noLiterals = 'secrets never stand in the configuration; ';
+
+/** Keys that people try, and why they are not there. */
+const refused: Readonly<Record<string, string>> = {
+  password: 'passwords in YAML are not supported; use ssh_key_file or an SSH agent',
+  passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
+  ssh_key_passphrase: `${noLiterals}name an environment variable in ssh_key_passphrase_env`,
+  value: `${noLiterals}name an environment variable in value_env`,
+  token: `${noLiterals}name an environment variable in value_env`,
+  secret: `${noLiterals}name an environment variable in the key that ends in _env`,
+  access_key_id: `${noLiterals}name an environment variable in access_key_id_env`,
+  secret_access_key: `${noLiterals}name an environment variable in secret_access_key_env`,
+  file_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
+  directory_mode: 'only local and SFTP destinations have modes, since objects and sources do not get one',
+  redis_url: `${noLiterals}name an environment variable in redis_url_env`,
+  force: 'no setting forces a publication; --force does, for one command',
+  '<<': 'merge keys ("<<") are not supported; repeat the keys, or use an alias for a whole value',
+};
+
+/** Describes a value for people, and never shows one that could be a secret. */
+function describe(value: unknown, place: { path: KeyPath; expected: string }): string {
+  if (value === null || value === undefined) return 'nothing (null)';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
+  if (typeof value === 'object') return 'a map';
+  if (value === '') return 'an empty text';
+  if (place.expected.startsWith('a map') && typeof value === 'string' && /^[\w-]+:\S/.test(value))
+    return 'text instead of a map, because there is no space after the colon';
+  const kind =
+    typeof value === 'string' ? 'the text' : typeof value === 'number' ? 'the number' : 'the value';
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')
+    return 'something else';
+  return mayBeSecret(value, place) ? `${kind} (not shown: it may be a secret)` : `${kind} ${quote(value)}`;
+}
+
+/**
+ * Settings with harmless values, apart from numbers. Messages show no other value. Text in place of a map
+ * has no such name, either.
+ */
+const shown = new Set(
+  [
+    'id pipelines backend driver listen base_path trusted_proxies origins retention queue_size',
+    'max_concurrency upload_timeout idle_timeout shutdown_timeout protect_runs directory host port path',
+    'host_key_policy known_hosts_file max_requests max_connections bucket prefix endpoint region',
+    'path_style max_upload_size max_files mapping workflow public_base_url checksums archive index',
+    'scene_map_page max_waiting enabled keep_latest older_than max_removed file_concurrency max_rate content_rules',
+    'allow_bucket_root level requests schedule timezone catch_up jitter watch settle issuer',
+  ].flatMap((names) => names.split(' ')),
+);
+
+function mayBeSecret(
+  value: string | number | boolean,
+  { path, expected }: { path: KeyPath; expected: string },
+): boolean {
+  const key = path.findLast((step) => typeof step === 'string');
+  if (path[0] === 'upload_tokens' && key !== 'pipelines') return true;
+  // Depends on the kind and not on the name: a malformed number is not a secret.
+  if (
+    isNumeric(expected) &&
+    /^[-+]?\d{1,9}([.,]\d{1,9})?\s?[a-z%]{0,8}$|^(true|false|yes|no|on|off)$/i.test(String(value))
+  )
+    return false;
+  if (key === undefined || !shown.has(key)) return true;
+  return (
+    typeof value === 'string' && (/[@?#&=]|-----BEGIN/.test(value) || value.length > 80 || looksRandom(value))
+  );
+}
+
+/** Whether a text looks like a key or token: long, without spaces, with both cases and digits. */
+function looksRandom(text: string): boolean {
+  return /^[A-Za-z0-9+/_.~-]{20,}$/.test(text) && /[a-z]/.test(text) && /[A-Z]/.test(text) && /\d/.test(text);
+}
+
+function quote(value: string | number | boolean): string {
+  return JSON.stringify(value).replace(/[\u007f-\u009f\u2028\u2029]/g, '?');
 }

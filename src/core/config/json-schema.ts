@@ -1,70 +1,96 @@
-import joiToJson from 'joi-to-json';
-import { joiSchema } from '../lib/settings/joi-schema.ts';
+import type { Form, MapForm, Setting } from '../lib/settings/setting.ts';
 import { configSchema } from './schema/schema.ts';
 
 export type JsonSchema = Record<string, unknown>;
 
-// The package is CommonJS and exports the function itself, which its types, written for bundlers, do not say.
-const parse = joiToJson as unknown as typeof joiToJson.parse;
-
-// The form of draft-07. The converter's own form (`oneOf`) leads to unclear messages.
-const bothOrNone = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
-  schema['dependencies'] = Object.fromEntries(
-    peers.map((name) => [name, peers.filter((other) => other !== name)]),
-  );
-};
-
-const exactlyOne = (schema: JsonSchema, { peers }: { peers: string[] }): void => {
-  const properties = schema['properties'] as JsonSchema;
-  schema['oneOf'] = peers.map((name) => ({ required: [name], properties: { [name]: properties[name] } }));
-};
-
-/**
- * The JSON Schema of the configuration file, made from the schema of `loadConfig`. Uses draft-07, which
- * editors support best.
- */
+/** The JSON Schema of the configuration file, for editors. Uses draft-07, which they support best. */
 export function configJsonSchema(): JsonSchema {
-  const converted: unknown = parse(
-    joiSchema(configSchema),
-    'json',
-    {},
-    { logicalOpParser: { and: bothOrNone, xor: exactlyOne } },
-  );
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     $id: 'urn:waybill:config',
     title: 'waybill configuration',
-    ...(mend(converted) as JsonSchema),
+    ...schemaOf(configSchema),
   };
 }
 
-/**
- * Corrects parts that the converter does not handle: Joi's own markers, its case for "none of the
- * variants", and repetitions.
- */
-function mend(node: unknown): unknown {
-  if (Array.isArray(node)) return node.map(mend);
-  if (typeof node !== 'object' || node === null) return node;
-  const mended: JsonSchema = {};
-  for (const [key, value] of Object.entries(node)) {
-    // The converter repeats the patterns of a map by name as if they were names.
-    if (key === 'properties' && 'patternProperties' in node) continue;
-    // These are the places where keys are names of settings and not keywords.
-    if (key === 'properties' || key === 'dependencies' || key === 'patternProperties')
-      mended[key] = Object.fromEntries(
-        Object.entries(value as JsonSchema).map(([name, schema]) => [name, mend(schema)]),
-      );
-    else if (key === 'default' && isDeepDefault(value)) continue;
-    else if (key === 'anyOf' && Array.isArray(value))
-      mended[key] = value.filter((item) => !isOpen(item)).map(mend);
-    else
-      mended[key] =
-        key === 'default' || key === 'examples' || key === 'enum' || key === 'const' ? value : mend(value);
-  }
-  const message = messageOf(mended['title']);
+function schemaOf({ form, about: { initial, description, example, title } }: Setting): JsonSchema {
+  const { type, ...rest } = formSchema(form);
   // VS Code and yaml-language-server show this message in place of the pattern.
-  if (message !== undefined && 'pattern' in mended) mended['patternErrorMessage'] = message;
-  return mended;
+  const message = 'pattern' in rest ? messageOf(title) : undefined;
+  return {
+    ...(type === undefined ? {} : { type }),
+    ...(example === undefined ? {} : { examples: [example] }),
+    ...(description === undefined ? {} : { description }),
+    // JSON Schema has no word for "the defaults of its keys".
+    ...(initial === undefined || initial === 'of its keys' ? {} : { default: initial.value }),
+    ...rest,
+    ...(title === undefined ? {} : { title }),
+    ...(message === undefined ? {} : { patternErrorMessage: message }),
+  };
+}
+
+function formSchema(form: Form): JsonSchema {
+  switch (form.kind) {
+    case 'text':
+      return { type: 'string', ...(form.pattern === null ? {} : { pattern: form.pattern.source }) };
+    case 'boolean':
+      return { type: 'boolean' };
+    case 'number':
+      return {
+        type: form.isWhole ? 'integer' : 'number',
+        minimum: form.min,
+        ...(form.max === null ? {} : { maximum: form.max }),
+      };
+    case 'choice':
+      return form.values.length === 1 ? { const: form.values[0] } : { type: 'string', enum: form.values };
+    case 'either':
+      return { anyOf: form.forms.map(formSchema) };
+    case 'list':
+      return {
+        type: 'array',
+        ...(form.min === 0 ? {} : { minItems: form.min }),
+        ...(form.isUnique === true ? { uniqueItems: true } : {}),
+        items: schemaOf(form.items),
+      };
+    case 'map':
+      return mapSchema(form);
+    case 'map by name':
+      return {
+        type: 'object',
+        additionalProperties: false,
+        patternProperties: { [form.names.form.source]: schemaOf(form.values) },
+      };
+    case 'variants': {
+      const maps = [...Object.values(form.maps), ...(form.otherwise === null ? [] : [form.otherwise])];
+      return { anyOf: maps.map(schemaOf) };
+    }
+  }
+}
+
+function mapSchema({ keys, setTogether, oneOf }: MapForm): JsonSchema {
+  const properties = Object.fromEntries(
+    Object.entries(keys).map(([name, setting]) => [name, schemaOf(setting)]),
+  );
+  const required = Object.keys(keys).filter((name) => keys[name]?.about.isRequired === true);
+  const together = setTogether.flatMap((group) =>
+    group.map((name) => [name, group.filter((other) => other !== name)]),
+  );
+  const [exactlyOne] = oneOf;
+  return {
+    type: 'object',
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+    ...(together.length === 0 ? {} : { dependencies: Object.fromEntries(together) as object }),
+    ...(exactlyOne === undefined
+      ? {}
+      : {
+          oneOf: exactlyOne.map((name) => ({
+            required: [name],
+            properties: { [name]: properties[name] },
+          })),
+        }),
+  };
 }
 
 /** The message of a title such as `duration, 1s to 24h`. */
@@ -92,17 +118,3 @@ const messages: Readonly<Record<string, string>> = {
   'host:port': 'expected host:port such as 127.0.0.1:8080 or [::1]:8080',
   text: 'expected text on one line, without control characters',
 };
-/** `.default()` of a map means "the defaults of its keys", which JSON Schema has no word for. */
-function isDeepDefault(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'special' in value;
-}
-
-/** Whether a schema is the catch-all for a wrong discriminator: the only map that accepts unknown keys. */
-function isOpen(item: unknown): boolean {
-  return (
-    typeof item === 'object' &&
-    item !== null &&
-    'additionalProperties' in item &&
-    item.additionalProperties === true
-  );
-}

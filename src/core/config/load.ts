@@ -1,6 +1,26 @@
 import { open } from 'node:fs/promises';
-import { WaybillError } from '../lib/errors.ts';
-import { acceptedConfig, type Loaded, type LoadOptions } from './accepted-config.ts';
+import { dirname, resolve } from 'node:path';
+import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import { check, type KeyPath } from '../lib/settings/check.ts';
+import type { Config } from './config.ts';
+import { faultOf, findingsOf, inOrder, keyPath } from './faults.ts';
+import { relationFaults } from './relations.ts';
+import { resolveConfig } from './resolve.ts';
+import { configSchema } from './schema/schema.ts';
+import { readYaml, type YamlProblem } from './yaml-text.ts';
+
+interface LoadOptions {
+  /** Home directory for `~/`; absolute. */
+  home: string;
+}
+
+/** A valid configuration. */
+export interface Loaded {
+  config: Config;
+  warnings: Finding[];
+  /** The position of a setting in the file; for a setting left to its default, the position of its parent. */
+  locate: (setting: KeyPath) => { pointer: string; line: number; column: number };
+}
 
 export const maxConfigBytes = 4 * 1024 * 1024;
 const chunkBytes = 64 * 1024;
@@ -14,18 +34,49 @@ const chunkBytes = 64 * 1024;
 export async function loadConfig(file: string, options: LoadOptions): Promise<Loaded> {
   const bytes = await readFile(file);
   if (bytes !== undefined) return parseConfig(bytes, file, options);
-  const { tooLarge } = await import('./judge-config.ts');
-  throw tooLarge(file, maxConfigBytes);
+  const message = `the file is larger than ${maxConfigBytes / 1024 / 1024} MiB`;
+  throw invalid(file, [finding('error', 'yaml_syntax', message, { file })]);
 }
 
 /**
- * The configuration in the bytes of `file`. Throws `config_invalid` as `loadConfig` does. joi is
- * loaded for an invalid file only (docs/decisions/015-accept.md).
+ * The configuration in the bytes of `file`. Relative paths are relative to the directory of `file`. Throws
+ * `config_invalid` as `loadConfig` does. Pure.
  */
-export async function parseConfig(bytes: Uint8Array, file: string, options: LoadOptions): Promise<Loaded> {
-  return (
-    acceptedConfig(bytes, file, options) ??
-    (await import('./judge-config.ts')).judgeConfig(bytes, file, options)
+export function parseConfig(bytes: Uint8Array, file: string, { home }: LoadOptions): Loaded {
+  const place = ({ code, message, path, line, column }: YamlProblem): Finding =>
+    finding('error', code, message, {
+      file,
+      pointer: path === null ? null : keyPath(path),
+      line,
+      column,
+    });
+  const read = readYaml(bytes);
+  if (!read.ok) throw invalid(file, read.problems.map(place));
+  const { yaml } = read;
+  const absolute = resolve(file);
+  const checked = check(configSchema, yaml.value);
+  const faults = [
+    ...(checked.ok ? [] : checked.problems.map(faultOf)),
+    ...relationFaults(yaml.value, { directory: dirname(absolute), home }),
+  ];
+  const findings = inOrder([...yaml.problems.map(place), ...findingsOf(faults, yaml, file)]);
+  if (!checked.ok || findings.some(({ severity }) => severity === 'error')) throw invalid(file, findings);
+  return {
+    config: resolveConfig(checked.value, { file: absolute, home }),
+    warnings: findings,
+    locate: (setting) => ({ pointer: keyPath(setting), ...yaml.locate(setting, 'value') }),
+  };
+}
+
+function invalid(file: string, findings: Finding[]): WaybillError {
+  const errors = findings.filter(({ severity }) => severity === 'error').length;
+  return new WaybillError(
+    'config_invalid',
+    `the configuration ${file} has ${errors === 1 ? 'an error' : `${errors} errors`}`,
+    {
+      hint: 'fix these settings and run again; docs/configuration.md describes every setting',
+      findings,
+    },
   );
 }
 

@@ -1,4 +1,4 @@
-import { accept } from '../lib/settings/accept.ts';
+import { check, type KeyPath } from '../lib/settings/check.ts';
 import type { PathBase } from '../lib/settings/values.ts';
 import type { Place } from '../storage/backend.ts';
 import { backendOf } from '../storage/backends.ts';
@@ -6,7 +6,6 @@ import type { SourceConfig } from './config.ts';
 import { type Fault, fault } from './faults.ts';
 import { resolveSource } from './resolve.ts';
 import { destinationSchema, sourceSchema } from './schema/locations.ts';
-import type { KeyPath } from './yaml-text.ts';
 
 /** A list item of the raw document. */
 export interface Item {
@@ -32,12 +31,13 @@ export function pipelineFaults(pipeline: Item, base: PathBase): Fault[] {
 }
 
 function locationFaults(pipeline: Item, base: PathBase): Fault[] {
-  const source = accept(sourceSchema, mapIn(pipeline.value)['source'])?.value;
-  const sourcePlace = source === undefined ? undefined : placeOf(resolveSource(source, base));
+  const source = check(sourceSchema.required(), mapIn(pipeline.value)['source']);
+  const sourcePlace = source.ok ? placeOf(resolveSource(source.value, base)) : undefined;
   const earlier = new Map<string, number>();
   return itemsOf(pipeline.value, 'destinations', pipeline.path).flatMap(({ value, path }, index): Fault[] => {
-    const destination = accept(destinationSchema, value)?.value;
-    if (destination === undefined) return [];
+    const checked = check(destinationSchema, value);
+    if (!checked.ok) return [];
+    const destination = checked.value;
     const backend = backendOf(destination);
     const location = backend.resolveDestination(destination, base);
     const at = [...path, backend.placeSetting];

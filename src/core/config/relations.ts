@@ -1,9 +1,9 @@
+import type { KeyPath } from '../lib/settings/check.ts';
 import { type PathBase, resolvePath } from '../lib/settings/values.ts';
 import type { Place } from '../storage/backend.ts';
 import { didYouMean, type Fault, fault } from './faults.ts';
 import { isMap, type Item, itemsOf, mapIn, overlap, pipelineFaults, textOf } from './pipeline-relations.ts';
 import { isRemoteStaging, thisMachine } from './schema/staging.ts';
-import type { KeyPath } from './yaml-text.ts';
 
 /**
  * Checks what the schema cannot: relations between several settings. Works on the raw document and skips the

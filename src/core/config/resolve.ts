@@ -4,7 +4,7 @@ import { dateOf } from '../lib/instant.ts';
 import { resolved } from '../lib/settings/resolved.ts';
 import type { AcceptedBy, ResolvedBy } from '../lib/settings/setting.ts';
 import { type PathBase, resolveDuration, resolvePath, resolveSize } from '../lib/settings/values.ts';
-import { type NotifierConfig, sinkKindOf } from '../notify/sink-kinds.ts';
+import { notifier } from '../notify/sink-kinds.ts';
 import { backendOf, describeLocation } from '../storage/backends.ts';
 import type {
   Config,
@@ -25,7 +25,6 @@ import {
 import { trustedPublisher } from './schema/publishers.ts';
 import {
   type ConfigDocument,
-  type NotifierDocument,
   type PipelineDocument,
   pipelineMap,
   secrets,
@@ -40,8 +39,8 @@ import {
   worker as workerSchema,
 } from './schema/server.ts';
 import { resolveStaging, stagingDirectory, type StagingDocument } from './schema/staging.ts';
-import { resolveDatabase } from './weather/databases.ts';
-import { resolveWeather } from './weather/settings.ts';
+import { databases } from './weather/databases.ts';
+import { weather } from './weather/settings.ts';
 
 /**
  * Turns a document that the schema accepted into the configuration: units converted, paths absolute, names of
@@ -63,10 +62,10 @@ export function resolveConfig(document: ConfigDocument, place: { file: string; h
     audit: document.audit === undefined ? null : resolveAudit(document.audit, base),
     tracing: document.tracing === undefined ? null : resolved(tracingSchema, document.tracing, base),
     pipelines: document.pipelines.map((pipeline) => resolvePipeline(pipeline, document.server, base)),
-    notifiers: document.notifiers.map((notifier) => resolveNotifier(notifier, base)),
-    databases: document.databases.map((database) => resolveDatabase(database, base)),
+    notifiers: document.notifiers.map((one) => resolved(notifier, one, base)),
+    databases: resolved(databases, document.databases, base),
     templates: { baseDir: document.templates.base_dir ?? null },
-    weather: resolveWeather(document.weather, base),
+    weather: resolved(weather, document.weather, base),
   };
 }
 
@@ -245,9 +244,4 @@ function usualStale(
   { backend, manifest }: SourceDocument,
 ): DestinationConfig['stale'] {
   return mapping === 'fixed' && backend === 'http_upload' && manifest === 'required' ? 'refuse' : 'publish';
-}
-
-function resolveNotifier(notifier: NotifierDocument, base: PathBase): NotifierConfig {
-  const { id, events, pipelines = null } = notifier;
-  return { id, events, pipelines, ...sinkKindOf(notifier).resolve(notifier, base) };
 }

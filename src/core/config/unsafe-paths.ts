@@ -1,12 +1,12 @@
 import { readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { type Finding, finding, WaybillError } from '../lib/errors.ts';
+import type { KeyPath } from '../lib/settings/check.ts';
 import { type Weakness, weaknessesOf } from '../lib/unsafe-path.ts';
 import type { PathUse } from '../storage/backend.ts';
 import { backendOf, type StorageLocation } from '../storage/backends.ts';
-import type { Loaded } from './accepted-config.ts';
 import type { Config } from './config.ts';
-import type { KeyPath } from './yaml-text.ts';
+import type { Loaded } from './load.ts';
 
 /**
  * Which files and directories of a configuration another user could change, as `StrictModes` of OpenSSH asks

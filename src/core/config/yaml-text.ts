@@ -14,13 +14,11 @@ import {
   Parser,
   type YAMLMap,
 } from 'yaml';
-import { indentationFault } from './yaml-indentation.ts';
-
-/** Keys and indexes from the top of the document to a value. */
-export type KeyPath = readonly (string | number)[];
+import type { KeyPath } from '../lib/settings/check.ts';
+import { misplacedLine, sentenceFor } from './yaml-mistakes.ts';
 
 /** Lines and columns count from 1. */
-export interface Position {
+interface Position {
   line: number;
   column: number;
 }
@@ -46,6 +44,8 @@ export interface YamlText {
 const maxDepth = 64;
 /** Repetitions by aliases that are honest use; a bomb needs thousands. */
 const maxAliasCount = 1000;
+
+const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';
 
 /**
  * Reads one YAML 1.2 document from bytes, with the position of everything in it. The sentences hold no text
@@ -106,70 +106,6 @@ export function readYaml(
     return failed(syntax(0, 'this is not valid YAML'));
   }
 }
-
-/** The parser's error codes for wrong indentation, which describe the token that it then missed. */
-const ofIndentation = new Set([
-  ...['BAD_INDENT', 'BLOCK_AS_IMPLICIT_KEY', 'MISSING_CHAR', 'MULTILINE_IMPLICIT_KEY', 'UNEXPECTED_TOKEN'],
-]);
-
-/** The line whose indentation explains a parser error: the line of the error or the next one. */
-function misplacedLine(
-  text: string,
-  complaints: readonly Complaint[],
-  at: (offset: number) => Position,
-): { line: number; message: string } | undefined {
-  const [first] = complaints;
-  if (first === undefined || !ofIndentation.has(first.code) || unclosed.test(first.message)) return undefined;
-  const { line } = at(first.pos[0]);
-  for (const each of [line, line + 1]) {
-    const message = indentationFault(text, each);
-    if (message !== undefined) return { line: each, message };
-  }
-  return undefined;
-}
-
-type Complaint = Document.Parsed['errors'][number] | Document.Parsed['warnings'][number];
-
-/** The parser's messages about a missing closing bracket. */
-const unclosed = /must be sufficiently indented and end with a ([\]}])$|expected to end with ([\]}])$/i;
-
-function sentenceFor({ code, message }: Complaint): string {
-  const [, bracket] = unclosed.exec(message) ?? [];
-  if (bracket !== undefined)
-    return `a "${bracket}" is missing before this place: a map or list was begun with "${bracket === '}' ? '{' : '['}" and not ended`;
-  return sentences[code] ?? `this is not valid YAML (${code})`;
-}
-
-const tooManyAliases = 'aliases ("*name") repeat their anchors too often, or an anchor holds itself';
-
-const sentences: Readonly<Record<string, string>> = {
-  ALIAS_PROPS: 'an alias ("*name") takes no anchor or tag of its own',
-  BAD_ALIAS: 'an alias ("*…") needs a name; put text that begins with "*" in quotes',
-  BAD_COLLECTION_TYPE: 'the tag does not fit what it stands before',
-  BAD_DIRECTIVE: 'a directive ("%…") is not valid; put text that begins with "%" in quotes',
-  BAD_DQ_ESCAPE: 'a backslash in double quotes begins no valid escape; write it twice or use single quotes',
-  BAD_INDENT: 'the indentation does not fit the lines around it',
-  BAD_PROP_ORDER: 'an anchor or a tag stands before the "-", "?" or ":" that it must follow',
-  BAD_SCALAR_START: 'a plain value cannot begin with this character; put the value in quotes',
-  BLOCK_AS_IMPLICIT_KEY:
-    'a nested map or list stands where a key on one line is needed; check the indentation and the ":" above',
-  BLOCK_IN_FLOW: 'a block map or list cannot stand within { } or [ ]',
-  DUPLICATE_KEY: 'the key stands twice in this map',
-  IMPOSSIBLE: 'this is not valid YAML',
-  KEY_OVER_1024_CHARS: 'the key is too long, or a ":" is missing',
-  MISSING_CHAR: 'a character is missing here: a closing quote, a comma, a colon, or a space after one',
-  MULTILINE_IMPLICIT_KEY: 'a key spans several lines; a ":" or a quote is missing above',
-  MULTIPLE_ANCHORS: 'a value has more than one anchor',
-  MULTIPLE_DOCS:
-    'a second document begins here; a configuration is one document, without "---" in its middle',
-  MULTIPLE_TAGS: 'a value has more than one tag',
-  RESOURCE_EXHAUSTION: 'maps and lists are nested too deeply here',
-  NON_STRING_KEY: 'keys are plain text',
-  TAB_AS_INDENT: 'a tab is used as indentation; YAML takes spaces only',
-  TAG_RESOLVE_FAILED: 'a tag ("!…") is not known; put text that begins with "!" in quotes',
-  UNEXPECTED_TOKEN:
-    'something stands here that does not belong; check quotes, commas, brackets and indentation',
-};
 
 /**
  * Throws a RangeError if the text is nested too deeply for the composer, which is recursive: a deep text ends

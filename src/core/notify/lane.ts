@@ -5,20 +5,13 @@ import { noTracer, type Span, type Tracer } from '../tracing/span.ts';
 import { traceOf } from '../tracing/trace-context.ts';
 import { deliver, type Delivery } from './deliver.ts';
 import type { TracedEvent } from './event.ts';
-import type { Ended } from './outbox.ts';
+import type { Ended, Undelivered, UndeliveredEvents } from './outbox.ts';
 import type { Sink } from './sink.ts';
-import type { NotifierConfig } from './sink-kinds.ts';
-import type { Undelivered, UndeliveredEvents } from './undelivered.ts';
+import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
 /*
  * The queue of one notifier: waiting events, workers and the sink.
  */
-
-/** A configured notifier and its open sink. */
-export interface OpenNotifier {
-  config: NotifierConfig;
-  sink: Sink;
-}
 
 export interface Outcome extends Delivery, TracedEvent {
   notifierId: string;

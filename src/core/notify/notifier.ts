@@ -2,13 +2,19 @@ import type { Timer } from '../lib/clock.ts';
 import { WaybillError } from '../lib/errors.ts';
 import { onAbort } from '../lib/on-abort.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
+import { redeliver, type Redelivery } from './deliver.ts';
 import { eventOf, type Occurrence, pipelineOfEvent } from './event.ts';
 import { eventIdOf } from './event-id.ts';
-import { givenUp, type Lane, laneOf, type LaneOptions, type OpenNotifier, unsent } from './lane.ts';
-import { type LeftEvent, noOutbox, type Outbox } from './outbox.ts';
-import { redeliver, type Redelivery } from './redeliver.ts';
-import type { NotifierConfig } from './sink-kinds.ts';
-import { type Undelivered, undeliveredBook, type UndeliveredEvents } from './undelivered.ts';
+import { givenUp, type Lane, laneOf, type LaneOptions, unsent } from './lane.ts';
+import {
+  type LeftEvent,
+  noOutbox,
+  type Outbox,
+  type Undelivered,
+  undeliveredBook,
+  type UndeliveredEvents,
+} from './outbox.ts';
+import type { NotifierConfig, OpenNotifier } from './sink-kinds.ts';
 
 export interface NotifierOptions extends Pick<
   LaneOptions,

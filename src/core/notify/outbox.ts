@@ -1,3 +1,4 @@
+import { WaybillError } from '../lib/errors.ts';
 import type { TracedEvent } from './event.ts';
 
 /*
@@ -48,3 +49,132 @@ export const noOutbox: Outbox = {
     for (const notifierId of notifierIds) deliver(notifierId, () => undefined);
   },
 };
+
+/*
+ * The contract for storing events whose delivery failed. Queues implement it.
+ */
+
+/** An event whose delivery to one notifier failed. Plain data. */
+export interface Undelivered extends TracedEvent {
+  /** The total number of tries. */
+  tries: number;
+  /** Why the last delivery failed, without secrets. */
+  reason: string;
+  /** When the last delivery failed: RFC 3339, UTC. */
+  givenUpAt: string;
+}
+
+/**
+ * Undelivered events by notifier. Beyond `maxUndelivered` events of a notifier, the oldest are dropped. The
+ * events of a notifier that is no longer configured are kept.
+ */
+export interface UndeliveredEvents {
+  /** Stores an event, replacing an earlier entry of the same event. Resolves once stored. Never rejects. */
+  keep(notifierId: string, undelivered: Undelivered): Promise<void>;
+  /** The events in the order in which they happened. */
+  list(notifierId: string): Promise<Undelivered[]>;
+  /** Removes an event after its delivery. */
+  remove(notifierId: string, eventId: string): Promise<void>;
+  /** The number of events of each notifier that has any. */
+  counts(): Promise<ReadonlyMap<string, number>>;
+  /**
+   * Takes the exclusive right to redeliver a notifier's events, until `release`. Throws `redelivery_running`
+   * if another client has it.
+   */
+  claim(notifierId: string): Promise<Claim>;
+}
+
+export interface Claim {
+  /** Never rejects. */
+  release(): Promise<void>;
+}
+
+/** The maximum number of stored events per notifier. */
+export const maxUndelivered = 1_000;
+
+/** A stored event with its position. */
+export interface Kept {
+  undelivered: Undelivered;
+  /** Orders events of the same millisecond. */
+  seq: number;
+}
+
+/** Orders events by the time when they happened. */
+export function inOrder(a: Kept, b: Kept): number {
+  const [first, second] = [a.undelivered.event.timestamp, b.undelivered.event.timestamp];
+  return first < second ? -1 : first > second ? 1 : a.seq - b.seq;
+}
+
+export function redeliveryRunning(notifierId: string): WaybillError {
+  return new WaybillError(
+    'redelivery_running',
+    `the events of the notifier "${notifierId}" are already being redelivered`,
+    { hint: 'wait until that has finished, then list the remaining events' },
+  );
+}
+
+/*
+ * The undelivered events of one process in memory. The embedded queue also writes them to disk.
+ */
+
+/** One undelivered event of one notifier. Plain data. */
+export interface KeptFor extends Kept {
+  notifierId: string;
+}
+
+interface UndeliveredBookOptions {
+  /** The events that earlier processes stored, in any order. Default: none. */
+  left?: readonly KeptFor[];
+  /** Called at each change, to make it persistent. null removes the event. */
+  write?: (key: { notifierId: string; eventId: string }, kept: KeptFor | null) => void;
+  /** Called when the oldest event of a notifier was dropped because of the limit. */
+  onDropped?: (notifierId: string, count: number) => void;
+}
+
+/** All changes take effect synchronously, before the returned promises resolve. */
+export function undeliveredBook(options: UndeliveredBookOptions = {}): UndeliveredEvents {
+  const { left = [], write = () => undefined, onDropped = () => undefined } = options;
+  /** By notifier, then by event. */
+  const books = new Map<string, Map<string, KeptFor>>();
+  const claimed = new Set<string>();
+  let lastSeq = 0;
+
+  const put = (kept: KeptFor): Map<string, KeptFor> => {
+    const { notifierId, undelivered } = kept;
+    const book = books.get(notifierId) ?? new Map<string, KeptFor>();
+    books.set(notifierId, book);
+    book.set(undelivered.event.id, kept);
+    lastSeq = Math.max(lastSeq, kept.seq);
+    return book;
+  };
+  const drop = (notifierId: string, eventId: string): void => {
+    const book = books.get(notifierId);
+    if (book?.delete(eventId) !== true) return;
+    if (book.size === 0) books.delete(notifierId);
+    write({ notifierId, eventId }, null);
+  };
+  for (const kept of left) put(kept);
+
+  return {
+    async keep(notifierId, undelivered) {
+      const { id: eventId } = undelivered.event;
+      const seq = books.get(notifierId)?.get(eventId)?.seq ?? lastSeq + 1;
+      const kept: KeptFor = { notifierId, undelivered, seq };
+      const book = put(kept);
+      write({ notifierId, eventId }, kept);
+      if (book.size <= maxUndelivered) return;
+      const oldest = [...book.values()].reduce((first, one) => (inOrder(one, first) < 0 ? one : first));
+      drop(notifierId, oldest.undelivered.event.id);
+      onDropped(notifierId, 1);
+    },
+    list: async (notifierId) =>
+      [...(books.get(notifierId)?.values() ?? [])].sort(inOrder).map(({ undelivered }) => undelivered),
+    remove: async (notifierId, eventId) => drop(notifierId, eventId),
+    counts: async () => new Map([...books].map(([id, { size }]) => [id, size])),
+    async claim(notifierId) {
+      if (claimed.has(notifierId)) throw redeliveryRunning(notifierId);
+      claimed.add(notifierId);
+      return { release: async () => void claimed.delete(notifierId) };
+    },
+  };
+}

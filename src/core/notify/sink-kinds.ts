@@ -1,5 +1,10 @@
-import type { SubscribableType } from './event.ts';
-import type { SinkKind } from './sink.ts';
+import type { Clock } from '../lib/clock.ts';
+import type { Finding } from '../lib/errors.ts';
+import type { Log } from '../lib/log.ts';
+import type { Secrets } from '../lib/secrets.ts';
+import { variants } from '../lib/settings/kinds.ts';
+import type { ResolvedBy } from '../lib/settings/setting.ts';
+import type { Sink, SinkContext } from './sink.ts';
 import { discordKind, slackKind } from './sinks/chat.ts';
 import { emailKind } from './sinks/email.ts';
 import { fileKind } from './sinks/file.ts';
@@ -8,7 +13,7 @@ import { redisKind } from './sinks/redis.ts';
 import { webhookKind } from './sinks/webhook.ts';
 
 /** Every kind of notifier, in the order of the reference pages. */
-export const sinkKinds = byKind({
+const sinkKinds = {
   log: logKind,
   file: fileKind,
   webhook: webhookKind,
@@ -16,32 +21,52 @@ export const sinkKinds = byKind({
   slack: slackKind,
   discord: discordKind,
   email: emailKind,
+};
+
+/** An entry of `notifiers`. */
+export const notifier = variants('kind', 'a notifier', {
+  log: logKind.settings,
+  file: fileKind.settings,
+  webhook: webhookKind.settings,
+  redis: redisKind.settings,
+  slack: slackKind.settings,
+  discord: discordKind.settings,
+  email: emailKind.settings,
 });
 
-export type SinkKindName = keyof typeof sinkKinds;
-type Listed = (typeof sinkKinds)[SinkKindName];
+export type NotifierConfig = ResolvedBy<typeof notifier>;
 
-/** The kind's part of the configuration file, with defaults. */
-export type SinkDocument = Parameters<Listed['resolve']>[0];
-export type SinkSettings = ReturnType<Listed['resolve']>;
+/** A configured notifier and its open sink. */
+export interface OpenNotifier {
+  config: NotifierConfig;
+  sink: Sink;
+}
 
-export type NotifierConfig = {
-  id: string;
-  events: SubscribableType[];
-  /** Only events of these pipelines; null for all. */
-  pipelines: string[] | null;
-} & SinkSettings;
+/** A kind whose type accepts the configuration of all kinds. It must only get its own. */
+interface AnySinkKind {
+  secrets(config: NotifierConfig): string[];
+  open(config: NotifierConfig, context: SinkContext): Promise<Sink>;
+  reach(config: NotifierConfig, context: SinkContext & { signal: AbortSignal }): Promise<string>;
+}
 
-/** A kind whose type accepts the settings of all kinds. It must only get its own. */
-export type AnySinkKind = SinkKind<SinkKindName, SinkDocument, SinkSettings>;
-
-export const allSinkKinds: readonly AnySinkKind[] = Object.values(sinkKinds);
-
-export function sinkKindOf({ kind }: { kind: SinkKindName }): AnySinkKind {
+export function sinkKindOf({ kind }: Pick<NotifierConfig, 'kind'>): AnySinkKind {
   return sinkKinds[kind];
 }
 
-/** Checks by type that each kind is listed under its own name. */
-function byKind<const T extends { [Kind in keyof T]: { readonly kind: Kind } }>(list: T): T {
-  return list;
+/**
+ * Opens the sinks of the configured notifiers, without connecting. Loads the code of a sink only if it is
+ * configured, because most runs need none. Throws `secrets_invalid` if a secret is missing or malformed.
+ */
+export async function openNotifiers(
+  configs: readonly NotifierConfig[],
+  context: { secrets: Secrets; log: Log; clock: Clock },
+): Promise<{ notifiers: OpenNotifier[]; warnings: Finding[] }> {
+  const warnings: Finding[] = [];
+  const warn = (warning: Finding): void => void warnings.push(warning);
+  const notifiers: OpenNotifier[] = [];
+  for (const config of configs) {
+    const neededBy = `notifier "${config.id}"`;
+    notifiers.push({ config, sink: await sinkKindOf(config).open(config, { ...context, neededBy, warn }) });
+  }
+  return { notifiers, warnings };
 }

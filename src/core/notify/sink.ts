@@ -2,10 +2,11 @@ import type { Clock } from '../lib/clock.ts';
 import type { Finding } from '../lib/errors.ts';
 import type { Log } from '../lib/log.ts';
 import type { Secrets } from '../lib/secrets.ts';
-import type { Kinds, Settings } from '../lib/settings/declare.ts';
-import type { PathBase } from '../lib/settings/values.ts';
+import { baseUrl, choice, duration, id, list, map, text } from '../lib/settings/kinds.ts';
+import type { DocumentOf, Refusal, ResolvedBy, Setting, Settings } from '../lib/settings/setting.ts';
 import type { TraceContext } from '../tracing/trace-context.ts';
-import type { Event } from './event.ts';
+import { type Event, subscribableTypes } from './event.ts';
+import { maxTemplateChars, parseTemplate } from './message.ts';
 
 /** A destination of events. Each kind has a file in `sinks/`. */
 export interface Sink {
@@ -37,33 +38,20 @@ export interface Refused {
 
 /**
  * The declaration of a kind of notifier. Each file in `sinks/` has one, and `sink-kinds.ts` lists them. Only
- * `open` and `reach` load the code that sends. All other members are pure.
- *
- * `Document` is the kind's part of the configuration file, accepted by the schema. `Resolved` is the same
- * with units converted and paths absolute.
+ * `open` and `reach` load the code that sends.
  */
-export interface SinkKind<
-  Kind extends string,
-  Document extends { kind: Kind },
-  Resolved extends { kind: Kind },
-> {
-  /** The value of `kind:` in the configuration. */
-  readonly kind: Kind;
-  /** One sentence, the description of `kind: <kind>` in the JSON Schema and the reference. */
-  readonly summary: string;
-  settings(kinds: Kinds): Settings;
-  /** An error in the combination of settings; null if there is none. */
-  fault(document: Document): { reason: string; expected: string } | null;
-  resolve(document: Document, base: PathBase): Resolved;
+export interface SinkKind<S extends Setting> {
+  /** The settings of such a notifier, made by `notifierSettings`. */
+  readonly settings: S;
   /** Names of the environment variables that opening the sink needs. */
-  secrets(settings: Resolved): string[];
+  secrets(config: ResolvedBy<S>): string[];
   /** Loads the sink without connecting. Throws `secrets_invalid`. */
-  open(settings: Resolved, context: SinkContext): Promise<Sink>;
+  open(config: ResolvedBy<S>, context: SinkContext): Promise<Sink>;
   /**
    * Checks whether events would arrive, without sending one or leaving anything behind. Returns the result as
    * part of a sentence. Throws `secrets_invalid`, and `unreachable` with a hint.
    */
-  reach(settings: Resolved, context: SinkContext & { signal: AbortSignal }): Promise<string>;
+  reach(config: ResolvedBy<S>, context: SinkContext & { signal: AbortSignal }): Promise<string>;
 }
 
 export interface SinkContext {
@@ -76,9 +64,56 @@ export interface SinkContext {
   warn: (warning: Finding) => void;
 }
 
-/** The setting `timeout` of sinks that send over a network. */
-export function timeoutSetting({ duration }: Kinds): Settings[string] {
-  return duration({ atLeast: '100ms', atMost: '60s' })
-    .default('5s')
-    .description('Time limit for one attempt. An event gets up to four attempts.');
+export function sinkKind<S extends Setting>(kind: SinkKind<S>): SinkKind<S> {
+  return kind;
 }
+
+/** Settings of every notifier. */
+const common = {
+  id: id().required().description('Name of the notifier, for logs and warnings.').example('hook'),
+  events: list(choice(...subscribableTypes), {
+    min: 1,
+    expected: `a list of ${subscribableTypes.join(', ')}, at least one`,
+  })
+    .default(['bundle.published'])
+    .description('Events that the notifier receives.'),
+  pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
+    'Sends only events of these pipelines. Default: all pipelines.',
+  ),
+};
+
+/** The settings of one kind: the common ones, `kind` with its summary, and `own`. */
+export function notifierSettings<const Kind extends string, Own extends Settings>(
+  name: Kind,
+  summary: string,
+  own: Own,
+  check?: (document: DocumentOf<Own>) => Refusal | null,
+) {
+  const kind = choice(name).required().description(summary);
+  return map({ ...common, kind, ...own }, { check: check as never });
+}
+
+/** The setting `timeout` of sinks that send over a network. */
+export const timeoutSetting = duration({ atLeast: '100ms', atMost: '60s' })
+  .default('5s')
+  .description('Time limit for one attempt. An event gets up to four attempts.');
+
+/** A setting with a template; `what` is the start of its description. */
+export function templateSetting(what: string) {
+  return text(
+    `one line of at most ${maxTemplateChars} characters, with fields such as {{bundle}}`,
+    'template',
+    parseTemplate,
+  )
+    .description(
+      `${what}: a template with the fields of docs/notifications.md. Without it, a sentence with the outcome, the bundle and the destination.`,
+    )
+    .example('{{pipeline}}: {{bundle}} {{outcome}}');
+}
+
+/** The setting `console_url` of notifiers for people. */
+export const consoleUrlSetting = baseUrl()
+  .description(
+    'URL of the daemon as browsers open it, with its base path. Messages then link to the run or pipeline in the console.',
+  )
+  .example('https://publish.example.org/');

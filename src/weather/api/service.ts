@@ -7,10 +7,11 @@ import {
   taggedAnswer,
 } from '../../api/http/answer/send-with-etag.ts';
 import type { WeatherMetrics } from '../../api/metrics/weather-metrics.ts';
+import type { WeatherConfig } from '../../core/config/weather/settings.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import type { Log } from '../../core/lib/log.ts';
 import type { Rejection } from '../database/cleaner.ts';
-import { type DatedFamily, type FamilyName, weatherFamilies } from '../families.ts';
+import { type FamilyName, weatherFamilies } from '../families.ts';
 import type { Reading, ResolvedPlace, WeatherFamily } from '../family.ts';
 import type { ZoneOutlines } from '../places/outlines.ts';
 import { type QueryOf, readFamily, type RecordOf, type WeatherReader } from '../reader.ts';
@@ -60,7 +61,7 @@ interface ServiceParts {
   reader: WeatherReader;
   text: TextRenderer;
   clock: Clock;
-  settings: { cacheMs: number; staleAfterMs: Readonly<Record<DatedFamily, number>> };
+  settings: Pick<WeatherConfig, 'cacheMs' | 'staleAfter'>;
   observer: WeatherObserver;
 }
 
@@ -141,8 +142,9 @@ async function readNow(
 ): Promise<ReadNow> {
   const reading = await readFamily(reader, family, query);
   const now = clock.now();
-  const staleAfterMs: Partial<Record<FamilyName, number>> = settings.staleAfterMs;
-  const staleAt = staleAtOf(reading, staleAfterMs[family] ?? Infinity);
+  // Places, histories and single alerts are never stale.
+  const ages: Partial<Record<`${FamilyName}Ms`, number>> = settings.staleAfter;
+  const staleAt = staleAtOf(reading, ages[`${family}Ms`] ?? Infinity);
   const stale = isStale(staleAt, now);
   observer.answered(family, { stale, asOf: reading.asOf ?? null, rejected: reading.rejected ?? [] });
   return { reading, staleAt, stale, now };

@@ -2,10 +2,10 @@ import { type Format, negotiateProblem } from '../../api/http/answer/negotiate.t
 import { sendWithEtag } from '../../api/http/answer/send-with-etag.ts';
 import type { ProblemForm } from '../../api/http/request/request-context.ts';
 import type { Header, JsonSchema, MediaType, ResponseObject, Route } from '../../api/http/route.ts';
-import type { FamilyName } from '../families.ts';
+import { type FamilyName, weatherFamilies } from '../families.ts';
+import { orNull } from '../fields.ts';
 import { type WeatherEndpoint, weatherEndpoints, weatherRequest } from './endpoints.ts';
-import { familySchemas } from './family-schemas.ts';
-import { collectionSchema, metaSchema, orNull, weatherExamples } from './schema-fields.ts';
+import { collectionSchema, metaSchema, weatherExamples } from './schema-fields.ts';
 import type { WeatherPorts } from './service.ts';
 
 const headers: Record<string, Header> = {
@@ -102,6 +102,6 @@ function envelopeSchema(family: FamilyName): JsonSchema {
     type: 'object',
     additionalProperties: false,
     required: ['data'],
-    properties: { data: orNull(familySchemas[family]), meta: metaSchema },
+    properties: { data: orNull<object>(weatherFamilies[family].record), meta: metaSchema },
   };
 }

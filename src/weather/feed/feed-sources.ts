@@ -118,7 +118,7 @@ async function nwsRhythms(
   for (const source of sourcesOf(config))
     byName.set(source.name, [...(byName.get(source.name) ?? []), source]);
   return [...byName].map(([name, sources]) => ({
-    everyMs: intervalMs ?? config.intervalsMs[name],
+    everyMs: intervalMs ?? config.intervals[`${name}Ms`],
     round: async () => {
       // Discussions belong to outlooks, which are better there first.
       for (const part of [isDocument, isList])

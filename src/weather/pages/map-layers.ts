@@ -1,9 +1,6 @@
 import type { WeatherService } from '../api/service.ts';
-import type { AlertData } from '../records/alerts/alert-queries.ts';
-import type { AlertsData } from '../records/alerts/alerts.ts';
-import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
-import type { ObservationData } from '../records/observation-record.ts';
-import type { PlaceData } from '../records/places.ts';
+import { type AlertData, type AlertsData, type ConvectiveOutlookData } from '../records/family-fields.ts';
+import { type ObservationData, type PlaceData } from '../records/observation-fields.ts';
 import { alertColour, alertRank, outlookColour } from './colours.ts';
 import type { MapQuery } from './map-query.ts';
 import { isWithin, type MapFrame, type StateOutline, type ZoneShapes } from './map-shapes.ts';

@@ -1,6 +1,6 @@
 import type { Page } from '../../api/pages/render-page.ts';
-import type { AlertData } from '../records/alerts/alert-queries.ts';
-import type { PlaceData } from '../records/places.ts';
+import { type AlertData } from '../records/family-fields.ts';
+import { type PlaceData } from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { converterOf } from '../units.ts';
 import type { UnknownPart } from '../values.ts';

@@ -1,4 +1,4 @@
-import type { HourlyForecastData } from '../records/forecasts.ts';
+import { type HourlyForecastData } from '../records/family-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import { quantity } from './words.ts';
 

@@ -1,14 +1,19 @@
 import type { Page } from '../../api/pages/render-page.ts';
-import type { AlertsData } from '../records/alerts/alerts.ts';
-import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
-import type { CurrentConditionsData } from '../records/current-conditions.ts';
-import type { ForecastDiscussionData } from '../records/discussions.ts';
-import type { HourlyForecastData, NarrativeForecastData } from '../records/forecasts.ts';
-import type { ObservationData } from '../records/observation-record.ts';
-import type { ObservationsData } from '../records/observations.ts';
-import type { OutlookRiskData } from '../records/outlook-states.ts';
-import type { PlaceData } from '../records/places.ts';
-import type { WeatherStoriesData } from '../records/weather-stories.ts';
+import {
+  type AlertsData,
+  type ConvectiveOutlookData,
+  type ForecastDiscussionData,
+  type HourlyForecastData,
+  type NarrativeForecastData,
+  type OutlookRiskData,
+  type WeatherStoriesData,
+} from '../records/family-fields.ts';
+import {
+  type CurrentConditionsData,
+  type ObservationData,
+  type ObservationsData,
+  type PlaceData,
+} from '../records/observation-fields.ts';
 import { textHelpers } from '../render/text-helpers.ts';
 import type { UnitSystem } from '../units.ts';
 import { outlookColour } from './colours.ts';

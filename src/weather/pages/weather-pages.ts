@@ -9,7 +9,7 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import { newKeptAnswers } from '../api/kept-answers.ts';
 import type { WeatherPorts, WeatherService } from '../api/service.ts';
-import type { PlaceData } from '../records/places.ts';
+import { type PlaceData } from '../records/observation-fields.ts';
 import type { UnitSystem } from '../units.ts';
 import { alertAreas, observed, outlookAreas, spread, unplacedAlerts } from './map-layers.ts';
 import {

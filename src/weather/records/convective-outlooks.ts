@@ -17,19 +17,21 @@ import { isInContiguousStates } from '../places/position.ts';
 import { converterOf } from '../units.ts';
 import { instant } from '../values.ts';
 import {
-  cleanOutlookRun,
-  dayParameter,
+  type ConvectiveOutlookData,
+  convectiveOutlooksRecord,
   type Hazard,
   hazards,
+  type OutlookAreaData,
+} from './family-fields.ts';
+import {
+  cleanOutlookRun,
+  dayParameter,
   hazardsOf,
   hazardStates,
   highestCategory,
   isMarker,
-  type OutlookAreaData,
-  type OutlookRiskData,
   outlookRuns,
   outlooks,
-  type OutlookWindowData,
   requireShape,
   riskAt,
   unknownParts,
@@ -53,21 +55,9 @@ const parameters = {
   geometry: flag(true, { description: 'Includes the geometry of areas.' }),
 };
 
-export interface ConvectiveOutlookData extends OutlookWindowData {
-  forecaster: string | null;
-  /**
-   * The highest known category, regardless of the requested hazards; null if there is none. If
-   * `meta.unknown` names it, a higher one is possible.
-   */
-  maximumCategory: string | null;
-  /** The risk of each hazard of the day at the requested point; null without a point. */
-  risk: OutlookRiskData[] | null;
-  areas: OutlookAreaData[];
-}
-
 /**
  * The newest outlook for a day, or the newest one whose window includes the current time. Its hazards are
- * published one by one. Until all have arrived, `outlook-search.ts` fills in the others. Windows can be
+ * published one by one. Until all have arrived, `findRuns` fills in the others. Windows can be
  * shortened, so none is assumed.
  */
 export const convectiveOutlooks = weatherFamily({
@@ -79,6 +69,7 @@ export const convectiveOutlooks = weatherFamily({
     parameters,
     maxAgeSeconds: 120,
   },
+  record: convectiveOutlooksRecord,
   template: 'convective_outlooks',
   itemNames: { areas: 'area', risk: 'hazard' },
   features: ({ areas, ...about }: ConvectiveOutlookData) => ({

@@ -17,18 +17,14 @@ import {
   stationPattern,
   unitsParameter,
 } from '../places/place-parameters.ts';
-import { type Converter, converterOf, type ObservationUnits, observationUnits } from '../units.ts';
-import { type Instant, instant } from '../values.ts';
+import { type Converter, converterOf, observationUnits } from '../units.ts';
+import { instant } from '../values.ts';
 import { type CurrentConditions, currentConditions as aggregate, windowOf } from './combined-conditions.ts';
-import type { FeelsLikeMethod } from './derived.ts';
+import { type CurrentConditionsData, currentConditionsRecord } from './observation-fields.ts';
 import {
-  type CloudData,
   cloudData,
-  type MeasuredData,
   measuredData,
   type ObservationRow,
-  type PresentWeatherData,
-  type StationData,
   stationData,
   stationFeatures,
 } from './observation-record.ts';
@@ -54,30 +50,6 @@ const parameters = {
   units: unitsParameter,
 };
 
-export interface CurrentConditionsData extends MeasuredData {
-  /** The first requested station that supplied a value. */
-  station: StationData;
-  /** Time of the newest observation that supplied a value. */
-  observedAt: Instant;
-  timeZone: string | null;
-  textDescription: string | null;
-  presentWeather: PresentWeatherData[];
-  clouds: CloudData[];
-  feelsLike: number | null;
-  feelsLikeMethod: FeelsLikeMethod | null;
-  /**
-   * The source of each value. Wind, sky (text, weather, clouds) and each precipitation window are taken as
-   * a unit.
-   */
-  source: Record<keyof CurrentConditions['sources'], FieldSource | null>;
-  units: ObservationUnits;
-}
-
-interface FieldSource {
-  station: string;
-  observedAt: Instant;
-}
-
 /** Current conditions at the requested stations, or at the station of the newest observation. */
 export const currentConditions = weatherFamily({
   tables: observations.tables,
@@ -89,6 +61,7 @@ export const currentConditions = weatherFamily({
     rules: [atMostOneOf('station', 'point'), radiusRule],
     maxAgeSeconds: 60,
   },
+  record: currentConditionsRecord,
   template: 'current_conditions',
   itemNames: { presentWeather: 'weather', clouds: 'cloud' },
   features: (data: CurrentConditionsData) => stationFeatures(data),
@@ -152,25 +125,13 @@ function conditionsData(conditions: CurrentConditions, convert: Converter): Curr
     clouds: cloudData(sky?.clouds ?? [], convert),
     feelsLike: convert.temperature(feelsLike?.value ?? null),
     feelsLikeMethod: feelsLike?.method ?? null,
-    source: {
-      temperature: sourceOf(sources.temperature),
-      dewpoint: sourceOf(sources.dewpoint),
-      relativeHumidity: sourceOf(sources.relativeHumidity),
-      wind: sourceOf(sources.wind),
-      altimeter: sourceOf(sources.altimeter),
-      seaLevelPressure: sourceOf(sources.seaLevelPressure),
-      visibility: sourceOf(sources.visibility),
-      sky: sourceOf(sources.sky),
-      temperatureMax24h: sourceOf(sources.temperatureMax24h),
-      temperatureMin24h: sourceOf(sources.temperatureMin24h),
-      precipitation1h: sourceOf(sources.precipitation1h),
-      precipitation3h: sourceOf(sources.precipitation3h),
-      precipitation6h: sourceOf(sources.precipitation6h),
-    },
+    source: Object.fromEntries(
+      Object.entries(sources).map(([field, row]) => [field, sourceOf(row)]),
+    ) as CurrentConditionsData['source'],
     units: observationUnits(convert),
   };
 }
 
-function sourceOf(row: ObservationRow | null): FieldSource | null {
+function sourceOf(row: ObservationRow | null): CurrentConditionsData['source']['wind'] {
   return row === null ? null : { station: row.station.stationId, observedAt: instant(row.observedAt) };
 }

@@ -4,15 +4,14 @@ import { cleanerOf, pastCheck } from '../database/cleaner.ts';
 import { firstClean, instantColumn, presentUntil } from '../database/columns.ts';
 import { newNotes, noReading, type Reading, reading, weatherFamily, type WeatherSource } from '../family.ts';
 import { officeParameter } from '../places/place-parameters.ts';
-import { type Instant, instant } from '../values.ts';
+import { instant } from '../values.ts';
 import {
-  cleanOutlookRun,
-  dayParameter,
-  outlookRuns,
-  type OutlookWindowData,
-  requireShape,
-  windowData,
-} from './outlook-states.ts';
+  type ForecastDiscussionData,
+  forecastDiscussionsRecord,
+  type OutlookDiscussionData,
+  outlookDiscussionsRecord,
+} from './family-fields.ts';
+import { cleanOutlookRun, dayParameter, outlookRuns, requireShape, windowData } from './outlook-states.ts';
 
 export const forecastDiscussionRows = pgTable('forecast_discussions', {
   productId: text('product_id').notNull(),
@@ -34,25 +33,6 @@ const discussionSections = pgTable('forecast_discussion_sections', {
 
 const clean = cleanerOf(forecastDiscussionRows, { key: ['productId'], nullable: ['receivedAt'] });
 
-export interface ForecastDiscussionData {
-  id: string;
-  office: string;
-  issuedAt: Instant;
-  timeZone: string;
-  wmoHeader: string | null;
-  awipsId: string | null;
-  correction: string | null;
-  sections: DiscussionSectionData[];
-  text: string;
-}
-
-export interface DiscussionSectionData {
-  heading: string;
-  /** Such as `/through Tonight/`, without the slashes. */
-  qualifier: string | null;
-  body: string;
-}
-
 /** The newest forecast discussion of an office, or of any. */
 export const forecastDiscussions = weatherFamily({
   tables: [forecastDiscussionRows, discussionSections],
@@ -63,6 +43,7 @@ export const forecastDiscussions = weatherFamily({
     parameters: { office: officeParameter },
     maxAgeSeconds: 120,
   },
+  record: forecastDiscussionsRecord,
   template: 'forecast_discussions',
   itemNames: { sections: 'section' },
   read: readDiscussion,
@@ -127,14 +108,6 @@ const discussions = pgTable('outlook_discussions', {
 
 const cleanDiscussion = cleanerOf(discussions, { key: ['productId'] });
 
-export interface OutlookDiscussionData extends OutlookWindowData {
-  productId: string;
-  correction: string | null;
-  headline: string | null;
-  summary: string | null;
-  text: string;
-}
-
 /** The discussion of the outlook issued last for a day that has one. */
 export const outlookDiscussions = weatherFamily({
   tables: [outlookRuns, discussions],
@@ -145,6 +118,7 @@ export const outlookDiscussions = weatherFamily({
     parameters: { day: dayParameter },
     maxAgeSeconds: 120,
   },
+  record: outlookDiscussionsRecord,
   template: 'convective_outlook_discussions',
   itemNames: {},
   read: (source, query) => requireShape(() => readOutlookDiscussion(source, query)),

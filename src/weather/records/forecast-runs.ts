@@ -17,8 +17,9 @@ import { type Around, type Nearby, nearestHaving, type PlaceIndex } from '../pla
 import type { PlaceLists } from '../places/place-lists.ts';
 import { pointParameter } from '../places/place-parameters.ts';
 import type { Position } from '../places/position.ts';
-import { type Converter, type ForecastUnits, forecastUnits } from '../units.ts';
-import { type Instant, instant, instantOrNull, pointGeometry } from '../values.ts';
+import { type Converter, forecastUnits } from '../units.ts';
+import { instant, instantOrNull, pointGeometry } from '../values.ts';
+import { type ForecastPeriodData, type ForecastRunData } from './family-fields.ts';
 
 /** The common part of hourly and narrative forecasts: runs of one kind, each with its periods. */
 
@@ -73,42 +74,6 @@ export const locationParameter = identifier(
 export const forecastPointParameter = pointParameter(
   'Latitude and longitude. Uses the nearest grid cell within `radius` that has a current forecast.',
 );
-
-export interface ForecastRunData {
-  location: string;
-  office: string;
-  gridX: number;
-  gridY: number;
-  /** The center of the cell, in degrees north and east; null if no table has it. */
-  latitude: number | null;
-  longitude: number | null;
-  timeZone: string | null;
-  generatedAt: Instant;
-  updatedAt: Instant | null;
-  validFrom: Instant | null;
-  validUntil: Instant | null;
-  elevation: number | null;
-  units: ForecastUnits;
-}
-
-/** One period of a run: an hour, or half a day. */
-export interface ForecastPeriodData {
-  number: number;
-  startsAt: Instant;
-  endsAt: Instant;
-  isDaytime: boolean;
-  temperature: number | null;
-  dewpoint: number | null;
-  relativeHumidity: number | null;
-  precipitationProbability: number | null;
-  windSpeedMin: number | null;
-  windSpeedMax: number | null;
-  windGust: number | null;
-  /** One of 16 points: `NNW`. */
-  windDirection: string | null;
-  shortForecast: string | null;
-  iconUrl: string | null;
-}
 
 const dispensable = ['timeZone', 'updatedAt', 'validFrom', 'validUntil', 'receivedAt'] as const;
 const cleanForecastRun = cleanerOf(forecastRuns, {

@@ -5,20 +5,22 @@ import { radiusParameter, radiusRule, rangeRule, unitsParameter } from '../place
 import { converterOf } from '../units.ts';
 import { type Column, fields, weatherTable } from '../values.ts';
 import {
-  forecastFeatures,
   type ForecastPeriodData,
-  forecastPointParameter,
   type ForecastRunData,
+  type HourlyForecastData,
+  hourlyForecastsRecord,
+  type NarrativeForecastData,
+  narrativeForecastsRecord,
+} from './family-fields.ts';
+import {
+  forecastFeatures,
+  forecastPointParameter,
   forecastRunData,
   forecastTables,
   locationParameter,
   periodData,
   readForecast,
 } from './forecast-runs.ts';
-
-export interface HourlyForecastData extends ForecastRunData {
-  periods: ForecastPeriodData[];
-}
 
 const columns: readonly Column<ForecastPeriodData & Pick<ForecastRunData, 'location' | 'timeZone'>>[] = [
   ...fields({ location: null, timeZone: null, startsAt: null, endsAt: null, isDaytime: null }),
@@ -70,6 +72,7 @@ export const hourlyForecasts = weatherFamily({
     ],
     maxAgeSeconds: 300,
   },
+  record: hourlyForecastsRecord,
   template: 'hourly_forecasts',
   itemNames: { periods: 'period' },
   features: (data: HourlyForecastData) => forecastFeatures(data),
@@ -98,16 +101,6 @@ export const hourlyForecasts = weatherFamily({
   },
 });
 
-export interface NarrativeForecastData extends ForecastRunData {
-  periods: NarrativePeriodData[];
-}
-
-export interface NarrativePeriodData extends ForecastPeriodData {
-  name: string | null;
-  temperatureTrend: 'rising' | 'falling' | null;
-  detailedForecast: string | null;
-}
-
 export const narrativeForecasts = weatherFamily({
   tables: forecastTables,
   endpoint: {
@@ -126,6 +119,7 @@ export const narrativeForecasts = weatherFamily({
     rules: [atMostOneOf('location', 'point'), radiusRule],
     maxAgeSeconds: 300,
   },
+  record: narrativeForecastsRecord,
   template: 'narrative_forecasts',
   itemNames: { periods: 'period' },
   features: (data: NarrativeForecastData) => forecastFeatures(data),

@@ -9,14 +9,10 @@ import {
   type WeatherSource,
 } from '../family.ts';
 import { rangeRule, stationPattern, unitsParameter } from '../places/place-parameters.ts';
-import { converterOf, type ObservationUnits, observationUnits } from '../units.ts';
-import { type Instant, instant, pointGeometry } from '../values.ts';
-import {
-  type PastObservationData,
-  pastObservationData,
-  type StationData,
-  stationData,
-} from './observation-record.ts';
+import { converterOf, observationUnits } from '../units.ts';
+import { instant, pointGeometry } from '../values.ts';
+import { type ObservationHistoryData, observationHistoryRecord } from './observation-fields.ts';
+import { pastObservationData, stationData } from './observation-record.ts';
 import {
   cleanedObservation,
   observationRows,
@@ -56,17 +52,6 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** The observations of a station in a range of time, the earliest first. */
-export interface ObservationHistoryData {
-  station: StationData;
-  timeZone: string | null;
-  /** Start of the requested range, which excludes `end`. */
-  start: Instant;
-  end: Instant;
-  observations: PastObservationData[];
-  units: ObservationUnits;
-}
-
 export const observationHistory = weatherFamily({
   tables: observations.tables,
   endpoint: {
@@ -77,6 +62,7 @@ export const observationHistory = weatherFamily({
     rules: [rangeRule(longestMs)],
     maxAgeSeconds: 60,
   },
+  record: observationHistoryRecord,
   template: 'observation_history',
   itemNames: { observations: 'observation', presentWeather: 'weather', clouds: 'cloud' },
   features: historyFeatures,

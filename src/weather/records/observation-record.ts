@@ -1,6 +1,14 @@
 import type { Features } from '../family.ts';
-import { type Converter, type ObservationUnits, observationUnits } from '../units.ts';
-import { type Instant, instant, instantOrNull, pointGeometry } from '../values.ts';
+import { type Converter, observationUnits } from '../units.ts';
+import { instant, instantOrNull, pointGeometry } from '../values.ts';
+import {
+  type CloudData,
+  type MeasuredData,
+  type ObservationData,
+  type PastObservationData,
+  type PresentWeatherData,
+  type StationData,
+} from './observation-fields.ts';
 
 /** The measured columns of an observation, in stored units. */
 export const measuredColumns = [
@@ -24,20 +32,6 @@ export const measuredColumns = [
 
 export type MeasuredColumn = (typeof measuredColumns)[number];
 export type MeasuredRow = Record<MeasuredColumn, number | null>;
-
-export interface PresentWeatherData {
-  intensity: 'light' | 'heavy' | null;
-  modifier: string | null;
-  phenomenon: string;
-  /** The code in the METAR: `-RA`. */
-  raw: string;
-  inVicinity: boolean;
-}
-
-export interface CloudData {
-  amount: 'SKC' | 'CLR' | 'FEW' | 'SCT' | 'BKN' | 'OVC' | 'VV';
-  base: number | null;
-}
 
 export interface StationRow {
   stationId: string;
@@ -67,52 +61,6 @@ export function columnName(column: MeasuredColumn): string {
 }
 
 /** Observations as they are answered: converted, and rounded once. */
-
-export interface ObservationData extends MeasuredData {
-  station: StationData;
-  observedAt: Instant;
-  timeZone: string | null;
-  receivedAt: Instant | null;
-  textDescription: string | null;
-  rawMessage: string | null;
-  presentWeather: PresentWeatherData[];
-  clouds: CloudData[];
-  /**
-   * The MADIS quality letter of each value: V verified, C coarse, S screened, X and B refused, Q questioned,
-   * Z none.
-   */
-  quality: Record<keyof MeasuredData, string | null>;
-  units: ObservationUnits;
-}
-
-export interface StationData {
-  id: string;
-  name: string;
-  /** Degrees north and east. */
-  latitude: number | null;
-  longitude: number | null;
-  elevation: number | null;
-}
-
-/** The measured values of one observation. */
-export interface MeasuredData {
-  temperature: number | null;
-  dewpoint: number | null;
-  relativeHumidity: number | null;
-  windDirection: number | null;
-  windSpeed: number | null;
-  windGust: number | null;
-  altimeter: number | null;
-  seaLevelPressure: number | null;
-  visibility: number | null;
-  temperatureMax24h: number | null;
-  temperatureMin24h: number | null;
-  precipitation1h: number | null;
-  precipitation3h: number | null;
-  precipitation6h: number | null;
-  heatIndex: number | null;
-  windChill: number | null;
-}
 
 type Quality = ObservationData['quality'];
 
@@ -168,9 +116,6 @@ export function observationData(row: ObservationRow, convert: Converter): Observ
     units: observationUnits(convert),
   };
 }
-
-/** An observation without its station and units, which the answer states once. */
-export type PastObservationData = Omit<ObservationData, 'station' | 'timeZone' | 'units'>;
 
 export function pastObservationData(row: ObservationRow, convert: Converter): PastObservationData {
   return {

@@ -7,12 +7,11 @@ import type { Queries } from '../database/database.ts';
 import { stations } from '../places/place-lists.ts';
 import { type Cell, type Column, fields, type Instant, weatherTable } from '../values.ts';
 import { usable } from './combined-conditions.ts';
+import { type CloudData, type PresentWeatherData } from './observation-fields.ts';
 import {
-  type CloudData,
   measuredColumns,
   type MeasuredRow,
   type ObservationRow,
-  type PresentWeatherData,
   type StationRow,
 } from './observation-record.ts';
 

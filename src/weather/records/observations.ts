@@ -24,9 +24,9 @@ import {
   unitsParameter,
 } from '../places/place-parameters.ts';
 import { type Converter, converterOf } from '../units.ts';
+import { type ObservationData, type ObservationsData, observationsRecord } from './observation-fields.ts';
 import {
   measuredColumns,
-  type ObservationData,
   observationData,
   type ObservationRow,
   stationFeatures,
@@ -56,13 +56,6 @@ const parameters = {
   units: unitsParameter,
 };
 
-/** The newest observation of each of several stations, in the order of the request. */
-export interface ObservationsData {
-  observations: ObservationData[];
-  /** Stations without any. */
-  missing: string[];
-}
-
 /** The newest observation of a station, of several, of the nearest to a point, or of any. */
 export const observations = weatherFamily({
   tables: [stations, observationRows, observationWeather, observationClouds],
@@ -74,6 +67,7 @@ export const observations = weatherFamily({
     rules: [atMostOneOf('station', 'point'), radiusRule, onlyWith('maxAge', 'point')],
     maxAgeSeconds: 60,
   },
+  record: observationsRecord,
   template: 'observations',
   itemNames: {
     observations: 'observation',

@@ -6,8 +6,6 @@ import { outlookShapeRequired } from '../database/errors.ts';
 import {
   empty,
   fold,
-  type Geometry,
-  type Instant,
   instant,
   type Known,
   known,
@@ -15,10 +13,13 @@ import {
   type UnknownPart,
   type UnknownReason,
 } from '../values.ts';
-
-/** Hazards of convective outlooks, as the feeder stores them and the reader expects them. */
-export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
-export type Hazard = (typeof hazards)[number];
+import {
+  type Hazard,
+  hazards,
+  type OutlookAreaData,
+  type OutlookRiskData,
+  type OutlookWindowData,
+} from './family-fields.ts';
 
 /** The hazards in the Storm Prediction Center's outlooks of a day, each published as a separate file. */
 export function hazardsOf(day: number): readonly Hazard[] {
@@ -66,15 +67,6 @@ export const cleanOutlookRun = cleanerOf(outlookRuns, { key: ['day', 'issuedAt']
 /** From 1, which is today. */
 export const dayParameter = wholeNumber(1, 8, 1, { description: 'Day of the outlook; 1 is today.' });
 
-export interface OutlookWindowData {
-  /** 1 (today) to 8. */
-  day: number;
-  issuedAt: Instant;
-  validFrom: Instant;
-  validUntil: Instant;
-  timeZone: string;
-}
-
 type Window = Pick<typeof outlookRuns.$inferSelect, 'day' | 'issuedAt' | 'validFrom' | 'validUntil'>;
 
 export function windowData(run: Window): OutlookWindowData {
@@ -97,36 +89,6 @@ export async function requireShape<T>(work: () => Promise<T>): Promise<T> {
 }
 
 /** The state of each hazard of an outlook: areas, none, or unknown with the reason. */
-
-export interface OutlookAreaData {
-  hazard: Hazard;
-  kind: 'category' | 'probability' | 'intensity';
-  /** `TSTM`..`HIGH`, `0.02`..`0.60`, `SIGN` or `CIG1`..`CIG3`. */
-  label: string;
-  labelText: string | null;
-  /** Order within hazard and kind, from the least. */
-  rank: number;
-  /** Percent. */
-  probability: number | null;
-  stroke: string | null;
-  fill: string | null;
-  /** Also null with `geometry=false`. */
-  geometry: Geometry | null;
-}
-
-export interface OutlookRiskData {
-  hazard: Hazard;
-  /** `none`: no area of the hazard contains the point. `unknown`: not known, for `reason`. */
-  state: 'outlined' | 'none' | 'unknown';
-  reason: UnknownReason | null;
-  /** The highest category at the point; null if none is known, or the hazard has no categories. */
-  category: string | null;
-  categoryText: string | null;
-  /** Percent; null: below the least that is outlined, or unknown. */
-  probability: number | null;
-  /** The highest intensity group. */
-  intensity: string | null;
-}
 
 /** An area, or the row about a whole hazard. */
 type Row = Pick<OutlookAreaData, 'hazard' | 'kind' | 'label' | 'rank'>;

@@ -15,9 +15,18 @@ import {
   unitsParameter,
 } from '../places/place-parameters.ts';
 import { converterOf, distanceIn, type PlaceUnits, type UnitSystem } from '../units.ts';
-import { type Instant, instantOrNull, pointGeometry } from '../values.ts';
+import { instantOrNull, pointGeometry } from '../values.ts';
 import { forecastDiscussionRows } from './discussions.ts';
 import { forecastRuns } from './forecast-runs.ts';
+import {
+  type LocationsData,
+  locationsRecord,
+  type OfficesData,
+  officesRecord,
+  type PlaceData,
+  type StationsData,
+  stationsRecord,
+} from './observation-fields.ts';
 import { observationRows } from './observation-tables.ts';
 
 const parameters = {
@@ -33,41 +42,6 @@ const parameters = {
   units: unitsParameter,
 };
 
-export interface PlaceData {
-  id: string;
-  name: string | null;
-  /** Degrees north and east. */
-  latitude: number;
-  longitude: number;
-  elevation: number | null;
-  /** Two letters. */
-  state: string | null;
-  timeZone: string | null;
-  /** Distance from the requested point, rounded to the meter; null without a point. */
-  distance: number | null;
-  /** From that point to the place, clockwise from north. */
-  bearing: number | null;
-  /** When the newest data of the place was observed, generated or issued. */
-  newestAt: Instant | null;
-  /** How long ago that was. */
-  newestAge: number | null;
-}
-
-interface ListData {
-  /** All that match, of which the list holds the first `limit`. */
-  total: number;
-  units: PlaceUnits;
-}
-export interface StationsData extends ListData {
-  stations: PlaceData[];
-}
-export interface LocationsData extends ListData {
-  locations: PlaceData[];
-}
-export interface OfficesData extends ListData {
-  offices: PlaceData[];
-}
-
 /** Weather stations, with the age of their newest observation. */
 export const stations = weatherFamily({
   tables: [tables.stations, observationRows],
@@ -78,6 +52,7 @@ export const stations = weatherFamily({
     parameters,
     maxAgeSeconds: 60,
   },
+  record: stationsRecord,
   template: 'stations',
   itemNames: { stations: 'station' },
   features: ({ stations, ...about }: StationsData) => placesOf(stations, about),
@@ -97,6 +72,7 @@ export const locations = weatherFamily({
     parameters,
     maxAgeSeconds: 60,
   },
+  record: locationsRecord,
   template: 'locations',
   itemNames: { locations: 'location' },
   features: ({ locations, ...about }: LocationsData) => placesOf(locations, about),
@@ -116,6 +92,7 @@ export const offices = weatherFamily({
     parameters,
     maxAgeSeconds: 60,
   },
+  record: officesRecord,
   template: 'offices',
   itemNames: { offices: 'office' },
   features: ({ offices, ...about }: OfficesData) => placesOf(offices, about),
@@ -169,7 +146,12 @@ async function readPlaces(
   { database, clock, places }: WeatherSource,
   { near, limit, bbox, state, q, units }: ValuesOf<typeof parameters>,
   newest: Newest,
-): Promise<ListData & { places: PlaceData[]; reading: Omit<Reading<never>, 'data'> }> {
+): Promise<{
+  total: number;
+  units: PlaceUnits;
+  places: PlaceData[];
+  reading: Omit<Reading<never>, 'data'>;
+}> {
   const { index, rejected } = await places[newest.kind]();
   const matching = index.matching({ box: bbox, state, words: q });
   const found: readonly (Nearby | { place: Place })[] =

@@ -5,7 +5,8 @@ import { cleanerOf, pastCheck } from '../database/cleaner.ts';
 import { firstClean, instantColumn, presentUntil } from '../database/columns.ts';
 import { newNotes, noReading, type Reading, reading, weatherFamily, type WeatherSource } from '../family.ts';
 import { officeParameter } from '../places/place-parameters.ts';
-import { type Instant, instant, instantOrNull } from '../values.ts';
+import { instant, instantOrNull } from '../values.ts';
+import { type WeatherStoriesData, weatherStoriesRecord } from './family-fields.ts';
 
 const storyRuns = pgTable('weather_story_runs', {
   runId: bigint('run_id', { mode: 'number' }).notNull(),
@@ -28,24 +29,6 @@ const stories = pgTable('weather_stories', {
 const cleanRun = cleanerOf(storyRuns, { key: ['office', 'fetchedAt'] });
 const cleanStory = cleanerOf(stories, { key: ['runId', 'position'], nullable: ['startsAt', 'endsAt'] });
 
-export interface WeatherStoriesData {
-  office: string;
-  fetchedAt: Instant;
-  timeZone: string;
-  stories: WeatherStoryData[];
-}
-
-export interface WeatherStoryData {
-  title: string;
-  description: string;
-  altText: string | null;
-  imageUrl: string | null;
-  priority: boolean;
-  startsAt: Instant | null;
-  endsAt: Instant | null;
-  updatedAt: Instant | null;
-}
-
 /** The stories of the newest run of an office, or of any office, in the office's own order. */
 export const weatherStories = weatherFamily({
   tables: [storyRuns, stories],
@@ -59,6 +42,7 @@ export const weatherStories = weatherFamily({
     },
     maxAgeSeconds: 180,
   },
+  record: weatherStoriesRecord,
   template: 'weather_stories',
   itemNames: { stories: 'story' },
   read: readStories,

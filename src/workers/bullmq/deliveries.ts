@@ -10,7 +10,7 @@ import {
   redeliveryRunning,
   type Undelivered,
   type UndeliveredEvents,
-} from '../../core/notify/undelivered.ts';
+} from '../../core/notify/outbox.ts';
 import {
   type DeliveryNote,
   type FailedDeliveries,

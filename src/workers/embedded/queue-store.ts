@@ -4,8 +4,13 @@ import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { syncDirectories } from '../../core/lib/sync.ts';
-import type { KeptEvent, Outbox } from '../../core/notify/outbox.ts';
-import { type KeptFor, undeliveredBook, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import {
+  type KeptEvent,
+  type KeptFor,
+  type Outbox,
+  undeliveredBook,
+  type UndeliveredEvents,
+} from '../../core/notify/outbox.ts';
 import { makeRoot } from '../../core/storage/local/root.ts';
 import type { Journal, KeptRun } from '../memory/journal.ts';
 import { type EndedSessions, endedSessionsBook } from '../queue/ended-sessions.ts';

@@ -1,5 +1,4 @@
-import { noOutbox, type Outbox } from '../../core/notify/outbox.ts';
-import { undeliveredBook, type UndeliveredEvents } from '../../core/notify/undelivered.ts';
+import { noOutbox, type Outbox, undeliveredBook, type UndeliveredEvents } from '../../core/notify/outbox.ts';
 import type { DeliveryNotes } from './job-queue.ts';
 import type { DeliveryNote } from './run-record.ts';
 

@@ -46,9 +46,9 @@ t.test('each kind gets its defaults', async (t) => {
       ...{ title: null, consoleUrl: null, timeoutMs: 5_000 },
     },
     {
-      ...{ id: 'f', events, pipelines: null, kind: 'email', host: 'smtp.example.org', port: 587 },
-      ...{ tls: 'starttls', from: 'a@example.org', to: ['b@example.org'], login: null, subject: null },
-      ...{ consoleUrl: 'https://p.example.org/', timeoutMs: 30_000 },
+      ...{ id: 'f', events, pipelines: null, kind: 'email', host: 'smtp.example.org', port: null },
+      ...{ tls: 'starttls', from: 'a@example.org', to: ['b@example.org'], user: null, passwordEnv: null },
+      ...{ subject: null, consoleUrl: 'https://p.example.org/', timeoutMs: 30_000 },
     },
   ]);
 });

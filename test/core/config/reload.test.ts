@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { Config } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
 import { adoptable, changesBetween } from '../../../src/core/config/reload.ts';
 
 function configOf(yaml: string): Config {

@@ -2,7 +2,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { acceptedConfig } from '../../../src/core/config/accepted-config.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
 import { type PathScope, requireSafePaths } from '../../../src/core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../src/core/lib/errors.ts';
 
@@ -46,8 +46,7 @@ function layOut(t: Test): string {
 
 function warnings(place: string, scope: PathScope = { isDaemon: true }, more = ''): Finding[] {
   const file = path.join(place, 'c.yml');
-  const loaded = acceptedConfig(Buffer.from(text + more), file, { home: '/root' });
-  if (loaded === null) throw new Error('the configuration is not valid');
+  const loaded = parseConfig(Buffer.from(text + more), file, { home: '/root' });
   return requireSafePaths(loaded, scope);
 }
 

@@ -4,9 +4,14 @@ import { loadSecrets } from '../../../src/core/lib/secrets.ts';
 import { deliver } from '../../../src/core/notify/deliver.ts';
 import { type Event, eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import { chatBody, chatFormats, type ChatOptions } from '../../../src/core/notify/message/chat-formats.ts';
-import { parseTemplate } from '../../../src/core/notify/message/template.ts';
-import { discordKind, slackKind } from '../../../src/core/notify/sinks/chat.ts';
+import { parseTemplate } from '../../../src/core/notify/message.ts';
+import {
+  chatBody,
+  chatFormats,
+  type ChatOptions,
+  discordKind,
+  slackKind,
+} from '../../../src/core/notify/sinks/chat.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { failure } from './messages.ts';
 import { impatientClock, startReceiver } from './receiver.ts';
@@ -184,8 +189,8 @@ t.test('a template has documented fields and nothing else', async (t) => {
   }
 });
 
-for (const kind of [slackKind, discordKind])
-  t.test(`${kind.kind}: the retries of webhooks apply, and no text shows the URL`, async (t) => {
+for (const [name, kind] of Object.entries({ slack: slackKind, discord: discordKind }))
+  t.test(`${name}: the retries of webhooks apply, and no text shows the URL`, async (t) => {
     const receiver = await startReceiver(t, (response, attempt) => {
       response.writeHead(attempt === 1 ? 429 : attempt === 2 ? 200 : 404, { 'retry-after': '2' }).end('ok');
     });
@@ -196,7 +201,7 @@ for (const kind of [slackKind, discordKind])
     });
     const clock = impatientClock();
     const context = { clock, secrets, log: silentLog, neededBy: 'notifier "chat"', warn: () => undefined };
-    const settings = { kind: kind.kind, urlEnv: 'URL', title: null, consoleUrl: null, timeoutMs: 5_000 };
+    const settings = { kind: name, urlEnv: 'URL', title: null, consoleUrl: null, timeoutMs: 5_000 };
     const sink = await kind.open(settings as never, context);
     const sent = async () => deliver(sink, event(failure('talk')), { clock, signal: never, hurry: never });
     t.match(await sent(), { delivered: true, tries: 2 });

@@ -7,11 +7,7 @@ import { systemClock } from '../../../src/core/lib/clock.ts';
 import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
 import { type Event, eventOf, type Occurrence } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
-import {
-  type EmailOptions,
-  emailSink,
-  reachMailServer,
-} from '../../../src/core/notify/sinks/email-sender.ts';
+import { type EmailOptions, emailSink, reachMailServer } from '../../../src/core/notify/sinks/email.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { startSmtp } from '../../services/smtp/smtp.ts';
 import { failure } from './messages.ts';

@@ -3,10 +3,9 @@ import { silentLog } from '../../../src/core/lib/log.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import type { Outcome } from '../../../src/core/notify/lane.ts';
 import { createNotifier } from '../../../src/core/notify/notifier.ts';
-import type { Outbox } from '../../../src/core/notify/outbox.ts';
+import { type Outbox, undeliveredBook } from '../../../src/core/notify/outbox.ts';
 import type { Attempted, Sink } from '../../../src/core/notify/sink.ts';
 import type { NotifierConfig } from '../../../src/core/notify/sink-kinds.ts';
-import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
 import { pruneOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { impatientClock } from './receiver.ts';
 

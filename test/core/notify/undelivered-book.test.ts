@@ -1,5 +1,5 @@
 import t from 'tap';
-import { undeliveredBook } from '../../../src/core/notify/undelivered.ts';
+import { undeliveredBook } from '../../../src/core/notify/outbox.ts';
 import { undeliveredContract } from '../../contract/undelivered.ts';
 
 undeliveredContract(t, async () => {

@@ -10,7 +10,7 @@ import { deliver, type Delivery } from '../../../src/core/notify/deliver.ts';
 import { type Event, eventOf } from '../../../src/core/notify/event.ts';
 import { newEventId } from '../../../src/core/notify/event-id.ts';
 import { parseSigningSecret } from '../../../src/core/notify/signature.ts';
-import { type WebhookOptions, webhookSink } from '../../../src/core/notify/sinks/webhook-sender.ts';
+import { type WebhookOptions, webhookSink } from '../../../src/core/notify/sinks/post.ts';
 import { testOccurrence } from '../../../src/core/publish/results/occurrences.ts';
 import { ensureInstalled } from '../../services/debian.ts';
 import { deadPort, impatientClock, startReceiver } from './receiver.ts';

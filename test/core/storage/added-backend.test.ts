@@ -41,7 +41,7 @@ const bundleOf = await bundlePrograms(
     'src/cli/main.ts',
     'src/core/lib/clock.ts',
     'src/core/config/json-schema.ts',
-    'src/core/config/judge-config.ts',
+    'src/core/config/load.ts',
     'src/core/config/secret-references.ts',
     'src/core/lib/log.ts',
     'src/core/storage/backends.ts',
@@ -78,9 +78,8 @@ t.test('it stands in the schema, resolves, and catalogs may name it', async (t) 
   t.equal(schema.match(/"allow_clearing"/g)?.length, 1, 'only destinations may be cleared');
   t.match(schema, 'and 3 for shelves');
 
-  const { parseConfig } = await fromCopy<typeof import('../../../src/core/config/judge-config.ts')>(
-    'src/core/config/judge-config.ts',
-  );
+  const { parseConfig } =
+    await fromCopy<typeof import('../../../src/core/config/load.ts')>('src/core/config/load.ts');
   const parse = (text: string): ReturnType<typeof parseConfig> =>
     parseConfig(Buffer.from(text), '/etc/c.yml', home);
   const bullmq = `server: {queue: {driver: bullmq, redis_url_env: R}, staging: {${shelf('staging')}}}\n`;

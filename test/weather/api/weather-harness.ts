@@ -16,8 +16,8 @@ import type { WeatherReader } from '../../../src/weather/reader.ts';
 import { createReaderApp } from '../../../src/weather/reader-app.ts';
 import { createTextRenderer } from '../../../src/weather/render/text.ts';
 
-const staleAfter = (ms: number): Record<FamilyName, number> =>
-  Object.fromEntries(familyNames.map((name) => [name, ms])) as Record<FamilyName, number>;
+const staleAfter = (ms: number): Record<`${FamilyName}Ms`, number> =>
+  Object.fromEntries(familyNames.map((name) => [`${name}Ms`, ms])) as Record<`${FamilyName}Ms`, number>;
 export const neverStale = staleAfter(Infinity);
 export const shippedTemplates = resolve('templates/weather');
 
@@ -37,11 +37,10 @@ export interface WeatherHarness {
 /** What the weather routes need, over a reader of the caller's. */
 export function weatherPorts(settings: WeatherHarness): WeatherPorts & HttpPorts & { metrics: null } {
   const { reader, clock, cacheMs = 0, templates = shippedTemplates, log = silentLog } = settings;
-  const staleAfterMs = staleAfter(settings.staleAfterMs ?? Infinity);
   const weather = createWeatherService({
     reader,
     clock,
-    settings: { cacheMs, staleAfterMs },
+    settings: { cacheMs, staleAfter: staleAfter(settings.staleAfterMs ?? Infinity) },
     text: createTextRenderer(templates),
     observer: newWeatherObserver(log, settings.weatherMetrics ?? null),
   });

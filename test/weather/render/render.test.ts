@@ -7,7 +7,7 @@ import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { XMLParser } from 'fast-xml-parser';
 import t from 'tap';
-import type { ObservationData } from '../../../src/weather/records/observation-record.ts';
+import { type ObservationData } from '../../../src/weather/records/observation-fields.ts';
 import { observationTable } from '../../../src/weather/records/observation-tables.ts';
 import {
   mapGeometry,

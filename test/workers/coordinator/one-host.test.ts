@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
 import type { Config } from '../../../src/core/config/config.ts';
-import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
 import { digestOf } from '../../../src/core/lib/digest.ts';
 import { type Log, silentLog } from '../../../src/core/lib/log.ts';
 import type { Coordinator } from '../../../src/workers/coordinator/coordinator.ts';

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { stageUpload } from '../../../src/core/bundle/staging.ts';
 import type { Holder } from '../../../src/core/catalog/catalog.ts';
 import { isKnownDead, newHolder } from '../../../src/core/catalog/lease/this-holder.ts';
-import { parseConfig } from '../../../src/core/config/judge-config.ts';
+import { parseConfig } from '../../../src/core/config/load.ts';
 import { systemClock } from '../../../src/core/lib/clock.ts';
 import { silentLog } from '../../../src/core/lib/log.ts';
 import { prepareStaging } from '../../../src/workers/coordinator/one-host.ts';

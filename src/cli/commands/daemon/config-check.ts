@@ -1,15 +1,15 @@
 import { stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import type { Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config } from '../../../core/config/config.ts';
+import type { Loaded } from '../../../core/config/load.ts';
 import { loadConfig } from '../../../core/config/load.ts';
 import { requirePackages } from '../../../core/config/required-packages.ts';
 import { referencedSecrets, requireStrongTokens } from '../../../core/config/secret-references.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
-import type { KeyPath } from '../../../core/config/yaml-text.ts';
 import { type Finding, finding, WaybillError } from '../../../core/lib/errors.ts';
 import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
+import type { KeyPath } from '../../../core/lib/settings/check.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { openToOthers } from '../../../core/storage/sftp/location.ts';
 import { exitCodeFor } from '../../exit-codes.ts';

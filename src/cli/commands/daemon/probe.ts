@@ -1,12 +1,12 @@
-import type { Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config, PipelineConfig } from '../../../core/config/config.ts';
-import type { KeyPath } from '../../../core/config/yaml-text.ts';
+import type { Loaded } from '../../../core/config/load.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { type Clock, systemClock } from '../../../core/lib/clock.ts';
 import { asWaybillError, type ErrorRecord, errorRecord, WaybillError } from '../../../core/lib/errors.ts';
 import { silentLog } from '../../../core/lib/log.ts';
 import { inParallel } from '../../../core/lib/parallel.ts';
 import type { Secrets } from '../../../core/lib/secrets.ts';
+import type { KeyPath } from '../../../core/lib/settings/check.ts';
 import { currentUserName } from '../../../core/lib/unsafe-path.ts';
 import { backendOf, describeLocation, type StorageLocation } from '../../../core/storage/backends.ts';
 import { storageOpener } from '../../../core/storage/open-storage.ts';

@@ -76,7 +76,7 @@ async function targets(options: SignatureOptions, output: Output): Promise<Targe
   });
   const document = { pipelines: [{ id: 'verified', source: { backend: 'http_upload' }, destinations }] };
   const text = Buffer.from(JSON.stringify(document));
-  const loaded = await parseConfig(text, path.resolve('waybill.yml'), { home: homedir() });
+  const loaded = parseConfig(text, path.resolve('waybill.yml'), { home: homedir() });
   // Warnings about this configuration are about its source, which nothing uses.
   const used = { ...loaded, warnings: [] };
   const { config, context, warnings } = await prepare(used, { output, verbose, areDirectoriesNamed: true });

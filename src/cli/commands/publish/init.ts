@@ -1,7 +1,7 @@
 import { lstat, open, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { acceptedConfig } from '../../../core/config/accepted-config.ts';
+import { parseConfig } from '../../../core/config/load.ts';
 import { installQueuePackage } from '../../../core/config/required-packages.ts';
 import { unsafePaths } from '../../../core/config/unsafe-paths.ts';
 import { type Finding, WaybillError } from '../../../core/lib/errors.ts';
@@ -68,10 +68,9 @@ function filesFor(situation: Situation, { out, systemd }: InitOptions): NewFile[
 /** Warnings about existing directories with unsafe permissions. */
 function unsafeDirectories(file: NewFile | undefined): Finding[] {
   if (file === undefined) return [];
-  const loaded = acceptedConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
+  const loaded = parseConfig(Buffer.from(file.text), path.resolve(file.path), { home: homedir() });
   const scope = { isDaemon: true, sudoUser: process.env['SUDO_UID'] };
-  const found = loaded === null ? [] : unsafePaths(loaded, scope);
-  return found.map((each) => ({ ...each, severity: 'warning' }));
+  return unsafePaths(loaded, scope).map((each) => ({ ...each, severity: 'warning' }));
 }
 
 /** From the two files to a running service. */

@@ -1,5 +1,5 @@
-import type { Loaded } from '../../../core/config/accepted-config.ts';
 import type { Config, DestinationConfig, PipelineConfig } from '../../../core/config/config.ts';
+import type { Loaded } from '../../../core/config/load.ts';
 import { overlap } from '../../../core/config/pipeline-relations.ts';
 import type { CoreContext } from '../../../core/context.ts';
 import { systemClock } from '../../../core/lib/clock.ts';

@@ -2,7 +2,7 @@ import { existsSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
-import type { Loaded } from '../../../core/config/accepted-config.ts';
+import type { Loaded } from '../../../core/config/load.ts';
 import { parseConfig } from '../../../core/config/load.ts';
 import { systemClock } from '../../../core/lib/clock.ts';
 import { type ErrorRecord, WaybillError } from '../../../core/lib/errors.ts';
@@ -70,7 +70,7 @@ function missingUrl({ channel }: PublishOptions): string {
  */
 export async function load(text: string, command = 'publish'): Promise<Loaded> {
   try {
-    return await parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
+    return parseConfig(Buffer.from(text), path.resolve('waybill.yml'), { home: homedir() });
   } catch (error) {
     const [first] = error instanceof WaybillError ? error.findings : [];
     if (first === undefined) throw error;

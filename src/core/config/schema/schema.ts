@@ -1,5 +1,4 @@
 import { logLevels, requestLoggings } from '../../lib/log.ts';
-import * as kinds from '../../lib/settings/kinds.ts';
 import {
   amount,
   boolean,
@@ -14,11 +13,9 @@ import {
   path,
   ratio,
   text,
-  variants,
 } from '../../lib/settings/kinds.ts';
-import type { AcceptedBy, DocumentOf, Setting } from '../../lib/settings/setting.ts';
-import { subscribableTypes } from '../../notify/event.ts';
-import { allSinkKinds, type AnySinkKind, type SinkDocument } from '../../notify/sink-kinds.ts';
+import type { AcceptedBy } from '../../lib/settings/setting.ts';
+import { notifier } from '../../notify/sink-kinds.ts';
 import { parsePublicKey } from '../../signing/public-key.ts';
 import { parseCron, parseTimeZone } from '../timetable.ts';
 import { databases } from '../weather/databases.ts';
@@ -113,34 +110,6 @@ export const tracingSchema = map({
 }).description(
   'OpenTelemetry tracing of waybill serve, worker and run. An empty map ({}) enables it. See docs/tracing.md.',
 );
-
-/** The part `notifiers` of the configuration. */
-const common = {
-  id: id().required().description('Name of the notifier, for logs and warnings.').example('hook'),
-  events: list(choice(...subscribableTypes), {
-    min: 1,
-    expected: `a list of ${subscribableTypes.join(', ')}, at least one`,
-  })
-    .default(['bundle.published'])
-    .description('Events that the notifier receives.'),
-  pipelines: list(id(), { min: 1, expected: 'a list of pipeline ids, at least one' }).description(
-    'Sends only events of these pipelines. Default: all pipelines.',
-  ),
-};
-
-export type NotifierDocument = DocumentOf<typeof common> & SinkDocument;
-
-const notifierSchema = variants(
-  'kind',
-  'a notifier',
-  Object.fromEntries(allSinkKinds.map((sink) => [sink.kind, settingOf(sink)])),
-) as Setting<NotifierDocument, false>;
-
-function settingOf(sink: AnySinkKind): Setting {
-  const kind = choice(sink.kind).required().description(sink.summary);
-  const check = (value: object): ReturnType<AnySinkKind['fault']> => sink.fault(value as SinkDocument);
-  return map({ ...common, kind, ...sink.settings(kinds) }, { check });
-}
 
 export const secrets = map({
   directory: path()
@@ -283,7 +252,7 @@ export const configSchema = map({
   pipelines: list(pipeline, { min: 0, expected: 'a list of pipelines' })
     .default([])
     .description('Pipelines: each connects one source to one or more destinations.'),
-  notifiers: list(notifierSchema, { min: 0, expected: 'a list of notifiers' })
+  notifiers: list(notifier, { min: 0, expected: 'a list of notifiers' })
     .default([])
     .description(
       'Receivers of events about publications. See docs/events.md and, for Slack, Discord and e-mail, docs/notifications.md.',

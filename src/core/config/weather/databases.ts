@@ -10,32 +10,7 @@ import {
   path,
   variants,
 } from '../../lib/settings/kinds.ts';
-import type { AcceptedBy } from '../../lib/settings/setting.ts';
-import { type PathBase, resolveDuration, resolvePath } from '../../lib/settings/values.ts';
-
-export type DatabaseConfig = PostgresConfig | PgliteConfig;
-
-export interface PostgresConfig {
-  name: string;
-  driver: 'postgres';
-  schema: string;
-  /** Variable that holds the URL of the database. */
-  urlEnv: string;
-  /** Connections, 1 to 1000. */
-  poolSize: number;
-  statementTimeoutMs: number;
-  /** Longest wait for a locked table; at or above `statementTimeoutMs` it has no effect. */
-  lockTimeoutMs: number;
-  connectTimeoutMs: number;
-}
-
-export interface PgliteConfig {
-  name: string;
-  driver: 'pglite';
-  schema: string;
-  /** Absolute. */
-  directory: string;
-}
+import type { ResolvedBy } from '../../lib/settings/setting.ts';
 
 const name = id().required().description('Name of the database in logs and errors.').example('primary');
 
@@ -97,21 +72,6 @@ export const databases = list(databaseSettings, { min: 0, expected: 'a list of w
     'Databases with weather records. All are opened and probed at startup. Reads use the first one.',
   );
 
-export function resolveDatabase(
-  database: AcceptedBy<typeof databaseSettings>,
-  base: PathBase,
-): DatabaseConfig {
-  const { name, schema } = database;
-  if (database.driver === 'pglite')
-    return { name, driver: 'pglite', schema, directory: resolvePath(database.directory, base) };
-  return {
-    name,
-    driver: 'postgres',
-    schema,
-    urlEnv: database.url_env,
-    poolSize: database.pool_size,
-    statementTimeoutMs: resolveDuration(database.statement_timeout),
-    lockTimeoutMs: resolveDuration(database.lock_timeout),
-    connectTimeoutMs: resolveDuration(database.connect_timeout),
-  };
-}
+export type DatabaseConfig = ResolvedBy<typeof databaseSettings>;
+export type PostgresConfig = Extract<DatabaseConfig, { driver: 'postgres' }>;
+export type PgliteConfig = Extract<DatabaseConfig, { driver: 'pglite' }>;

@@ -1,7 +1,7 @@
 import {
-  baseUrl,
   boolean,
   duration,
+  endpoint,
   environmentName,
   id,
   integer,
@@ -11,71 +11,14 @@ import {
   path,
   size,
 } from '../../lib/settings/kinds.ts';
-import type { AcceptedBy } from '../../lib/settings/setting.ts';
-import {
-  accepted,
-  parseBaseUrl,
-  type PathBase,
-  resolveDuration,
-  resolvePath,
-  resolveSize,
-} from '../../lib/settings/values.ts';
+import type { ResolvedBy } from '../../lib/settings/setting.ts';
 
-/** The configuration of `waybill weather feed`: its sources and its database. */
-export interface FeedConfig {
-  /** Name of the database; null: the first. */
-  database: string | null;
-  /** Variable that holds the URL of a role that may write; null for the URL of the database. */
-  urlEnv: string | null;
-  watch: WatchConfig | null;
-  nws: NwsConfig | null;
+/** The polling interval of one kind of document; by default about its update interval. */
+function interval(every: string) {
+  return duration({ atLeast: '10s', atMost: '24h' })
+    .default(every)
+    .description('Interval between requests for these documents.');
 }
-
-export interface WatchConfig {
-  /** Absolute. */
-  directory: string;
-  settleMs: number;
-}
-
-/** The kinds of data that the feed polls, each at its own interval. */
-export type SourceName =
-  'alerts' | 'observations' | 'forecasts' | 'forecastDiscussions' | 'weatherStories' | 'outlooks' | 'places';
-
-export interface NwsConfig {
-  userAgent: string;
-  /** Base URL without a trailing slash, as for SPC. */
-  baseUrl: string;
-  spcBaseUrl: string;
-  /** null: no alerts. Both lists empty: all active alerts. */
-  alerts: { areas: readonly string[]; zones: readonly string[] } | null;
-  stations: readonly string[];
-  locations: readonly string[];
-  forecastDiscussions: readonly string[];
-  weatherStories: readonly string[];
-  /** Days, 1 to 8. */
-  outlooks: readonly number[];
-  outlookDiscussions: boolean;
-  /** Stations of these states, zones with outlines of these states and marine areas, and these offices. */
-  places: { stations: readonly string[]; zones: readonly string[]; offices: readonly string[] };
-  intervalsMs: Readonly<Record<SourceName, number>>;
-  /** Maximum number of concurrent requests. */
-  concurrency: number;
-  timeoutMs: number;
-  /** Bytes of an answer, decompressed. */
-  maxBody: number;
-}
-
-/** The default polling interval of each source: about its update interval. */
-const intervals: Readonly<Record<SourceName, { setting: string; every: string }>> = {
-  alerts: { setting: 'alerts', every: '1m' },
-  observations: { setting: 'observations', every: '5m' },
-  forecasts: { setting: 'forecasts', every: '15m' },
-  forecastDiscussions: { setting: 'forecast_discussions', every: '10m' },
-  weatherStories: { setting: 'weather_stories', every: '15m' },
-  outlooks: { setting: 'outlooks', every: '10m' },
-  places: { setting: 'places', every: '24h' },
-};
-const sources = Object.entries(intervals) as [SourceName, { setting: string; every: string }][];
 
 const state = matching(/^[A-Z]{2}$/, 'the two letters of a state or a marine area, such as NY');
 const office = matching(/^[A-Z]{3}$/, 'the three letters of an office, such as OKX');
@@ -88,10 +31,10 @@ const nws = map({
     .required()
     .description('User-Agent of every request. The service requires a contact in it.')
     .example('example.org weather (ops@example.org)'),
-  base_url: baseUrl()
+  base_url: endpoint()
     .default('https://api.weather.gov')
     .description('URL of the National Weather Service API, or of a mirror.'),
-  spc_base_url: baseUrl()
+  spc_base_url: endpoint()
     .default('https://www.spc.noaa.gov')
     .description('URL of the Storm Prediction Center, which serves the outlook areas.'),
   alerts: map({
@@ -144,16 +87,15 @@ const nws = map({
   })
     .default()
     .description('Places: used for lists by name, state and distance, and for the areas of alerts.'),
-  intervals: map(
-    Object.fromEntries(
-      sources.map(([, { setting, every }]) => [
-        setting,
-        duration({ atLeast: '10s', atMost: '24h' })
-          .default(every)
-          .description('Interval between requests for these documents.'),
-      ]),
-    ),
-  )
+  intervals: map({
+    alerts: interval('1m'),
+    observations: interval('5m'),
+    forecasts: interval('15m'),
+    forecast_discussions: interval('10m'),
+    weather_stories: interval('15m'),
+    outlooks: interval('10m'),
+    places: interval('24h'),
+  })
     .default()
     .description('Interval for each kind of document. --interval overrides all of them.'),
   concurrency: integer(1, 32).default(4).description('Maximum number of concurrent requests.'),
@@ -186,38 +128,10 @@ export const feed = map({
   nws,
 }).description('Sources and target of waybill weather feed.');
 
-export function resolveFeed(document: AcceptedBy<typeof feed>, base: PathBase): FeedConfig {
-  const { database = null, url_env: urlEnv = null, watch } = document;
-  return {
-    database,
-    urlEnv,
-    watch:
-      watch === undefined
-        ? null
-        : { directory: resolvePath(watch.directory, base), settleMs: resolveDuration(watch.settle) },
-    nws: document.nws === undefined ? null : resolveNws(document.nws),
-  };
-}
+/** The configuration of `waybill weather feed`: its sources and its database. */
+export type FeedConfig = ResolvedBy<typeof feed>;
+export type WatchConfig = NonNullable<FeedConfig['watch']>;
+export type NwsConfig = NonNullable<FeedConfig['nws']>;
 
-function resolveNws(document: AcceptedBy<typeof nws>): NwsConfig {
-  const withoutSlash = (url: string): string => accepted(parseBaseUrl(url)).replace(/\/+$/, '');
-  return {
-    userAgent: document.user_agent,
-    baseUrl: withoutSlash(document.base_url),
-    spcBaseUrl: withoutSlash(document.spc_base_url),
-    alerts: document.alerts ?? null,
-    stations: document.stations,
-    locations: document.locations,
-    forecastDiscussions: document.forecast_discussions,
-    weatherStories: document.weather_stories,
-    outlooks: document.outlooks,
-    outlookDiscussions: document.outlook_discussions,
-    places: document.places,
-    intervalsMs: Object.fromEntries(
-      sources.map(([name, { setting }]) => [name, resolveDuration(document.intervals[setting] ?? '')]),
-    ) as Record<SourceName, number>,
-    concurrency: document.concurrency,
-    timeoutMs: resolveDuration(document.timeout),
-    maxBody: resolveSize(document.max_body),
-  };
-}
+/** The kinds of documents that the feeder polls, each at its own interval. */
+export type SourceName = keyof NwsConfig['intervals'] extends `${infer Name}Ms` ? Name : never;

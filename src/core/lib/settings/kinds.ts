@@ -45,7 +45,7 @@ import {
 
 /**
  * The kinds of values that settings have. Each has one phrase for the value it expects, which every failure
- * includes. `config/judge-config.ts` builds the sentence around it. A check with a more precise message
+ * includes. `config/load.ts` builds the sentence around it. A check with a more precise message
  * adds `reason`.
  */
 

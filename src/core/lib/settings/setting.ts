@@ -1,9 +1,8 @@
 import type { PathBase } from './values.ts';
 
 /**
- * The declaration of a setting: its values, its default and its documentation. `accept` validates documents
- * with it, and `joi-schema.ts` converts it for error messages and the JSON Schema. Settings are immutable:
- * each method returns a new one.
+ * The declaration of a setting: its values, its default and its documentation. `check` validates documents
+ * with it, and the JSON Schema derives from it. Settings are immutable: each method returns a new one.
  *
  * `T` is the type of a valid value, and `R` of the value that `resolved` makes of it. `IsSet` is whether a
  * valid document always has one: the setting is required, or it has a default.

@@ -1,79 +1,123 @@
 import { WaybillError } from '../../lib/errors.ts';
-import type { Kinds, Settings } from '../../lib/settings/declare.ts';
-import { accepted, parseBaseUrl, parseWebhookUrl, resolveDuration } from '../../lib/settings/values.ts';
-import type { ChatKind } from '../message/chat-formats.ts';
-import { consoleUrlSetting, templateSetting } from '../message/message-settings.ts';
-import { type SinkContext, type SinkKind, timeoutSetting } from '../sink.ts';
+import { environmentName } from '../../lib/settings/kinds.ts';
+import { parseWebhookUrl } from '../../lib/settings/values.ts';
+import type { Event } from '../event.ts';
+import { fillTemplate, type Message, messageOf } from '../message.ts';
+import {
+  consoleUrlSetting,
+  notifierSettings,
+  type SinkContext,
+  sinkKind,
+  templateSetting,
+  timeoutSetting,
+} from '../sink.ts';
 import { refusedLiteral } from './guarded-lookup.ts';
 
-interface ChatDocument<Kind extends string> {
-  kind: Kind;
-  url_env: string;
-  title?: string | undefined;
-  console_url?: string | undefined;
-  timeout: string;
-}
+/*
+ * Messages to the incoming webhooks of chat services. Values are escaped, so that a bundle's name can neither
+ * format the message nor mention anyone.
+ */
 
-interface ChatSettings<Kind extends string> {
-  kind: Kind;
-  /** The variable with the URL of the incoming webhook. Its path is a credential. */
-  urlEnv: string;
+export interface ChatOptions {
+  /** The template of the first line; null for the default. */
   title: string | null;
   consoleUrl: string | null;
-  timeoutMs: number;
+}
+
+interface ChatFormat {
+  /** The maximum length of the text, in UTF-16 code units. */
+  maxChars: number;
+  escape: (value: string) => string;
+  body: (text: string) => object;
+}
+
+/** https://docs.slack.dev/messaging/formatting-message-text: longer texts should be avoided. */
+const slackFormat: ChatFormat = {
+  maxChars: 4_000,
+  escape: (value) => value.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;'),
+  // Without these, Slack applies its Markdown and makes links of names and addresses in the values.
+  body: (text) => ({
+    text,
+    mrkdwn: false,
+    parse: 'none',
+    link_names: false,
+    unfurl_links: false,
+    unfurl_media: false,
+  }),
+};
+
+const suppressEmbeds = 1 << 2;
+
+/** https://discord.com/developers/docs/resources/webhook#execute-webhook rejects longer texts. */
+const discordFormat: ChatFormat = {
+  maxChars: 2_000,
+  escape: (value) => value.replaceAll(/[\\*_~`|<>@#:[\]()+.-]/g, (character) => `\\${character}`),
+  body: (content) => ({ content, allowed_mentions: { parse: [] }, flags: suppressEmbeds }),
+};
+
+// The first length at which the message fits is used: most messages fit at the first.
+const valueLengths = [300, 150, 75, 40, 20];
+
+export const chatFormats = { slack: slackFormat, discord: discordFormat };
+
+/** The JSON text of a message. It fits the limits of the service. */
+export function chatBody(event: Event, { maxChars, escape, body }: ChatFormat, options: ChatOptions): string {
+  const { title, consoleUrl } = options;
+  // A template that repeats a field may not fit at any length.
+  for (const template of title === null ? [null] : [title, null])
+    for (const maxValueChars of valueLengths) {
+      const text = textOf(messageOf(event, { consoleUrl, maxValueChars }), template, escape);
+      if (text.length <= maxChars) return JSON.stringify(body(text));
+    }
+  return JSON.stringify(body(escape(event.type)));
+}
+
+function textOf(message: Message, template: string | null, escape: ChatFormat['escape']): string {
+  const { rows, link, fields } = message;
+  const title = template === null ? escape(message.title) : fillTemplate(template, fields, escape);
+  return [
+    title,
+    ...rows.map(([label, value]) => `${label}: ${escape(value)}`),
+    ...(link === null ? [] : [`<${link}>`]),
+  ].join('\n');
 }
 
 export const slackKind = chatKind('slack', 'A message in a channel of Slack.');
 export const discordKind = chatKind('discord', 'A message in a channel of Discord.');
 
-function chatKind<const Kind extends ChatKind>(
-  kind: Kind,
-  summary: string,
-): SinkKind<Kind, ChatDocument<Kind>, ChatSettings<Kind>> {
-  return {
-    kind,
-    summary,
-    settings: (kinds) => settings(kinds, kind),
-    fault: () => null,
-    resolve: ({ url_env, title, console_url, timeout }) => ({
-      kind,
-      urlEnv: url_env,
-      title: title ?? null,
-      consoleUrl: console_url === undefined ? null : accepted(parseBaseUrl(console_url)),
-      timeoutMs: resolveDuration(timeout),
-    }),
-    secrets: ({ urlEnv }) => [urlEnv],
-    open: async ({ urlEnv, timeoutMs, ...options }, context) => {
-      const url = urlOf(urlEnv, context);
-      const { chatBody, chatFormats } = await import('../message/chat-formats.ts');
-      const { postSink } = await import('./webhook-sender.ts');
-      return postSink({
-        ...{ url, timeoutMs, clock: context.clock, allowAddresses: [] },
-        // Chats show messages in the order in which they arrive, and limit their rate.
-        concurrency: 1,
-        compose: (event) => ({ body: chatBody(event, chatFormats[kind], options) }),
-      });
-    },
-    reach: async ({ urlEnv }, context) => {
-      const { reachWebhook } = await import('./webhook-sender.ts');
-      return reachWebhook({ url: urlOf(urlEnv, context), allowAddresses: [] }, context.signal);
-    },
-  };
-}
-
-function settings(kinds: Kinds, kind: ChatKind): Settings {
-  return {
-    url_env: kinds
-      .environmentName()
+function chatKind(name: keyof typeof chatFormats, summary: string) {
+  const settings = notifierSettings(name, summary, {
+    url_env: environmentName()
       .required()
       .description(
         'Environment variable, or file in secrets.directory, that holds the URL of the incoming webhook.',
       )
-      .example(`WAYBILL_${kind.toUpperCase()}_URL`),
-    title: templateSetting(kinds, 'First line of the message'),
-    console_url: consoleUrlSetting(kinds),
-    timeout: timeoutSetting(kinds),
-  };
+      .example(`WAYBILL_${name.toUpperCase()}_URL`),
+    title: templateSetting('First line of the message'),
+    console_url: consoleUrlSetting,
+    timeout: timeoutSetting,
+  });
+  return sinkKind({
+    settings,
+    secrets: ({ urlEnv }) => [urlEnv],
+    open: async ({ urlEnv, timeoutMs, title, consoleUrl }, context) => {
+      const url = urlOf(urlEnv, context);
+      const { postSink } = await import('./post.ts');
+      return postSink({
+        url,
+        timeoutMs,
+        clock: context.clock,
+        allowAddresses: [],
+        // Chats show messages in the order in which they arrive, and limit their rate.
+        concurrency: 1,
+        compose: (event) => ({ body: chatBody(event, chatFormats[name], { title, consoleUrl }) }),
+      });
+    },
+    reach: async ({ urlEnv }, context) => {
+      const { reachWebhook } = await import('./post.ts');
+      return reachWebhook({ url: urlOf(urlEnv, context), allowAddresses: [] }, context.signal);
+    },
+  });
 }
 
 /** The URL of the incoming webhook. Throws `secrets_invalid`, which never shows the URL. */

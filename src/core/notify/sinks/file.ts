@@ -2,18 +2,11 @@ import { constants, existsSync } from 'node:fs';
 import { access, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { WaybillError } from '../../lib/errors.ts';
-import { resolvePath } from '../../lib/settings/values.ts';
-import type { Sink, SinkKind } from '../sink.ts';
+import { path } from '../../lib/settings/kinds.ts';
+import { notifierSettings, type Sink, sinkKind } from '../sink.ts';
 
-interface FileSettings {
-  kind: 'file';
-  path: string;
-}
-
-export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
-  kind: 'file',
-  summary: 'A line of JSON appended to a file.',
-  settings: ({ path }) => ({
+export const fileKind = sinkKind({
+  settings: notifierSettings('file', 'A line of JSON appended to a file.', {
     path: path()
       .required()
       .description(
@@ -21,12 +14,10 @@ export const fileKind: SinkKind<'file', FileSettings, FileSettings> = {
       )
       .example('/var/log/waybill/events.jsonl'),
   }),
-  fault: () => null,
-  resolve: ({ path }, base) => ({ kind: 'file', path: resolvePath(path, base) }),
   secrets: () => [],
   open: async ({ path }) => fileSink(path),
   reach: async ({ path }) => reachFile(path),
-};
+});
 
 /** Checks that the file can be opened for appending or created. */
 async function reachFile(path: string): Promise<string> {

@@ -1,21 +1,13 @@
 import type { Log } from '../../lib/log.ts';
 import { traceFields } from '../../tracing/trace-context.ts';
-import type { Sink, SinkKind } from '../sink.ts';
+import { notifierSettings, type Sink, sinkKind } from '../sink.ts';
 
-interface LogSettings {
-  kind: 'log';
-}
-
-export const logKind: SinkKind<'log', LogSettings, LogSettings> = {
-  kind: 'log',
-  summary: 'A line in the log; on stderr where a command is run.',
-  settings: () => ({}),
-  fault: () => null,
-  resolve: () => ({ kind: 'log' }),
+export const logKind = sinkKind({
+  settings: notifierSettings('log', 'A line in the log; on stderr where a command is run.', {}),
   secrets: () => [],
-  open: async (_settings, { log }) => logSink(log),
+  open: async (_config, { log }) => logSink(log),
   reach: async () => 'goes to the log',
-};
+});
 
 /** Logs events at level info, under the key `event`. */
 export function logSink(log: Log): Sink {

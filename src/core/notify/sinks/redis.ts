@@ -1,43 +1,18 @@
 import type { Redis } from 'ioredis';
 import { WaybillError } from '../../lib/errors.ts';
-import { resolveDuration } from '../../lib/settings/values.ts';
-import { type Sink, type SinkContext, type SinkKind, timeoutSetting } from '../sink.ts';
+import { environmentName, matching } from '../../lib/settings/kinds.ts';
+import { notifierSettings, type Sink, type SinkContext, sinkKind, timeoutSetting } from '../sink.ts';
 
-interface RedisDocument {
-  kind: 'redis';
-  redis_url_env: string;
-  channel: string;
-  timeout: string;
-}
-
-interface RedisSettings {
-  kind: 'redis';
-  redisUrlEnv: string;
-  channel: string;
-  timeoutMs: number;
-}
-
-export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
-  kind: 'redis',
-  summary: 'A message on a Redis channel (PUBLISH).',
-  settings: (kinds) => ({
-    redis_url_env: kinds
-      .environmentName()
+export const redisKind = sinkKind({
+  settings: notifierSettings('redis', 'A message on a Redis channel (PUBLISH).', {
+    redis_url_env: environmentName()
       .required()
       .description('Environment variable, or file in secrets.directory, with the URL of Redis.')
       .example('WAYBILL_REDIS_URL'),
-    channel: kinds
-      .matching(/^[\u0021-\u007e]{1,128}$/, 'the name of a channel, without spaces')
+    channel: matching(/^[\u0021-\u007e]{1,128}$/, 'the name of a channel, without spaces')
       .default('waybill.events')
       .description('Name of the channel.'),
-    timeout: timeoutSetting(kinds),
-  }),
-  fault: () => null,
-  resolve: ({ redis_url_env, channel, timeout }) => ({
-    kind: 'redis',
-    redisUrlEnv: redis_url_env,
-    channel,
-    timeoutMs: resolveDuration(timeout),
+    timeout: timeoutSetting,
   }),
   secrets: ({ redisUrlEnv }) => [redisUrlEnv],
   open: async (settings, context) => redisSink({ ...settings, url: urlOf(settings, context) }),
@@ -53,9 +28,9 @@ export const redisKind: SinkKind<'redis', RedisDocument, RedisSettings> = {
     client.disconnect();
     return 'connected and authenticated';
   },
-};
+});
 
-function urlOf({ redisUrlEnv }: RedisSettings, { secrets, neededBy }: SinkContext): string {
+function urlOf({ redisUrlEnv }: { redisUrlEnv: string }, { secrets, neededBy }: SinkContext): string {
   const url = secrets.require(redisUrlEnv, neededBy);
   if (URL.canParse(url) && /^rediss?:$/.test(new URL(url).protocol)) return url;
   throw new WaybillError(

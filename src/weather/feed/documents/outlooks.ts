@@ -1,4 +1,5 @@
-import type { Hazard, Marker } from '../../records/outlook-states.ts';
+import { type Hazard } from '../../records/family-fields.ts';
+import type { Marker } from '../../records/outlook-states.ts';
 import { shapeOf } from '../../shape.ts';
 import { outlineOf } from './places.ts';
 import {

@@ -17,8 +17,9 @@ import {
 import type { Note } from '../../database/cleaner.ts';
 import { saneInstant } from '../../database/columns.ts';
 import type { Queries } from '../../database/database.ts';
-import { type ZoneKey, zoneKey, zoneKind } from '../../places/position.ts';
-import { type Geometry, type Instant, instant, instantOrNull } from '../../values.ts';
+import { zoneKey, zoneKind } from '../../places/position.ts';
+import { instant, instantOrNull } from '../../values.ts';
+import { type AlertData } from '../family-fields.ts';
 import {
   alertAreas,
   alertReferences,
@@ -33,52 +34,6 @@ import {
 } from './alert-tables.ts';
 
 /** Alerts as they are read, cleaned and answered. */
-
-export interface AlertData {
-  id: string;
-  event: string;
-  eventCode: string | null;
-  headline: string | null;
-  severity: AlertSeverity;
-  certainty: string;
-  urgency: string;
-  status: string;
-  messageType: string;
-  category: string;
-  sentAt: Instant | null;
-  effectiveAt: Instant | null;
-  onsetAt: Instant | null;
-  /** When this message is to be replaced; not the end of the event, and at times before `onsetAt`. */
-  expiresAt: Instant;
-  /** The end of the event, if it is known. */
-  endsAt: Instant | null;
-  office: string | null;
-  senderName: string | null;
-  areaDescription: string;
-  /** UGC codes. */
-  zones: string[];
-  /** The same zones by kind, as `fire/COZ040`: some codes are those of several zones. */
-  affectedZones: ZoneKey[];
-  /** Whether it is a test or an exercise, and no warning. */
-  isTest: boolean;
-  description: string | null;
-  instruction: string | null;
-  response: string | null;
-  language: string;
-  /** P-VTEC codes. */
-  vtec: (string | null)[];
-  /** SAME codes: the counties by which radios choose. */
-  same: string[];
-  /** Other parameters of the message, by name. */
-  parameters: AlertParameterData[];
-  references: string[];
-  geometry: Geometry | null;
-}
-
-export interface AlertParameterData {
-  name: string;
-  values: string[];
-}
 
 /** Which alerts of a poll. */
 export interface InForceQuery {
@@ -291,7 +246,7 @@ export function alertData(row: CleanAlert): AlertData {
 }
 
 /** CAP values are text. Any other value is returned as its JSON. */
-function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertParameterData[] {
+function parametersOf(parameters: Readonly<Record<string, unknown>>): AlertData['parameters'] {
   return Object.keys(parameters)
     .sort()
     .map((name) => ({ name, values: [parameters[name]].flat().map(textOf) }));

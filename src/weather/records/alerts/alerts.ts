@@ -24,9 +24,10 @@ import {
 } from '../../family.ts';
 import { fireZones, zones } from '../../places/place-lists.ts';
 import { boxParameter, pointParameter } from '../../places/place-parameters.ts';
-import { type Instant, instant, instantOrNull, type UnknownPart } from '../../values.ts';
+import { instant, instantOrNull, type UnknownPart } from '../../values.ts';
+import { type AlertData, alertRecord, type AlertsData, alertsRecord } from '../family-fields.ts';
 import { type AlertOutlines, outlinesInTime } from './alert-outlines.ts';
-import { type AlertData, alertData, type InForceQuery, selectAlert, selectInForce } from './alert-queries.ts';
+import { alertData, type InForceQuery, selectAlert, selectInForce } from './alert-queries.ts';
 import {
   alertAreas,
   alertReferences,
@@ -79,28 +80,7 @@ const idParameter: Parameter<string> = {
   parse: (text) => (text === '' || text.length > 500 || text.includes('\0') ? undefined : text),
 };
 
-export interface AlertsData {
-  /** Time of the poll with this list. */
-  fetchedAt: Instant;
-  sourceUpdatedAt: Instant | null;
-  timeZone: string;
-  /** All that match, of which `alerts` holds the first `limit`: most severe first, then those sent last. */
-  total: number;
-  /**
-   * Number of other alerts that may apply at the requested place: they have no geometry, and outlines of
-   * some of their zones are unknown. null if no place was requested.
-   */
-  unplaced: number | null;
-  alerts: AlertData[];
-  /** Tests and exercises, which are not warnings. */
-  tests: AlertTestData[];
-}
-
-/** A test or exercise, with the fields of the alert that it imitates. */
-export type AlertTestData = Pick<
-  AlertData,
-  'id' | 'event' | 'status' | 'headline' | 'areaDescription' | 'senderName' | 'expiresAt' | 'endsAt'
->;
+type AlertTestData = AlertsData['tests'][number];
 
 const maxTests = 20;
 
@@ -130,6 +110,7 @@ export const alerts = weatherFamily({
     rules: [atMostOneOf('zone', 'area', 'office', 'point', 'bbox')],
     maxAgeSeconds: 15,
   },
+  record: alertsRecord,
   template: 'active_alerts',
   itemNames: { alerts: 'alert', tests: 'test', ...itemNames },
   features: ({ alerts, ...about }: AlertsData) => ({
@@ -150,6 +131,7 @@ export const alert = weatherFamily({
     problems: ['alert_not_found'],
     maxAgeSeconds: 60,
   },
+  record: alertRecord,
   template: 'alert',
   itemNames,
   features: ({ geometry, ...properties }: AlertData) => ({

@@ -13,7 +13,7 @@ watchDisk();
 // After the watch is in place, so that they get the watched calls.
 const { processJob } = await import('../../../../src/workers/threads/publish-task.ts');
 const { systemClock } = await import('../../../../src/core/lib/clock.ts');
-const { parseConfig } = await import('../../../../src/core/config/judge-config.ts');
+const { parseConfig } = await import('../../../../src/core/config/load.ts');
 const { loadSecrets } = await import('../../../../src/core/lib/secrets.ts');
 const { silentLog } = await import('../../../../src/core/lib/log.ts');
 const { stageUpload } = await import('../../../../src/core/bundle/staging.ts');

@@ -1,21 +1,10 @@
-import type { JsonSchema } from '../../api/http/route.ts';
-import type { CurrentConditionsData } from '../records/current-conditions.ts';
-import type { ObservationHistoryData } from '../records/observation-history.ts';
-import type {
-  CloudData,
-  MeasuredData,
-  ObservationData,
-  PastObservationData,
-  PresentWeatherData,
-  StationData,
-} from '../records/observation-record.ts';
-import type { ObservationsData } from '../records/observations.ts';
-import type { LocationsData, OfficesData, PlaceData, StationsData } from '../records/places.ts';
-import type { ObservationUnits, PlaceUnits } from '../units.ts';
 import {
   count,
+  type DataOf,
   degreesEast,
   degreesNorth,
+  field,
+  type FieldsOf,
   flag,
   instantOf,
   listOf,
@@ -23,21 +12,26 @@ import {
   orNull,
   quantity,
   record,
-  type SchemasOf,
   text,
   textOrNull,
   timeZone,
   unit,
-} from './schema-fields.ts';
+} from '../fields.ts';
 
-const station = record<StationData>({
+/*
+ * The records of observations, current conditions and places.
+ */
+
+export type FeelsLikeMethod = 'wind_chill' | 'heat_index' | 'temperature';
+
+const station = record({
   id: text('Identifier.', 'KNYC'),
   name: text('Name.', 'New York City, Central Park'),
   latitude: degreesNorth,
   longitude: degreesEast,
   elevation: quantity('Above sea level', 'm', 'ft'),
 });
-const measured: { [K in keyof MeasuredData]: JsonSchema } = {
+const measured = {
   temperature: quantity('Air temperature', 'degC', 'degF'),
   dewpoint: quantity('Dewpoint', 'degC', 'degF'),
   relativeHumidity: quantity('Relative humidity', '%'),
@@ -56,8 +50,11 @@ const measured: { [K in keyof MeasuredData]: JsonSchema } = {
   windChill: quantity('Wind chill', 'degC', 'degF'),
 };
 const presentWeather = listOf(
-  record<PresentWeatherData>({
-    intensity: { type: ['string', 'null'], enum: ['light', 'heavy', null] },
+  record({
+    intensity: field<'light' | 'heavy' | null>({
+      type: ['string', 'null'],
+      enum: ['light', 'heavy', null],
+    }),
     modifier: textOrNull('Modifier, such as `freezing`.'),
     phenomenon: text('Phenomenon.', 'rain'),
     raw: text('METAR code.', '-RA'),
@@ -65,12 +62,12 @@ const presentWeather = listOf(
   }),
 );
 const clouds = listOf(
-  record<CloudData>({
+  record({
     amount: oneOf(['SKC', 'CLR', 'FEW', 'SCT', 'BKN', 'OVC', 'VV'], 'Sky cover.'),
     base: quantity('Height above ground, or null if clear', 'm', 'ft'),
   }),
 );
-const units = record<ObservationUnits>(
+const units = record(
   {
     temperature: unit('degC', 'degF'),
     windSpeed: unit('km/h', 'mph'),
@@ -84,11 +81,11 @@ const units = record<ObservationUnits>(
   },
   'The unit of each quantity.',
 );
-const letter: JsonSchema = { type: ['string', 'null'] };
-const eachOf = <K extends string>(names: readonly K[], schema: JsonSchema): Record<K, JsonSchema> =>
-  Object.fromEntries(names.map((name) => [name, schema])) as Record<K, JsonSchema>;
+const letter = field<string | null>({ type: ['string', 'null'] });
+const eachOf = <const K extends string, F>(names: readonly K[], schema: F): Record<K, F> =>
+  Object.fromEntries(names.map((name) => [name, schema])) as Record<K, F>;
 
-const pastFields: SchemasOf<PastObservationData> = {
+const pastFields = {
   observedAt: instantOf('Time of the observation'),
   receivedAt: orNull(instantOf('Time at which the feeder stored it')),
   textDescription: textOrNull('In words.', 'Clear'),
@@ -96,41 +93,38 @@ const pastFields: SchemasOf<PastObservationData> = {
   ...measured,
   presentWeather,
   clouds,
-  quality: record<ObservationData['quality']>(
-    eachOf(Object.keys(measured) as (keyof MeasuredData)[], letter),
+  quality: record(
+    eachOf(Object.keys(measured) as (keyof typeof measured)[], letter),
     'MADIS quality letter of each value: V verified, C coarse pass, S screened, X and B rejected, Q questioned, Z no check.',
   ),
 };
-const observation = record<ObservationData>({ station, timeZone: orNull(timeZone), ...pastFields, units });
+const observation = record({ station, timeZone: orNull(timeZone), ...pastFields, units });
 
-export const observationHistory = record<ObservationHistoryData>({
+export const observationHistoryRecord = record({
   station,
   timeZone: orNull(timeZone),
   start: instantOf('Start of the range, inclusive'),
   end: instantOf('End of the range, exclusive'),
-  observations: listOf(record<PastObservationData>(pastFields), 'Earliest first.'),
+  observations: listOf(record(pastFields), 'Earliest first.'),
   units,
 });
 
-export const observations: JsonSchema = {
+const severalObservations = record({
+  observations: listOf(observation, 'In the order of the request.'),
+  missing: listOf(text('A station without an observation.', 'KXYZ')),
+});
+export const observationsRecord = field<ObservationData | ObservationsData>({
   description: 'The newest observation, or the newest of each station if several are requested.',
-  anyOf: [
-    observation,
-    record<ObservationsData>({
-      observations: listOf(observation, 'In the order of the request.'),
-      missing: listOf(text('A station without an observation.', 'KXYZ')),
-    }),
-  ],
-};
+  anyOf: [observation, severalObservations],
+});
 
-type Source = CurrentConditionsData['source'];
 const source = orNull(
-  record<NonNullable<Source[keyof Source]>>({
+  record({
     station: text('Which station.', 'KNYC'),
     observedAt: instantOf('Time of the observation'),
   }),
 );
-export const currentConditions = record<CurrentConditionsData>({
+export const currentConditionsRecord = record({
   station,
   observedAt: instantOf('Time of the newest observation that contributed a value'),
   timeZone: orNull(timeZone),
@@ -139,12 +133,12 @@ export const currentConditions = record<CurrentConditionsData>({
   presentWeather,
   clouds,
   feelsLike: quantity('Apparent temperature', 'degC', 'degF'),
-  feelsLikeMethod: {
+  feelsLikeMethod: field<FeelsLikeMethod | null>({
     description: 'Formula of the apparent temperature.',
     type: ['string', 'null'],
     enum: ['wind_chill', 'heat_index', 'temperature', null],
-  },
-  source: record<Source>(
+  }),
+  source: record(
     eachOf(
       [
         'temperature',
@@ -168,39 +162,59 @@ export const currentConditions = record<CurrentConditionsData>({
   units,
 });
 
-const place = (newest: string): JsonSchema =>
-  record<PlaceData>({
+const place = (newest: string) =>
+  record({
     id: text('Identifier.', 'KNYC'),
     name: textOrNull('Name.', 'New York City, Central Park'),
-    latitude: { ...degreesNorth, type: 'number' },
-    longitude: { ...degreesEast, type: 'number' },
+    latitude: field<number>({ ...degreesNorth, type: 'number' }),
+    longitude: field<number>({ ...degreesEast, type: 'number' }),
     elevation: quantity('Above sea level', 'm', 'ft'),
     state: textOrNull('State or territory, in two letters.', 'NY'),
     timeZone: orNull(timeZone),
     distance: quantity('Great-circle distance from `near`', 'km', 'mi'),
     bearing: quantity('From `near`, clockwise from north', 'deg'),
     newestAt: orNull(instantOf(newest)),
-    newestAge: { description: 'Age in minutes.', type: ['integer', 'null'], minimum: 0 },
+    newestAge: field<number | null>({
+      description: 'Age in minutes.',
+      type: ['integer', 'null'],
+      minimum: 0,
+    }),
   });
 const total = count('Number of matches. The list has the first `limit` of them.');
-const placeUnits = record<PlaceUnits>(
+const placeUnits = record(
   { distance: unit('km', 'mi'), bearing: unit('deg'), elevation: unit('m', 'ft'), age: unit('min') },
   'The unit of each quantity.',
 );
 const order = 'Nearest first with `near`, else by identifier.';
 
-export const stations = record<StationsData>({
+export const stationsRecord = record({
   total,
   stations: listOf(place('Time of the newest observation'), order),
   units: placeUnits,
 });
-export const locations = record<LocationsData>({
+export const locationsRecord = record({
   total,
   locations: listOf(place('Generation time of the newest forecast'), order),
   units: placeUnits,
 });
-export const offices = record<OfficesData>({
+export const officesRecord = record({
   total,
   offices: listOf(place('Issue time of the newest discussion'), order),
   units: placeUnits,
 });
+
+export type StationData = DataOf<typeof station>;
+export type MeasuredData = FieldsOf<typeof measured>;
+export type PresentWeatherData = DataOf<typeof presentWeather>[number];
+export type CloudData = DataOf<typeof clouds>[number];
+export type ObservationData = DataOf<typeof observation>;
+/** An observation without its station and units, which the answer states once. */
+export type PastObservationData = FieldsOf<typeof pastFields>;
+/** The newest observation of each of several stations, and the stations without one. */
+export type ObservationsData = DataOf<typeof severalObservations>;
+export type ObservationHistoryData = DataOf<typeof observationHistoryRecord>;
+export type CurrentConditionsData = DataOf<typeof currentConditionsRecord>;
+export type PlaceData = StationsData['stations'][number];
+export type StationsData = DataOf<typeof stationsRecord>;
+export type LocationsData = DataOf<typeof locationsRecord>;
+export type OfficesData = DataOf<typeof officesRecord>;

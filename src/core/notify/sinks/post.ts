@@ -10,7 +10,7 @@ import { signedHeaders, type SigningKey } from '../signature.ts';
 import type { Attempted, Refused, Sink } from '../sink.ts';
 import { certificateFault, codeOf, guarded, RefusedAddress, refusedLiteral } from './guarded-lookup.ts';
 
-export interface PostOptions {
+interface PostOptions {
   url: string;
   timeoutMs: number;
   /** Addresses and CIDR ranges that are allowed although the policy refuses them. */

@@ -1,36 +1,10 @@
-import type { JsonSchema } from '../../api/http/route.ts';
-import type { FamilyName } from '../families.ts';
-import type { AlertData, AlertParameterData } from '../records/alerts/alert-queries.ts';
-import type { AlertsData, AlertTestData } from '../records/alerts/alerts.ts';
-import type { ConvectiveOutlookData } from '../records/convective-outlooks.ts';
-import type {
-  DiscussionSectionData,
-  ForecastDiscussionData,
-  OutlookDiscussionData,
-} from '../records/discussions.ts';
-import type { ForecastPeriodData, ForecastRunData } from '../records/forecast-runs.ts';
-import type { HourlyForecastData, NarrativeForecastData, NarrativePeriodData } from '../records/forecasts.ts';
-import {
-  hazards,
-  type OutlookAreaData,
-  type OutlookRiskData,
-  type OutlookWindowData,
-} from '../records/outlook-states.ts';
-import type { WeatherStoriesData, WeatherStoryData } from '../records/weather-stories.ts';
-import type { ForecastUnits } from '../units.ts';
-import { unknownReasons } from '../values.ts';
-import {
-  currentConditions,
-  locations,
-  observationHistory,
-  observations,
-  offices,
-  stations,
-} from './observation-schemas.ts';
 import {
   count,
+  type DataOf,
   degreesEast,
   degreesNorth,
+  field,
+  type FieldsOf,
   flag,
   geometry,
   instantOf,
@@ -43,9 +17,19 @@ import {
   textOrNull,
   timeZone,
   unit,
-} from './schema-fields.ts';
+} from '../fields.ts';
+import type { ZoneKey } from '../places/position.ts';
+import { type UnknownReason, unknownReasons } from '../values.ts';
 
-const alert = record<AlertData>({
+/*
+ * The records of alerts, forecasts, discussions, stories and outlooks.
+ */
+
+/** Hazards of convective outlooks, as the feeder stores them and the reader expects them. */
+export const hazards = ['categorical', 'tornado', 'wind', 'hail', 'any_severe'] as const;
+export type Hazard = (typeof hazards)[number];
+
+export const alertRecord = record({
   id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
   event: text('Name of the event.', 'Tornado Warning'),
   eventCode: textOrNull('The NWS code of the event.', 'TOR'),
@@ -65,16 +49,18 @@ const alert = record<AlertData>({
   senderName: textOrNull('The sender.'),
   areaDescription: text('The area in words.'),
   zones: listOf(text('UGC code.', 'NYZ072')),
-  affectedZones: listOf(text('Kind and UGC code. Some codes belong to several zones.', 'public/NYZ072')),
+  affectedZones: listOf(
+    field<ZoneKey>(text('Kind and UGC code. Some codes belong to several zones.', 'public/NYZ072')),
+  ),
   isTest: flag('Whether it is a test or an exercise.'),
   description: textOrNull('The text of the alert.'),
   instruction: textOrNull('Recommended action.'),
   response: textOrNull('Recommended action in one word.', 'Shelter'),
   language: text('Language tag.', 'en-US'),
-  vtec: listOf({ type: ['string', 'null'] }, 'P-VTEC codes, unchanged.'),
+  vtec: listOf(field<string | null>({ type: ['string', 'null'] }), 'P-VTEC codes, unchanged.'),
   same: listOf(text('SAME code of a county.', '036061')),
   parameters: listOf(
-    record<AlertParameterData>({
+    record({
       name: text('Name.', 'NWSheadline'),
       values: listOf(text('Value.')),
     }),
@@ -83,20 +69,20 @@ const alert = record<AlertData>({
   references: listOf(text('Identifier of an alert that this one updates.')),
   geometry,
 });
-const alerts = record<AlertsData>({
+export const alertsRecord = record({
   fetchedAt: instantOf('Time of the poll that returned this list'),
   sourceUpdatedAt: orNull(instantOf("When the provider's list was updated")),
   timeZone,
   total: count('Number of matches. `alerts` has the first `limit` of them.'),
-  unplaced: {
+  unplaced: field<number | null>({
     description:
       'Number of alerts that may apply at `point` or in `bbox`: they have no geometry, and the outlines of their zones are unknown.',
     type: ['integer', 'null'],
     minimum: 0,
-  },
-  alerts: listOf(alert, 'Most severe first, then most recent first.'),
+  }),
+  alerts: listOf(alertRecord, 'Most severe first, then most recent first.'),
   tests: listOf(
-    record<AlertTestData>({
+    record({
       id: text('CAP identifier.', 'urn:oid:2.49.0.1.840.0.…'),
       event: text('Name of the event.', 'Tsunami Warning'),
       status: text('`Test`, `Exercise`, or `Actual` with a code of a test.', 'Test'),
@@ -110,7 +96,7 @@ const alerts = record<AlertsData>({
   ),
 });
 
-const run: { [K in keyof ForecastRunData]: JsonSchema } = {
+const run = {
   location: text('Grid cell.', 'OKX/33,35'),
   office: text('Forecast office.', 'OKX'),
   gridX: count('Column of the cell.', 33),
@@ -123,7 +109,7 @@ const run: { [K in keyof ForecastRunData]: JsonSchema } = {
   validFrom: orNull(instantOf('Begin')),
   validUntil: orNull(instantOf('End')),
   elevation: quantity('Above sea level', 'm', 'ft'),
-  units: record<ForecastUnits>(
+  units: record(
     {
       temperature: unit('degC', 'degF'),
       windSpeed: unit('km/h', 'mph'),
@@ -134,7 +120,7 @@ const run: { [K in keyof ForecastRunData]: JsonSchema } = {
     'The unit of each quantity.',
   ),
 };
-const period: { [K in keyof ForecastPeriodData]: JsonSchema } = {
+const period = {
   number: count('Number in the run, starting at 1.'),
   startsAt: instantOf('Begin'),
   endsAt: instantOf('End'),
@@ -150,24 +136,27 @@ const period: { [K in keyof ForecastPeriodData]: JsonSchema } = {
   shortForecast: textOrNull('Short text.', 'Mostly Sunny'),
   iconUrl: textOrNull('Icon.'),
 };
-const hourlyForecasts = record<HourlyForecastData>({
+export const hourlyForecastsRecord = record({
   ...run,
-  periods: listOf(record<ForecastPeriodData>(period), 'Hours, starting with the current one.'),
+  periods: listOf(record(period), 'Hours, starting with the current one.'),
 });
-const narrativeForecasts = record<NarrativeForecastData>({
+export const narrativeForecastsRecord = record({
   ...run,
   periods: listOf(
-    record<NarrativePeriodData>({
+    record({
       ...period,
       name: textOrNull('Name.', 'Tonight'),
-      temperatureTrend: { type: ['string', 'null'], enum: ['rising', 'falling', null] },
+      temperatureTrend: field<'rising' | 'falling' | null>({
+        type: ['string', 'null'],
+        enum: ['rising', 'falling', null],
+      }),
       detailedForecast: textOrNull('In sentences.'),
     }),
     'Half days.',
   ),
 });
 
-const forecastDiscussions = record<ForecastDiscussionData>({
+export const forecastDiscussionsRecord = record({
   id: text('Identifier of the product.'),
   office: text('Forecast office.', 'OKX'),
   issuedAt: instantOf('Time of issue'),
@@ -176,7 +165,7 @@ const forecastDiscussions = record<ForecastDiscussionData>({
   awipsId: textOrNull('AWIPS identifier.', 'AFDOKX'),
   correction: textOrNull('Correction code, such as `AAA`.'),
   sections: listOf(
-    record<DiscussionSectionData>({
+    record({
       heading: text('Heading.', 'SYNOPSIS'),
       qualifier: textOrNull('Qualifier, such as `through Tonight`.'),
       body: text('Text.'),
@@ -185,12 +174,12 @@ const forecastDiscussions = record<ForecastDiscussionData>({
   text: text('Full text of the product.'),
 });
 
-const weatherStories = record<WeatherStoriesData>({
+export const weatherStoriesRecord = record({
   office: text('Forecast office.', 'OKX'),
   fetchedAt: instantOf('Time at which the stories were fetched'),
   timeZone,
   stories: listOf(
-    record<WeatherStoryData>({
+    record({
       title: text('Title.'),
       description: text('Text.'),
       altText: textOrNull('Text alternative of the image.'),
@@ -203,14 +192,14 @@ const weatherStories = record<WeatherStoriesData>({
   ),
 });
 
-const window: { [K in keyof OutlookWindowData]: JsonSchema } = {
+const window = {
   day: count('1 (today) to 8.', 1),
   issuedAt: instantOf('Time of issue'),
   validFrom: instantOf('Start of validity; shortened if the outlook is reissued'),
   validUntil: instantOf('End'),
   timeZone,
 };
-const convectiveOutlooks = record<ConvectiveOutlookData>({
+export const convectiveOutlooksRecord = record({
   ...window,
   forecaster: textOrNull('Forecasters.'),
   maximumCategory: textOrNull(
@@ -219,17 +208,17 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
   ),
   risk: orNull(
     listOf(
-      record<OutlookRiskData>({
+      record({
         hazard: oneOf(hazards, 'Hazard.'),
         state: oneOf(
           ['outlined', 'none', 'unknown'],
           '`none`: the point is in no area of the hazard. `unknown`: the data does not allow a statement.',
         ),
-        reason: {
+        reason: field<UnknownReason | null>({
           description: 'Reason if unknown, else null.',
           type: ['string', 'null'],
           enum: [...unknownReasons, null],
-        },
+        }),
         category: textOrNull('The highest category there.', 'SLGT'),
         categoryText: textOrNull('In words.', 'Slight Risk'),
         probability: quantity('Probability within 25 miles', '%'),
@@ -239,7 +228,7 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
     ),
   ),
   areas: listOf(
-    record<OutlookAreaData>({
+    record({
       hazard: oneOf(hazards, 'Hazard.'),
       kind: oneOf(['category', 'probability', 'intensity'], 'Kind of the label.'),
       label: text('`TSTM`..`HIGH`, `0.02`..`0.60`, `SIGN` or `CIG1`..`CIG3`.', 'SLGT'),
@@ -252,7 +241,7 @@ const convectiveOutlooks = record<ConvectiveOutlookData>({
     }),
   ),
 });
-const outlookDiscussions = record<OutlookDiscussionData>({
+export const outlookDiscussionsRecord = record({
   ...window,
   productId: text('Identifier of the product.'),
   correction: textOrNull('Correction, such as `CORR 1`.'),
@@ -261,20 +250,16 @@ const outlookDiscussions = record<OutlookDiscussionData>({
   text: text('Full text of the product.'),
 });
 
-/** The schema of `data` of each family, for an answer that has data. */
-export const familySchemas: Readonly<Record<FamilyName, JsonSchema>> = {
-  observations,
-  observationHistory,
-  currentConditions,
-  alerts,
-  alert,
-  hourlyForecasts,
-  narrativeForecasts,
-  forecastDiscussions,
-  weatherStories,
-  convectiveOutlooks,
-  outlookDiscussions,
-  stations,
-  locations,
-  offices,
-};
+export type AlertData = DataOf<typeof alertRecord>;
+export type AlertsData = DataOf<typeof alertsRecord>;
+export type ForecastRunData = FieldsOf<typeof run>;
+export type ForecastPeriodData = FieldsOf<typeof period>;
+export type HourlyForecastData = DataOf<typeof hourlyForecastsRecord>;
+export type NarrativeForecastData = DataOf<typeof narrativeForecastsRecord>;
+export type ForecastDiscussionData = DataOf<typeof forecastDiscussionsRecord>;
+export type WeatherStoriesData = DataOf<typeof weatherStoriesRecord>;
+export type OutlookWindowData = FieldsOf<typeof window>;
+export type ConvectiveOutlookData = DataOf<typeof convectiveOutlooksRecord>;
+export type OutlookAreaData = ConvectiveOutlookData['areas'][number];
+export type OutlookRiskData = NonNullable<ConvectiveOutlookData['risk']>[number];
+export type OutlookDiscussionData = DataOf<typeof outlookDiscussionsRecord>;

@@ -1,5 +1,54 @@
-import type { Event, EventError } from '../event.ts';
-import type { Fields } from './template.ts';
+import type { Verdict } from '../lib/settings/values.ts';
+import { nearest } from '../lib/text.ts';
+import type { Event, EventError } from './event.ts';
+
+/*
+ * Events as messages for people. Pure.
+ *
+ * Templates have one line: text with fields such as `{{bundle}}`. There are no conditions, loops or
+ * expressions.
+ */
+
+const fieldNames = [
+  'outcome',
+  'pipeline',
+  'destination',
+  'bundle',
+  'release',
+  'channel',
+  'code',
+  'cause',
+  'next',
+  'run',
+  'event',
+] as const;
+
+type FieldName = (typeof fieldNames)[number];
+/** A field that an event does not have is empty. */
+type Fields = Record<FieldName, string>;
+
+export const maxTemplateChars = 500;
+
+const field = /\{\{ *([^{}]*?) *\}\}/g;
+
+export function parseTemplate(text: string): Verdict<string> {
+  if (text.length > maxTemplateChars)
+    return { ok: false, reason: `it has more than ${maxTemplateChars} characters` };
+  for (const [, name = ''] of text.matchAll(field)) {
+    if ((fieldNames as readonly string[]).includes(name)) continue;
+    const guess = nearest(name, fieldNames);
+    const hint = guess === undefined ? `the fields are ${fieldNames.join(', ')}` : `did you mean "${guess}"?`;
+    return { ok: false, reason: `it has the unknown field "${name.slice(0, 64)}"; ${hint}` };
+  }
+  return /\{\{|\}\}/.test(text.replaceAll(field, ''))
+    ? { ok: false, reason: 'it has "{{" or "}}" outside of a field' }
+    : { ok: true, value: text };
+}
+
+/** Replaces the fields of an accepted template. Only the values are escaped. */
+export function fillTemplate(template: string, fields: Fields, escape: (value: string) => string): string {
+  return template.replaceAll(field, (_, name: FieldName) => escape(fields[name])).trim();
+}
 
 /*
  * An event as a message for people. Names of bundles and error messages come from producers and servers:
@@ -16,7 +65,7 @@ export interface Message {
   fields: Fields;
 }
 
-export interface MessageOptions {
+interface MessageOptions {
   /** The base URL of the daemon, with a slash at the end; null for messages without links. */
   consoleUrl: string | null;
   /** The maximum length of names and ids, and twice that of causes. In characters. */
