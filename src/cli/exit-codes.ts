@@ -10,6 +10,7 @@ export const exitCodes: Record<ErrorCode, 1 | 2> = {
   unsafe_permissions: 2,
   reload_refused: 2,
   form_expired: 2,
+  login_refused: 2,
   too_many_logins: 1,
   audit_unavailable: 1,
   unreachable: 1,

@@ -322,6 +322,7 @@ export interface Problem {
   code:
     | 'reload_refused'
     | 'form_expired'
+    | 'login_refused'
     | 'too_many_logins'
     | 'audit_unavailable'
     | 'notifier_not_found'
@@ -448,6 +449,7 @@ export interface HealthCheck {
   code?:
     | 'reload_refused'
     | 'form_expired'
+    | 'login_refused'
     | 'too_many_logins'
     | 'audit_unavailable'
     | 'notifier_not_found'

@@ -48,17 +48,24 @@ export function bullmqEndedSessions({ clock, servers, prefix }: BullmqEndedSessi
   return {
     add: async (id, expiresAt) => {
       const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
-      await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs));
+      await askAll(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeMs));
     },
     addOnce: async (id, expiresAt) => {
       const lifeMs = Math.max(1, expiresAt.getTime() - clock.now().getTime());
-      const answers = await askAll(({ redis }) => redis.set(key(id), '1', 'PX', lifeMs, 'NX'));
+      const answers = await askAll(({ redis }) =>
+        redis.set(key(id), expiresAt.getTime(), 'PX', lifeMs, 'NX'),
+      );
       return answers.every((answer) => answer === 'OK');
     },
     among: async (ids) => {
-      if (ids.length === 0) return [];
+      const found = new Map<string, Date>();
+      if (ids.length === 0) return found;
       const answers = await askAll(({ redis }) => redis.mget(ids.map(key)));
-      return ids.filter((_id, index) => answers.some((found) => found[index] !== null));
+      ids.forEach((id, index) => {
+        const ends = answers.flatMap((answer) => answer[index] ?? []).map(Number);
+        if (ends.length > 0) found.set(id, new Date(Math.max(...ends)));
+      });
+      return found;
     },
     close: () => {
       for (const link of links.values()) void link.then((opened) => opened.close()).catch(() => undefined);
