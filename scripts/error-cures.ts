@@ -14,6 +14,8 @@ export const errorCures: Partial<Record<ErrorCode, string>> = {
   reload_refused: 'Fix the file or the secret and reload again.',
   form_expired:
     'Reload the page and submit again. Behind a proxy, pass `Host` ([console](console.md#behind-a-proxy)).',
+  login_refused:
+    'Log in again. If it fails again, read the log of the daemon; [console](console.md#log-in-with-openid-connect) has the setup.',
   too_many_logins: 'Wait five minutes.',
   unreachable: 'Check the URL of the notifier (`waybill notify test`) or of the collector.',
   notifier_not_found: 'Use an id of `notifiers`.',

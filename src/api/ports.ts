@@ -1,5 +1,5 @@
 import type { Current } from '../core/lib/current.ts';
-import type { ConsolePorts, ConsoleSettings } from './console/ports.ts';
+import type { ConsoleAccess, ConsolePorts, ConsoleSettings } from './console/ports.ts';
 import type { HealthPorts } from './daemon/health-routes.ts';
 import type { ReloadPorts } from './daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from './daemon/undelivered-routes.ts';
@@ -22,6 +22,7 @@ import type { ResumablePorts, UploadAccess, UploadPorts } from './uploads/ports.
 export interface ApiAccess
   extends UploadAccess, PipelineAccess, MetricsAccess, NotifierAccess, PublisherAccess {
   publishers: Publishers;
+  login: ConsoleAccess['login'];
 }
 
 /** All dependencies of the routes. Each feature declares its own; the daemon or a test provides them. */
@@ -37,8 +38,8 @@ export interface ApiPorts
     ReleasesPorts,
     ReloadPorts,
     UndeliveredPorts,
-    Pick<ConsolePorts, 'look'>,
-    Pick<TokenPorts, 'issuerKeys' | 'exchangeLimit'>,
+    Pick<ConsolePorts, 'look' | 'issuerKeys'>,
+    Pick<TokenPorts, 'exchangeLimit'>,
     MetricsPorts,
     HealthPorts {
   queue: LivePorts['queue'];

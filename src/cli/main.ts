@@ -2,7 +2,7 @@
 import './process/refuse-platform.ts';
 import { CommanderError } from 'commander';
 import { asWaybillError, errorRecord, type WaybillError } from '../core/lib/errors.ts';
-import { exitCodeFor } from './exit-codes.ts';
+import { exitCodes } from './exit-codes.ts';
 import { tolerateBrokenPipes } from './output/terminal.ts';
 import { asksForJson, howToAsk, makeProgram, takesColour, withChoices } from './program.ts';
 import { singleDashConfig } from './setup/command-options.ts';
@@ -39,7 +39,7 @@ async function report(failure: WaybillError, thrown: unknown): Promise<void> {
     process.stderr.write(`${thrown.stack ?? ''}\n`);
   // Last, so that the last line of stderr is always the document.
   if (isJson) printErrorDocument(errorRecord(failure));
-  process.exitCode = exitCodeFor(failure.code);
+  process.exitCode = exitCodes[failure.code];
 }
 
 /** Prints a usage error for machines; commander has printed it for people. */

@@ -4,9 +4,10 @@ import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Test } from 'tap';
-import { createLoginLimit } from '../../src/api/console/sessions.ts';
+import type { ConsoleLogin } from '../../src/api/console/people.ts';
 import { newReadiness } from '../../src/api/daemon/readiness.ts';
 import { listen } from '../../src/api/http/listen.ts';
+import { createLoginLimit } from '../../src/api/http/login-limit.ts';
 import { createBodyMemory } from '../../src/api/http/request/request-body.ts';
 import { createShares } from '../../src/api/http/request/shares.ts';
 import { createMetrics } from '../../src/api/metrics/metrics.ts';
@@ -119,6 +120,8 @@ export interface ApiSettings {
   weatherIsUp?: boolean;
   /** The trusted publishers; none by default. */
   publishers?: readonly PublisherConfig[];
+  /** How people log in to the console without a token; by default they cannot. */
+  login?: ConsoleLogin;
   /** Of weather; without it there is no data. */
   reader?: WeatherReader;
 }
@@ -238,6 +241,7 @@ export async function startApi(t: Test, settings: ApiSettings = {}): Promise<Api
       pipelines: new Set(),
       ...unlimited,
     },
+    login: settings.login ?? null,
     uploadPipelines: new Map(
       ['maps', 'docs'].map((id) => [
         id,

@@ -590,7 +590,7 @@ const reloads = (): Record<string, Provocation> => {
 };
 
 const issuer = await startIssuer(t);
-const unusedSessions = { add: async () => undefined, among: async () => [] };
+const unusedSessions = { add: async () => undefined, among: async () => new Map<string, Date>() };
 const tooManyLogins = (): Promise<never> =>
   Promise.reject(new WaybillError('too_many_logins', 'by the will of the test'));
 

@@ -13,6 +13,8 @@ export interface Issuer {
   keys: JWK[];
   /** Answers requests for the keys in place of the issuer. */
   answer: Answer | null;
+  /** Answers token requests of a console login. */
+  answerToken: Answer;
   /** Requests for the keys so far. */
   requests: () => number;
   /** Adds a key and signs with it from now on. Returns its id. */
@@ -33,9 +35,17 @@ export async function startIssuer(t: Test): Promise<Issuer> {
     res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   };
   const server = createServer((req, res) => {
-    const jwksUri = `${issuer.url}/jwks`;
+    if (req.url === '/token') {
+      issuer.answerToken(req, res);
+      return;
+    }
     if (req.url !== '/jwks') {
-      send(res, { issuer: issuer.url, jwks_uri: jwksUri });
+      send(res, {
+        issuer: issuer.url,
+        jwks_uri: `${issuer.url}/jwks`,
+        authorization_endpoint: `${issuer.url}/authorize`,
+        token_endpoint: `${issuer.url}/token`,
+      });
       return;
     }
     requests += 1;
@@ -52,6 +62,7 @@ export async function startIssuer(t: Test): Promise<Issuer> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     keys: [],
     answer: null,
+    answerToken: (_req, res) => void res.writeHead(404).end(),
     requests: () => requests,
     rotate: async (wanted = 'RS256') => {
       const pair = await generateKeyPair(wanted, { extractable: true });

@@ -9,6 +9,8 @@ import type { Test } from 'tap';
 export interface OidcProvider {
   issuer: string;
   clientId: string;
+  /** The account of the next logins without a hint, with its claims. null: the user denies the login. */
+  user: { id: string; claims: Record<string, unknown> } | null;
   /** Logs in by the authorization code flow with PKCE, and returns the ID token with these claims. */
   idToken: (claims: Record<string, unknown>) => Promise<string>;
 }
@@ -16,7 +18,11 @@ export interface OidcProvider {
 const redirectUri = 'http://127.0.0.1:1/callback';
 const verifier = 'v'.repeat(64);
 
-export async function startOidcProvider(t: Test, alg: 'RS256' | 'ES256' = 'RS256'): Promise<OidcProvider> {
+export async function startOidcProvider(
+  t: Test,
+  alg: 'RS256' | 'ES256' = 'RS256',
+  { redirectUris = [redirectUri], secret }: { redirectUris?: string[]; secret?: string } = {},
+): Promise<OidcProvider> {
   const server = createServer();
   await once(server.listen(0, '127.0.0.1'), 'listening');
   t.teardown(() => {
@@ -31,28 +37,35 @@ export async function startOidcProvider(t: Test, alg: 'RS256' | 'ES256' = 'RS256
     clients: [
       {
         client_id: clientId,
-        token_endpoint_auth_method: 'none',
-        redirect_uris: [redirectUri],
-        application_type: 'native',
+        ...(secret === undefined
+          ? { token_endpoint_auth_method: 'none' as const, application_type: 'native' as const }
+          : { client_secret: secret }),
+        redirect_uris: redirectUris,
         id_token_signed_response_alg: alg,
       },
     ],
     jwks: { keys: [{ ...(await exportJWK(privateKey)), use: 'sig', alg, kid: 'provider-key' }] },
     cookies: { keys: ['a key of this test'] },
-    claims: { openid: ['sub', 'repository_id', 'ref', 'repository'] },
+    claims: {
+      openid: ['sub', 'repository_id', 'ref', 'repository', 'groups', 'email', 'email_verified'],
+    },
     conformIdTokenClaims: false,
     features: { devInteractions: { enabled: false } },
     interactions: { url: (_ctx, { uid }) => `/interaction/${uid}` },
-    findAccount: (_ctx, sub) => ({ accountId: sub, claims: () => ({ sub, ...accounts.get(sub) }) }),
+    findAccount: (_ctx, sub) => ({
+      accountId: sub,
+      claims: () => ({ sub, ...(accounts.get(sub) ?? opened.user?.claims) }),
+    }),
   });
   const serve = provider.callback();
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
-    if (req.url?.startsWith('/interaction/') === true) void consent(provider, req, res);
+    if (req.url?.startsWith('/interaction/') === true) void consent(provider, opened, req, res);
     else void serve(req, res);
   });
-  return {
+  const opened: OidcProvider = {
     issuer,
     clientId,
+    user: null,
     idToken: async (claims) => {
       const account = `job-${accounts.size + 1}`;
       accounts.set(account, claims);
@@ -63,6 +76,7 @@ export async function startOidcProvider(t: Test, alg: 'RS256' | 'ES256' = 'RS256
       return ((await response.json()) as { id_token: string }).id_token;
     },
   };
+  return opened;
 }
 
 /** Follows the redirects of a login to the code. `login_hint` is the account. */
@@ -96,10 +110,20 @@ async function login(issuer: string, clientId: string, account: string): Promise
   return code;
 }
 
-/** Logs the account of the hint in, and grants the scope. */
-async function consent(provider: Provider, req: IncomingMessage, res: ServerResponse): Promise<void> {
+/** Logs the account of the hint in, or the user of the test, and grants the scope. */
+async function consent(
+  provider: Provider,
+  { user }: OidcProvider,
+  req: IncomingMessage,
+  res: ServerResponse,
+): Promise<void> {
   const { params } = await provider.interactionDetails(req, res);
-  const accountId = String(params['login_hint']);
+  const hint = params['login_hint'];
+  const accountId = typeof hint === 'string' ? hint : user?.id;
+  if (accountId === undefined) {
+    await provider.interactionFinished(req, res, { error: 'access_denied' });
+    return;
+  }
   const grant = new provider.Grant({ accountId, clientId: String(params['client_id']) });
   grant.addOIDCScope('openid');
   const result = { login: { accountId }, consent: { grantId: await grant.save() } };

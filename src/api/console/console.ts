@@ -1,6 +1,9 @@
 import type { RequestHandler } from 'express';
+import { createLoginLimit } from '../http/login-limit.ts';
 import { type PageRoute, servePages } from '../pages/page-routes.ts';
 import type { Site } from '../pages/site.ts';
+import type { LoginAttempt } from './openid-login.ts';
+import { accountPage, logoutAction } from './pages/account-pages.ts';
 import { adminPage, formerBoard, redeliverAction, reloadAction } from './pages/admin-page.ts';
 import { auditPage } from './pages/audit-page.ts';
 import {
@@ -11,7 +14,7 @@ import {
   verifyAction,
 } from './pages/destination-pages.ts';
 import { eventsPage } from './pages/events-page.ts';
-import { loginAction, loginPage, logoutAction } from './pages/login-pages.ts';
+import { loginAction, loginCallback, loginPage, loginStart } from './pages/login-pages.ts';
 import {
   overviewPage,
   pauseAction,
@@ -25,12 +28,16 @@ import { cancelAction, rerunAction, retryAction, runPage } from './pages/run-pag
 import { rerunManyAction, runsPage } from './pages/runs-page.ts';
 import { uploadAction, uploadPage } from './pages/upload-page.ts';
 import type { ConsoleParts, ConsolePorts, ConsoleSettings } from './ports.ts';
-import { createLoginLimit, Sessions, sessionSeal } from './sessions.ts';
+import { SealedCookie, sealOf } from './sealed-cookie.ts';
+import { Sessions } from './sessions.ts';
 
 /** Every route of the console. */
 export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   loginPage,
   loginAction,
+  loginStart,
+  loginCallback,
+  accountPage,
   logoutAction,
   overviewPage,
   runsPage,
@@ -62,12 +69,29 @@ export const consoleRoutes: readonly PageRoute<ConsoleParts>[] = [
   eventsPage,
 ];
 
-/** Serves the console at `console` below the base path. Visitors log in with a token. */
+/** Serves the console at `console` below the base path. Visitors log in with a token or at an issuer. */
 export function consolePages(
   ports: ConsolePorts,
   { sessionMs, sessionKey }: ConsoleSettings,
   site: Site,
 ): RequestHandler {
-  const sessions = new Sessions(ports, { seal: sessionSeal(sessionKey), lifetimeMs: sessionMs });
-  return servePages(consoleRoutes, { ...ports, site, sessions, loginLimit: createLoginLimit(ports.clock) });
+  const sessions = new Sessions(ports, {
+    seal: sealOf(sessionKey, 'waybill console session'),
+    lifetimeMs: sessionMs,
+  });
+  const { clock, http } = ports;
+  return servePages(consoleRoutes, {
+    ...ports,
+    site,
+    sessions,
+    loginLimit: createLoginLimit(clock),
+    attempts: new SealedCookie<LoginAttempt>({
+      name: 'waybill_login',
+      seal: sealOf(sessionKey, 'waybill console login'),
+      // The issuer, another site, leads the browser back here.
+      sameSite: 'lax',
+      basePath: http.basePath,
+      clock,
+    }),
+  });
 }

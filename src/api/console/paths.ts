@@ -19,7 +19,10 @@ export const paths = {
   audit: () => 'console/audit',
   events: () => 'console/events',
   login: () => 'console/login',
+  loginStart: () => 'console/login/start',
+  loginCallback: () => 'console/login/callback',
   logout: () => 'console/logout',
+  account: () => 'console/account',
 };
 
 /** Adds a bundle path to the address of a destination; null: adds none. Pure. */
@@ -62,6 +65,7 @@ const messages = {
   uploaded: 'The bundle is complete and valid, and its run is accepted.',
   redelivered: 'The undelivered events were sent again.',
   logged_out: 'You are logged out.',
+  logged_out_everywhere: 'You are logged out in all browsers.',
 } as const;
 type Flash = keyof typeof messages;
 

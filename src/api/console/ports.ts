@@ -6,15 +6,22 @@ import type { LookAnswer, LookRequest } from '../../workers/threads/look-request
 import type { HealthPorts } from '../daemon/health-routes.ts';
 import type { ReloadPorts } from '../daemon/reload-route.ts';
 import type { NotifierAccess, UndeliveredPorts } from '../daemon/undelivered-routes.ts';
+import type { LoginLimit } from '../http/login-limit.ts';
 import type { Site } from '../pages/site.ts';
 import type { PipelineAccess, PipelinePorts } from '../pipelines/pipelines-route.ts';
 import type { ReleasesPorts } from '../pipelines/releases-routes.ts';
 import type { LivePorts } from '../runs/follow-routes.ts';
 import type { UploadAccess, UploadPorts } from '../uploads/ports.ts';
-import type { LoginLimit, Sessions } from './sessions.ts';
+import type { LoginAttempt, LoginPorts } from './openid-login.ts';
+import type { ConsoleLogin } from './people.ts';
+import type { SealedCookie } from './sealed-cookie.ts';
+import type { Sessions } from './sessions.ts';
 
 /** The configuration that visitors are checked against. A reload replaces it. */
-export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {}
+export interface ConsoleAccess extends PipelineAccess, UploadAccess, NotifierAccess {
+  /** null: only tokens can log in. */
+  login: ConsoleLogin | null;
+}
 
 /** Dependencies of the console; the API has them all. */
 export interface ConsolePorts
@@ -29,6 +36,7 @@ export interface ConsolePorts
   stopping: AbortSignal;
   plan: (job: PublishJob, signal: AbortSignal) => Promise<RunResult>;
   endedSessions: Pick<EndedSessions, 'add' | 'among'>;
+  issuerKeys: LoginPorts['issuerKeys'];
   /** Reads catalogs of destinations off the event loop. Throws as `Coordinator.look`. */
   look: (request: LookRequest, signal: AbortSignal) => Promise<LookAnswer>;
 }
@@ -38,6 +46,8 @@ export interface ConsoleParts extends ConsolePorts {
   site: Site;
   sessions: Sessions;
   loginLimit: LoginLimit;
+  /** Keeps a login with an issuer in the browser until it is finished. */
+  attempts: SealedCookie<LoginAttempt>;
 }
 
 /** Settings of the console; null in `ApiPorts` if it is off. */

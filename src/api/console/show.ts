@@ -1,6 +1,7 @@
 import type { Crumb } from '../pages/render-page.ts';
 import { sendPage } from '../pages/send-page.ts';
 import { flashOf, paths } from './paths.ts';
+import type { Visitor } from './sessions.ts';
 import type { Visit } from './visit.ts';
 
 /** The content of one console page. */
@@ -45,7 +46,8 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
       styles: ['console'],
       scripts: ['console', ...(page.scripts ?? [])],
       account: {
-        name: visitor.isAdmin ? 'admin' : visitor.token.id,
+        name: nameOf(visitor),
+        href: `${basePath}${paths.account()}`,
         signOut: `${basePath}${paths.logout()}`,
         csrf: visitor.session.csrf,
       },
@@ -70,6 +72,14 @@ export function show<Params>(visit: Visit<Params>, page: ConsolePage): void {
       ...(path === undefined ? {} : { href: `${basePath}${path}` }),
     }));
   }
+}
+
+/** The name in the header: a person with the highest role, or the id of the token. */
+function nameOf({ isAdmin, token: { id, person } }: Visitor): string {
+  if (person === undefined) return isAdmin ? 'admin' : id;
+  const roles = new Set(person.roles.values());
+  const role = isAdmin ? 'admin' : roles.has('operator') ? 'operator' : 'viewer';
+  return `${person.name} (${role})`;
 }
 
 function eventsPath(basePath: string, query: Readonly<Record<string, string>>): string {

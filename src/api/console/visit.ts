@@ -1,15 +1,17 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Request, Response } from 'express';
+import type { Actor } from '../../core/audit/record.ts';
 import type { Scope } from '../../core/config/schema/schema.ts';
 import { asWaybillError, WaybillError } from '../../core/lib/errors.ts';
 import { retryAfterSeconds } from '../http/answer/error-status.ts';
 import { prefersPage } from '../http/answer/negotiate.ts';
 import { type Problem, problemOf } from '../http/answer/problem.ts';
+import { allows, type Token } from '../http/auth.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { keepAuthorized, requestContext } from '../http/request/request-context.ts';
 import type { Handler } from '../http/route.ts';
-import { permitPipeline } from '../pipelines/pipeline-access.ts';
+import { permitPipeline, requireAdminToken } from '../pipelines/pipeline-access.ts';
 import type { PipelineAccess, PipelineSummary } from '../pipelines/pipelines-route.ts';
 import { loginPath } from './paths.ts';
 import type { ConsoleAccess, ConsoleParts } from './ports.ts';
@@ -110,8 +112,19 @@ function loggedOut(): WaybillError {
 
 async function visitorOf(req: ConsoleRequest, { sessions }: ConsoleParts): Promise<Visitor | null> {
   const visitor = await sessions.find(req);
-  if (visitor !== null) requestContext(req).fields['token_id'] = visitor.token.id;
+  if (visitor !== null) noteVisitor(req, visitor.token);
   return visitor;
+}
+
+/** Adds the visitor to the log line and the audit record of the request. */
+export function noteVisitor(req: IncomingMessage, { id, person }: Pick<Token, 'id' | 'person'>): void {
+  const context = requestContext(req);
+  context.fields['token_id'] = id;
+  if (person !== undefined) context.actor = userActor(person);
+}
+
+export function userActor({ subject, issuer }: { subject: string; issuer: string }): Actor {
+  return { type: 'user', id: subject, issuer };
 }
 
 /** The fields of a form without files. */
@@ -209,7 +222,16 @@ export function permit(
 /** Whether `permit` would allow the action. Pure. */
 export function may({ token, isAdmin }: Visitor, deed: Deed, id: string): boolean {
   const { scope, admin } = deeds[deed];
-  return (isAdmin && admin) || (token.pipelines.has(id) && token.scopes.has(scope));
+  return (isAdmin && admin) || allows(token, scope, id);
+}
+
+/** Throws `forbidden` unless the visitor has the admin token or the role admin. */
+export function requireAdmin({ token, isAdmin }: Visitor, access: Pick<ConsoleAccess, 'adminToken'>): void {
+  if (isAdmin) return;
+  if (token.person === undefined) requireAdminToken(token, access);
+  throw new WaybillError('forbidden', 'this needs the role admin', {
+    hint: 'ask the operator of this server for it',
+  });
 }
 
 /** The pipelines that the visitor may read, in the order of the configuration. Pure. */

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Config, UploadTokenConfig } from '../../core/config/config.ts';
+import { type Role, roleScopes } from '../../core/config/schema/console-login.ts';
 import { type Scope, scopes } from '../../core/config/schema/schema.ts';
 import type { Clock } from '../../core/lib/clock.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
@@ -25,6 +26,26 @@ export interface Token extends KnownToken {
   expiresAt: Date | null;
   /** Present if it was issued to a trusted publisher. */
   publishedBy?: PublishedBy;
+  /** Present for a person who logged in to the console without a token. */
+  person?: PersonRights;
+}
+
+/** A person with an account of an OpenID Connect issuer. */
+export interface PersonRights {
+  issuer: string;
+  subject: string;
+  name: string;
+  /** The role on each pipeline, which decides the scopes there. */
+  roles: ReadonlyMap<string, Role>;
+  /** Whether the person may do what the admin token may. */
+  isAdmin: boolean;
+}
+
+/** Whether the token allows the operation on the pipeline. Pure. */
+export function allows({ pipelines, scopes, person }: Token, scope: Scope, pipelineId: string): boolean {
+  if (!pipelines.has(pipelineId)) return false;
+  const role = person?.roles.get(pipelineId);
+  return role === undefined ? scopes.has(scope) : roleScopes[role].some((one) => one === scope);
 }
 
 /** Opens the tokens that were issued to trusted publishers. */

@@ -65,6 +65,8 @@ export interface Crumb {
 
 interface Account {
   name: string;
+  /** The full path of the page about the user. */
+  href: string;
   /** The full path that accepts a `POST` to sign out, with `csrf` in its form. */
   signOut: string;
   csrf: string;

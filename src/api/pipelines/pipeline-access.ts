@@ -5,6 +5,7 @@ import type { Current } from '../../core/lib/current.ts';
 import { WaybillError } from '../../core/lib/errors.ts';
 import {
   type AccessTokens,
+  allows,
   authenticate,
   challenge,
   findCaller,
@@ -109,13 +110,27 @@ export function permitPipeline<P>(
   const pipeline = find(id);
   if (pipeline === undefined)
     throw new WaybillError('pipeline_not_found', unknown, { hint: 'check the pipeline id in the path' });
-  if (token !== adminToken && !token.pipelines.has(id)) {
-    throw new WaybillError('forbidden', `the token "${token.id}" is not for the pipeline "${id}"`, {
-      hint: 'use the token of this pipeline, or have the pipeline added to upload_tokens',
-    });
-  }
-  requireScope(token, scope, res);
-  return pipeline;
+  if (token === adminToken || allows(token, scope, id)) return pipeline;
+  const { person } = token;
+  if (!token.pipelines.has(id))
+    throw new WaybillError(
+      'forbidden',
+      person === undefined
+        ? `the token "${token.id}" is not for the pipeline "${id}"`
+        : `you have no role for the pipeline "${id}"`,
+      {
+        hint:
+          person === undefined
+            ? 'use the token of this pipeline, or have the pipeline added to upload_tokens'
+            : 'ask the operator of this server for a role',
+      },
+    );
+  if (person === undefined) requireScope(token, scope, res);
+  throw new WaybillError(
+    'insufficient_scope',
+    `your role ${person?.roles.get(id) ?? ''} for the pipeline "${id}" does not permit this`,
+    { hint: 'ask the operator of this server for the role operator' },
+  );
 }
 
 /** The tokens that a request about the daemon as a whole is compared with. */

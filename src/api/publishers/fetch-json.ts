@@ -13,18 +13,41 @@ export class FetchFailure extends Error {
   override readonly name = 'FetchFailure';
 }
 
-/**
- * Fetches a JSON document of an issuer. Does not follow redirects, does not use a proxy of the environment,
- * and connects only to addresses that webhooks may connect to. Throws `FetchFailure`.
- */
+/** A form that is sent to an issuer. */
+interface SentForm {
+  fields: URLSearchParams;
+  /** The header `Authorization`. */
+  authorization?: string;
+}
+
+interface JsonAnswer {
+  status: number;
+  document: unknown;
+}
+
+/** Fetches a JSON document of an issuer. Throws `FetchFailure`, as `requestJson` does. */
 export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promise<unknown> {
+  return (await requestJson(url, clock)).document;
+}
+
+/**
+ * Requests a JSON document of an issuer, or sends it a form, which it may also refuse with status 400 or 401.
+ * Does not follow redirects, does not use a proxy of the environment, and connects only to addresses that
+ * webhooks may connect to. Throws `FetchFailure`.
+ */
+export async function requestJson(
+  url: URL,
+  clock: Pick<Clock, 'timeout'>,
+  form?: SentForm,
+): Promise<JsonAnswer> {
   const refused = refusedLiteral(url.hostname, []);
   if (refused !== null) throw new FetchFailure(`the host of ${url.origin} is ${refused}, which is refused`);
   const ended = new AbortController();
   const timer = clock.timeout(timeoutMs, () => ended.abort());
   try {
-    const bytes = await read(url, ended.signal);
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as unknown;
+    const { status, bytes } = await send(url, form, ended.signal);
+    const document = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as unknown;
+    return { status, document };
   } catch (error) {
     if (ended.signal.aborted)
       throw new FetchFailure(`${url.origin} did not answer within ${timeoutMs / 1000} s`);
@@ -34,22 +57,33 @@ export async function fetchJson(url: URL, clock: Pick<Clock, 'timeout'>): Promis
   }
 }
 
-function read(url: URL, signal: AbortSignal): Promise<Buffer> {
+function send(
+  url: URL,
+  form: SentForm | undefined,
+  signal: AbortSignal,
+): Promise<{ status: number; bytes: Buffer }> {
+  const accepted = form === undefined ? [200] : [200, 400, 401];
+  const headers = {
+    accept: 'application/json',
+    'user-agent': 'waybill',
+    ...(form === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }),
+    ...(form?.authorization === undefined ? {} : { authorization: form.authorization }),
+  };
+  const method = form === undefined ? 'GET' : 'POST';
   return new Promise((resolve, reject) => {
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-    const headers = { accept: 'application/json', 'user-agent': 'waybill' };
-    send(url, { agent: false, headers, lookup: guarded([]), signal })
+    const request = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    request(url, { method, agent: false, headers, lookup: guarded([]), signal })
       .on('error', reject)
       .on('response', (response) => {
-        const { statusCode = 0 } = response;
+        const { statusCode: status = 0 } = response;
         const parts: Buffer[] = [];
         let length = 0;
         const refuse = (reason: string): void => {
           response.destroy();
           reject(new FetchFailure(`${url.origin} ${reason}`));
         };
-        if (statusCode >= 300 && statusCode < 400) refuse('redirects, which is not followed');
-        else if (statusCode !== 200) refuse(`answered ${statusCode}`);
+        if (status >= 300 && status < 400) refuse('redirects, which is not followed');
+        else if (!accepted.includes(status)) refuse(`answered ${status}`);
         response
           .on('error', reject)
           .on('data', (chunk: Buffer) => {
@@ -57,9 +91,9 @@ function read(url: URL, signal: AbortSignal): Promise<Buffer> {
             parts.push(chunk);
             if (length > maxDocumentBytes) refuse(`answered more than ${maxDocumentBytes / 1024} KiB`);
           })
-          .on('end', () => resolve(Buffer.concat(parts)));
+          .on('end', () => resolve({ status, bytes: Buffer.concat(parts) }));
       })
-      .end();
+      .end(form?.fields.toString());
   });
 }
 

@@ -41,14 +41,30 @@ export async function verifyIdToken(
   if (first === undefined || issuer === undefined)
     throw refused(`no trusted publisher has the issuer ${JSON.stringify(String(issuer).slice(0, 200))}`);
   const keys = first.keys ?? (await issuerKeys.find(issuer, kid));
-  if (kid !== undefined && keys.weakIds.has(kid))
-    throw refused('the key of the ID token is an RSA key of fewer than 2,048 bits');
-  const claims = await claimsOf(token, candidates, keys, clock.now());
+  const audiences = candidates.map(({ audience }) => audience);
+  const claims = await verifiedClaims(token, { issuer, kid, audiences, keys }, clock.now());
   const publisher = matching(candidates, claims);
   // The last step: a token that is refused for another reason stays usable.
   const { id, until } = useOf(token, claims);
   if (await endedSessions.addOnce(id, until)) return { publisher, claims };
   throw refused('the ID token was used before', 'get a new ID token for each exchange');
+}
+
+/**
+ * Verifies the ID token of a login: it is by this issuer and for this client. Returns its claims. Throws
+ * `id_token_refused` and `issuer_unavailable`.
+ */
+export async function verifyLogin(
+  token: string,
+  { issuer, clientId }: { issuer: string; clientId: string },
+  { clock, issuerKeys }: Pick<IdTokenPorts, 'clock' | 'issuerKeys'>,
+): Promise<JWTPayload> {
+  const { kid } = unverified(token);
+  const keys = await issuerKeys.find(issuer, kid);
+  const claims = await verifiedClaims(token, { issuer, kid, audiences: [clientId], keys }, clock.now());
+  const isForOthers = Array.isArray(claims.aud) && claims.aud.length > 1;
+  if (isForOthers && claims['azp'] !== clientId) throw refused('the ID token is for another client');
+  return claims;
 }
 
 /** Chooses the keys. Nothing of it is trusted before the signature was verified. */
@@ -65,17 +81,23 @@ function unverified(token: string): { issuer: string | undefined; kid: string | 
   }
 }
 
-async function claimsOf(
+async function verifiedClaims(
   token: string,
-  candidates: readonly Publisher[],
-  keys: KeySet,
+  {
+    issuer,
+    kid,
+    audiences,
+    keys,
+  }: { issuer: string; kid: string | undefined; audiences: string[]; keys: KeySet },
   now: Date,
 ): Promise<JWTPayload> {
+  if (kid !== undefined && keys.weakIds.has(kid))
+    throw refused('the key of the ID token is an RSA key of fewer than 2,048 bits');
   try {
     const { payload } = await jwtVerify(token, keys.find, {
       algorithms,
-      issuer: candidates.map(({ issuer }) => issuer),
-      audience: candidates.map(({ audience }) => audience),
+      issuer,
+      audience: audiences,
       clockTolerance: toleranceSeconds,
       maxTokenAge: maxAgeSeconds,
       requiredClaims: ['exp'],

@@ -51,8 +51,17 @@ const maxAgeMs = 3_600_000;
 /** The pause between two requests to an issuer, in milliseconds. */
 export const refetchMs = 60_000;
 
+/** The discovery document of an issuer, as far as it is used. null: the document has no such address. */
+export interface IssuerMetadata {
+  authorizationEndpoint: URL | null;
+  tokenEndpoint: URL | null;
+  /** Whether the token endpoint expects the client secret in the form instead of in a header. */
+  takesSecretInForm: boolean;
+}
+
 interface Known {
   keys: KeySet | null;
+  metadata: IssuerMetadata | null;
   /** Monotonic, in milliseconds. */
   fetchedAt: number;
   triedAt: number;
@@ -90,6 +99,14 @@ export class IssuerKeys {
     throw unavailable(known.failure, refetchMs);
   }
 
+  /** The addresses of the issuer. Throws as `find`. */
+  async metadata(issuer: string): Promise<IssuerMetadata> {
+    await this.find(issuer, undefined);
+    const metadata = this.#known.get(issuer)?.metadata ?? null;
+    if (metadata === null) throw new TypeError('keys are fetched with their discovery document');
+    return metadata;
+  }
+
   #withoutFetch(issuer: string, kid: string | undefined, { keys, failure }: Known, waitMs: number): KeySet {
     if (keys !== null && has(keys, kid)) return keys;
     const reason = failure === '' ? `${new URL(issuer).origin} had no such key a moment ago` : failure;
@@ -99,8 +116,9 @@ export class IssuerKeys {
   async #refresh(issuer: string, known: Known): Promise<void> {
     known.triedAt = this.#clock.monotonic();
     try {
-      const location = await this.#locationOf(issuer);
-      known.keys = keySetOf(await this.#fetch(location, this.#clock), `the JWKS of ${location.origin}`);
+      const { jwksUri, metadata } = await this.#discover(issuer);
+      known.keys = keySetOf(await this.#fetch(jwksUri, this.#clock), `the JWKS of ${jwksUri.origin}`);
+      known.metadata = metadata;
       known.fetchedAt = this.#clock.monotonic();
       known.failure = '';
     } catch (error) {
@@ -111,22 +129,41 @@ export class IssuerKeys {
     }
   }
 
-  async #locationOf(issuer: string): Promise<URL> {
+  async #discover(issuer: string): Promise<{ jwksUri: URL; metadata: IssuerMetadata }> {
     const base = issuer.replace(/\/$/, '');
     const discovery = new URL(`${base}/.well-known/openid-configuration`);
-    const document = await this.#fetch(discovery, this.#clock);
-    const { issuer: named, jwks_uri: location } = (document ?? {}) as Record<string, unknown>;
-    if (named !== issuer)
+    const document = ((await this.#fetch(discovery, this.#clock)) ?? {}) as Record<string, unknown>;
+    if (document['issuer'] !== issuer)
       throw new FetchFailure(`the discovery document of ${discovery.origin} names another issuer`);
-    const url = typeof location === 'string' && URL.canParse(location) ? new URL(location) : null;
-    if (url === null || (url.protocol !== 'https:' && url.protocol !== discovery.protocol))
+    const addressAt = (name: string): URL | null => {
+      const text = document[name];
+      const url = typeof text === 'string' && URL.canParse(text) ? new URL(text) : null;
+      return url !== null && (url.protocol === 'https:' || url.protocol === discovery.protocol) ? url : null;
+    };
+    const jwksUri = addressAt('jwks_uri');
+    if (jwksUri === null)
       throw new FetchFailure(`the discovery document of ${discovery.origin} has no jwks_uri with https`);
-    return url;
+    const methods = document['token_endpoint_auth_methods_supported'];
+    return {
+      jwksUri,
+      metadata: {
+        authorizationEndpoint: addressAt('authorization_endpoint'),
+        tokenEndpoint: addressAt('token_endpoint'),
+        takesSecretInForm: Array.isArray(methods) && !methods.includes('client_secret_basic'),
+      },
+    };
   }
 }
 
 function never(): Known {
-  return { keys: null, fetchedAt: -Infinity, triedAt: -Infinity, fetching: null, failure: '' };
+  return {
+    keys: null,
+    metadata: null,
+    fetchedAt: -Infinity,
+    triedAt: -Infinity,
+    fetching: null,
+    failure: '',
+  };
 }
 
 function isCurrent(known: Known, kid: string | undefined, now: number): known is Known & { keys: KeySet } {

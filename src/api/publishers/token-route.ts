@@ -6,7 +6,7 @@ import { digestOf } from '../../core/lib/digest.ts';
 import { asWaybillError, hasCode, WaybillError } from '../../core/lib/errors.ts';
 import type { Log } from '../../core/lib/log.ts';
 import { publishedBy } from '../../core/publishers/published-by.ts';
-import type { LoginLimit } from '../console/sessions.ts';
+import type { LoginLimit } from '../http/login-limit.ts';
 import { type MemoryBodyPorts, readBody, smallBodyBytes } from '../http/request/request-body.ts';
 import { requestContext } from '../http/request/request-context.ts';
 import { clientOf } from '../http/request-log.ts';

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { resolveLogin } from '../../api/console/people.ts';
 import type { ConsoleSettings } from '../../api/console/ports.ts';
 import { type KnownToken, resolveAdminToken, resolveToken, resolveTokens } from '../../api/http/auth.ts';
 import { summariesOf } from '../../api/pipelines/pipelines-route.ts';
@@ -30,6 +31,7 @@ export function resolveAccess({ config, secrets }: Pick<ReadConfig, 'config' | '
     publishers: resolvePublishers(config, secrets, processKey),
     metricsToken: metricsToken(config, secrets),
     adminToken: resolveAdminToken(config, secrets),
+    login: resolveLogin(config, secrets),
     uploadPipelines: uploadPipelines(config),
     pipelineIds: new Set(config.pipelines.map(({ id }) => id)),
     sourcePipelines: sourcePipelines(config),

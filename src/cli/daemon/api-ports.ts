@@ -1,4 +1,4 @@
-import { createLoginLimit } from '../../api/console/sessions.ts';
+import { createLoginLimit } from '../../api/http/login-limit.ts';
 import { createBodyMemory } from '../../api/http/request/request-body.ts';
 import { createShares } from '../../api/http/request/shares.ts';
 import { problemPage } from '../../api/pages/send-page.ts';

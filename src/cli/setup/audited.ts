@@ -3,7 +3,7 @@ import { entryOfOccurrence } from '../../core/audit/occurrence-acts.ts';
 import type { Act, ActEntry, Actor, Fact } from '../../core/audit/record.ts';
 import type { CoreContext } from '../../core/context.ts';
 import { asWaybillError, type ErrorRecord, type Finding } from '../../core/lib/errors.ts';
-import { exitCodeFor } from '../exit-codes.ts';
+import { exitCodes } from '../exit-codes.ts';
 import { type SetUp, withNotifier } from './set-up.ts';
 
 /** The act of a command, as its audit record has it. */
@@ -72,7 +72,7 @@ export function auditedAndNotified<T>(
 }
 
 function failed(entry: ActEntry, { code }: Pick<ErrorRecord, 'code'>): ActEntry {
-  return { ...entry, result: exitCodeFor(code) === 2 ? 'refused' : 'failed', code };
+  return { ...entry, result: exitCodes[code] === 2 ? 'refused' : 'failed', code };
 }
 
 /** The user of this process, and the user who called sudo, if any. */

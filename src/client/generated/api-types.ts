@@ -292,6 +292,242 @@ export interface Accepted {
    */
   position?: number;
 }
+/**
+ * A problem document (RFC 9457).
+ */
+export interface Problem {
+  type: 'about:blank';
+  /**
+   * Reason phrase of the status.
+   */
+  title: string;
+  status: number;
+  /**
+   * The cause and, after a semicolon, the `hint`, for clients that show only this member.
+   */
+  detail: string;
+  /**
+   * What to do about the problem.
+   */
+  hint?: string;
+  /**
+   * Id of the request, as in `X-Request-Id` and in the log.
+   */
+  instance: string;
+  /**
+   * Stable error code for programs.
+   */
+  code:
+    | 'reload_refused'
+    | 'form_expired'
+    | 'login_refused'
+    | 'too_many_logins'
+    | 'audit_unavailable'
+    | 'notifier_not_found'
+    | 'redelivery_running'
+    | 'invalid_bundle'
+    | 'malformed_archive'
+    | 'unsafe_archive_entry'
+    | 'upload_too_large'
+    | 'too_many_files'
+    | 'archive_bomb'
+    | 'files_missing'
+    | 'signature_missing'
+    | 'signature_invalid'
+    | 'signing_key_untrusted'
+    | 'state_conflict'
+    | 'not_published'
+    | 'destination_busy'
+    | 'release_unusable'
+    | 'release_not_found'
+    | 'channel_not_found'
+    | 'no_releases'
+    | 'bundle_path_needed'
+    | 'destination_not_found'
+    | 'destination_unavailable'
+    | 'database_unavailable'
+    | 'schema_mismatch'
+    | 'template_error'
+    | 'malformed_request'
+    | 'request_timeout'
+    | 'expectation_failed'
+    | 'headers_too_large'
+    | 'unsupported_transfer_coding'
+    | 'invalid_request'
+    | 'invalid_parameter'
+    | 'unsupported_format'
+    | 'not_found'
+    | 'method_not_allowed'
+    | 'unauthorized'
+    | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
+    | 'pipeline_not_found'
+    | 'pipeline_takes_uploads'
+    | 'alert_not_found'
+    | 'run_not_found'
+    | 'run_not_finished'
+    | 'bundle_gone'
+    | 'run_finished'
+    | 'forbidden'
+    | 'insufficient_scope'
+    | 'invalid_idempotency_key'
+    | 'unsupported_media_type'
+    | 'shutting_down'
+    | 'queue_full'
+    | 'pipeline_full'
+    | 'partial_uploads_full'
+    | 'upload_not_found'
+    | 'upload_offset_conflict'
+    | 'upload_locked'
+    | 'unsupported_tus_version'
+    | 'queue_unavailable'
+    | 'too_many_streams'
+    | 'host_not_allowed'
+    | 'quota_exceeded'
+    | 'idempotency_in_progress'
+    | 'idempotency_conflict'
+    | 'server_busy'
+    | 'upload_timeout'
+    | 'insufficient_storage'
+    | 'staging_unavailable'
+    | 'internal_error';
+  /**
+   * Whether repeating the same request can succeed.
+   */
+  retryable: boolean;
+  /**
+   * All findings, for problems that can have several.
+   */
+  findings?: Finding[];
+  /**
+   * For readiness: the state of each dependency of the daemon.
+   */
+  checks?: HealthCheck[];
+  /**
+   * OAuth error code. Only for token exchanges.
+   */
+  error?: string;
+  /**
+   * OAuth error description. Only for token exchanges.
+   */
+  error_description?: string;
+}
+/**
+ * A validation finding and its location.
+ */
+export interface Finding {
+  severity: 'error' | 'warning';
+  code: string;
+  message: string;
+  file: string | null;
+  /**
+   * JSON Pointer, or path of keys.
+   */
+  pointer: string | null;
+  line: number | null;
+  column: number | null;
+}
+/**
+ * State of one dependency of the daemon.
+ */
+export interface HealthCheck {
+  name: 'process' | 'queue' | 'staging' | 'room' | 'shared_staging' | 'weather';
+  /**
+   * `degraded`: a problem that does not prevent uploads.
+   */
+  state: 'ok' | 'degraded' | 'failing';
+  /**
+   * Time at which this state was first seen. The state is checked on each request.
+   */
+  since: string;
+  /**
+   * Error code of the failure.
+   */
+  code?:
+    | 'reload_refused'
+    | 'form_expired'
+    | 'login_refused'
+    | 'too_many_logins'
+    | 'audit_unavailable'
+    | 'notifier_not_found'
+    | 'redelivery_running'
+    | 'invalid_bundle'
+    | 'malformed_archive'
+    | 'unsafe_archive_entry'
+    | 'upload_too_large'
+    | 'too_many_files'
+    | 'archive_bomb'
+    | 'files_missing'
+    | 'signature_missing'
+    | 'signature_invalid'
+    | 'signing_key_untrusted'
+    | 'state_conflict'
+    | 'not_published'
+    | 'destination_busy'
+    | 'release_unusable'
+    | 'release_not_found'
+    | 'channel_not_found'
+    | 'no_releases'
+    | 'bundle_path_needed'
+    | 'destination_not_found'
+    | 'destination_unavailable'
+    | 'database_unavailable'
+    | 'schema_mismatch'
+    | 'template_error'
+    | 'malformed_request'
+    | 'request_timeout'
+    | 'expectation_failed'
+    | 'headers_too_large'
+    | 'unsupported_transfer_coding'
+    | 'invalid_request'
+    | 'invalid_parameter'
+    | 'unsupported_format'
+    | 'not_found'
+    | 'method_not_allowed'
+    | 'unauthorized'
+    | 'token_expired'
+    | 'id_token_refused'
+    | 'issuer_unavailable'
+    | 'pipeline_not_found'
+    | 'pipeline_takes_uploads'
+    | 'alert_not_found'
+    | 'run_not_found'
+    | 'run_not_finished'
+    | 'bundle_gone'
+    | 'run_finished'
+    | 'forbidden'
+    | 'insufficient_scope'
+    | 'invalid_idempotency_key'
+    | 'unsupported_media_type'
+    | 'shutting_down'
+    | 'queue_full'
+    | 'pipeline_full'
+    | 'partial_uploads_full'
+    | 'upload_not_found'
+    | 'upload_offset_conflict'
+    | 'upload_locked'
+    | 'unsupported_tus_version'
+    | 'queue_unavailable'
+    | 'too_many_streams'
+    | 'host_not_allowed'
+    | 'quota_exceeded'
+    | 'idempotency_in_progress'
+    | 'idempotency_conflict'
+    | 'server_busy'
+    | 'upload_timeout'
+    | 'insufficient_storage'
+    | 'staging_unavailable'
+    | 'internal_error';
+  /**
+   * Cause of the problem.
+   */
+  detail?: string;
+  /**
+   * What an operator can do about it.
+   */
+  hint?: string;
+}
 export interface Plan {
   schema_version: 1;
   kind: 'run';

@@ -21,7 +21,7 @@ const properties = {
   code: textOrNull('Error code of an act that was not done.'),
   actor: {
     description:
-      'The subject: `type` is `token`, `publisher`, `os_user`, `schedule`, `watch`, `daemon` or `anonymous`, `id` its name. `via` is `api` or `console` for requests. `claims_digest` is the digest of the claims of a publisher.',
+      'The subject: `type` is `token`, `publisher`, `user`, `os_user`, `schedule`, `watch`, `daemon` or `anonymous`, `id` its name. `via` is `api` or `console` for requests. `claims_digest` is the digest of the claims of a publisher, and `issuer` the issuer of a user.',
     type: 'object',
     required: ['type', 'id'],
     properties: { type: { type: 'string' }, id: { type: ['string', 'null'] } },

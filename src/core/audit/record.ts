@@ -43,8 +43,9 @@ export type ActResult = (typeof actResults)[number];
 export type Fact = string | number | boolean | null;
 
 /**
- * The subject of an act. `type` says what `id` names: `token`, `publisher`, `os_user`, `schedule`, `watch`,
- * `daemon` or `anonymous`. A publisher has the digest of its verified claims as `claims_digest`.
+ * The subject of an act. `type` says what `id` names: `token`, `publisher`, `user`, `os_user`, `schedule`,
+ * `watch`, `daemon` or `anonymous`. A publisher has the digest of its verified claims as `claims_digest`, and
+ * a user its `issuer`.
  */
 export interface Actor {
   type: string;

@@ -6,6 +6,7 @@ import type { Amount } from '../lib/settings/units.ts';
 import type { NotifierConfig } from '../notify/sink-kinds.ts';
 import type { SignaturePolicy } from '../signing/trusted-keys.ts';
 import type { DestinationLocation, SourceLocation } from '../storage/backends.ts';
+import type { loginSchema } from './schema/console-login.ts';
 import type { trustedPublisher } from './schema/publishers.ts';
 import type { secrets, tracingSchema, uploadToken } from './schema/schema.ts';
 import type { consoleSchema, http, metricsSchema, resumable, worker } from './schema/server.ts';
@@ -49,6 +50,8 @@ export type UploadTokenConfig = Omit<ResolvedBy<typeof uploadToken>, 'expires'> 
 };
 
 export type PublisherConfig = ResolvedBy<typeof trustedPublisher>;
+
+export type LoginConfig = ResolvedBy<typeof loginSchema>;
 
 export interface ServerConfig {
   http: { host: string; port: number } & Omit<ResolvedBy<typeof http>, 'listen'>;

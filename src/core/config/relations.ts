@@ -22,7 +22,7 @@ export function relationFaults(document: unknown, base: PathBase): Fault[] {
     ...pipelines.flatMap(({ value, path }) =>
       duplicateIds(itemsOf(value, 'destinations', path), 'destination'),
     ),
-    ...tokenFaults([...tokens, ...publishers], pipelines),
+    ...tokenFaults([...tokens, ...publishers, ...loginRoles(document)], pipelines),
     ...tokenKeyFaults(document, publishers),
     ...issuerKeyFaults(publishers),
     ...duplicateIds(notifiers, 'notifier'),
@@ -64,6 +64,12 @@ function duplicateIds(items: Item[], what: string, key = 'id'): Fault[] {
   });
 }
 
+function loginRoles(document: unknown): Item[] {
+  const { login } = mapIn(mapIn(mapIn(document)['server'])['console']);
+  return itemsOf(login, 'roles', ['server', 'console', 'login']);
+}
+
+/** Checks the pipelines of tokens, publishers and roles. */
 function tokenFaults(tokens: Item[], pipelines: Item[]): Fault[] {
   const ids = pipelines.flatMap(({ value }) => textOf(value, 'id') ?? []);
   return tokens.flatMap((token) =>

@@ -21,12 +21,13 @@ export interface ConfigChanges {
  */
 export function adoptable(started: Config, newer: Config): { config: Config; restartNeeded: string[] } {
   const { secrets, trustedDirectories, uploadTokens, trustedPublishers, log, pipelines, notifiers } = newer;
-  const { adminTokenEnv, tokenKeysEnv, metrics } = newer.server;
+  const { adminTokenEnv, tokenKeysEnv, metrics, console } = newer.server;
   const server = {
     ...started.server,
     adminTokenEnv,
     tokenKeysEnv,
     metrics: { ...started.server.metrics, tokenEnv: metrics.tokenEnv },
+    console: { ...started.server.console, login: console.login },
   };
   const tokens = { uploadTokens, trustedPublishers };
   const config = { ...started, secrets, trustedDirectories, ...tokens, log, pipelines, notifiers, server };
@@ -65,6 +66,8 @@ const reloaded: readonly string[] = [
   'server',
   'http',
   'metrics',
+  'console',
+  'login',
   'adminTokenEnv',
   'tokenKeysEnv',
 ];
@@ -76,6 +79,7 @@ function fixedSettings(config: Config): Record<string, unknown> {
     'server.http.listen': [host, port],
     ...named('server.http.', http),
     'server.metrics.enabled': config.server.metrics.enabled,
+    ...named('server.console.', config.server.console),
     ...named('server.', config.server),
     ...named('', config),
   };
@@ -98,6 +102,7 @@ function reloadedSettings(config: Config): Map<string, unknown> {
     ['server.admin_token_env', server.adminTokenEnv],
     ['server.token_keys_env', server.tokenKeysEnv],
     ['server.metrics.token_env', server.metrics.tokenEnv],
+    ['server.console.login', server.console.login],
     ['log', log],
   ];
   const listed = (name: string, items: readonly { id: string }[]): [string, unknown][] =>

@@ -50,9 +50,11 @@ export function referencedSecrets(config: Config, options: ReferenceOptions = {}
   const { enabled, tokenEnv } = config.server.metrics;
   if (uploadTokens && enabled && tokenEnv !== null)
     references.push({ name: tokenEnv, neededBy: 'server.metrics' });
-  const { enabled: hasConsole, sessionKeyEnv } = config.server.console;
+  const { enabled: hasConsole, sessionKeyEnv, login } = config.server.console;
   if (uploadTokens && hasConsole && sessionKeyEnv !== null)
     references.push({ name: sessionKeyEnv, neededBy: 'server.console' });
+  if (uploadTokens && hasConsole && login !== null && login.clientSecretEnv !== null)
+    references.push({ name: login.clientSecretEnv, neededBy: 'server.console.login' });
   if (queue && config.server.queue.driver === 'bullmq')
     for (const name of [config.server.queue.redisUrlEnv, ...config.server.queue.signingKeyEnvs])
       references.push({ name, neededBy: 'server.queue' });

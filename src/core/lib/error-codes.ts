@@ -37,6 +37,10 @@ export const errorTable = {
     retryable: false,
     about: 'A form of the console does not belong to the session, or came from another site.',
   },
+  login_refused: {
+    retryable: false,
+    about: 'A login to the console with an OpenID Connect issuer was cancelled, denied or is not valid.',
+  },
   too_many_logins: {
     retryable: true,
     about: 'Too many logins to the console, or exchanges of ID tokens, have failed.',

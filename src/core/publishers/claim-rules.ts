@@ -17,6 +17,19 @@ export function brokenRules(rules: ClaimRules, claims: Readonly<Record<string, u
     .map(([name]) => name);
 }
 
+/**
+ * Whether the claims of a person fulfil the rules of a role. A list of texts, such as groups, needs one entry
+ * that matches. `email` counts only if the issuer has verified it, because users may choose it themselves.
+ */
+export function fulfils(rules: ClaimRules, claims: Readonly<Record<string, unknown>>): boolean {
+  return Object.entries(rules).every(([name, rule]) => {
+    if (!Object.hasOwn(claims, name)) return false;
+    if (name === 'email' && claims['email_verified'] !== true) return false;
+    const value = claims[name];
+    return Array.isArray(value) ? value.some((one) => matches(rule, one)) : matches(rule, value);
+  });
+}
+
 function matches(rule: ClaimRule, value: unknown): boolean {
   if (typeof value !== 'string') return false;
   if (typeof rule === 'string') return rule === value;

@@ -37,14 +37,19 @@ export function bullmqEndedSessions({ prefix, ...server }: BullmqEndedSessionsOp
   const lifeOf = (expiresAt: Date): number => Math.max(1, expiresAt.getTime() - clock.now().getTime());
   return {
     add: async (id, expiresAt) => {
-      await ask(({ redis }) => redis.set(key(id), '1', 'PX', lifeOf(expiresAt)));
+      await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt)));
     },
     addOnce: async (id, expiresAt) =>
-      (await ask(({ redis }) => redis.set(key(id), '1', 'PX', lifeOf(expiresAt), 'NX'))) === 'OK',
+      (await ask(({ redis }) => redis.set(key(id), expiresAt.getTime(), 'PX', lifeOf(expiresAt), 'NX'))) === 'OK',
     among: async (ids) => {
-      if (ids.length === 0) return [];
-      const found = await ask(({ redis }) => redis.mget(ids.map(key)));
-      return ids.filter((_id, index) => found[index] !== null);
+      const found = new Map<string, Date>();
+      if (ids.length === 0) return found;
+      const ends = await ask(({ redis }) => redis.mget(ids.map(key)));
+      ids.forEach((id, index) => {
+        const end = ends[index] ?? null;
+        if (end !== null) found.set(id, new Date(Number(end)));
+      });
+      return found;
     },
     close: () => void link?.then((opened) => opened.close()).catch(() => undefined),
   };

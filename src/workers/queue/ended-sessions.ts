@@ -14,8 +14,11 @@ export interface EndedSessions {
    * `insufficient_storage` or `server_busy`.
    */
   addOnce(id: string, expiresAt: Date): Promise<boolean>;
-  /** Returns the given ids whose sessions have ended, in one query. Throws `queue_unavailable`. */
-  among(ids: readonly string[]): Promise<string[]>;
+  /**
+   * Returns the given ids that were stored, each with the expiry that it was stored with, in one query.
+   * Throws `queue_unavailable`.
+   */
+  among(ids: readonly string[]): Promise<Map<string, Date>>;
   close(): void;
 }
 
@@ -59,7 +62,14 @@ export function endedSessionsBook({
       await write(id, expiresAt);
       return true;
     },
-    among: async (ids) => ids.filter((id) => ends.has(id)),
+    among: async (ids) => {
+      const found = new Map<string, Date>();
+      for (const id of ids) {
+        const end = ends.get(id);
+        if (end !== undefined) found.set(id, end);
+      }
+      return found;
+    },
     close: () => undefined,
   };
 }

@@ -73,7 +73,7 @@ t.test('the smallest configuration gets every default', async (t) => {
         cors: null,
       },
       metrics: { enabled: true, tokenEnv: null },
-      console: { enabled: true, sessionMs: 43_200_000, sessionKeyEnv: null },
+      console: { enabled: true, sessionMs: 43_200_000, sessionKeyEnv: null, login: null },
       adminTokenEnv: null,
       tokenKeysEnv: null,
       staging: {

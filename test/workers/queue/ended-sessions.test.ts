@@ -13,11 +13,11 @@ import { manualClock } from '../manual-clock.ts';
 const later = (): Date => new Date(Date.now() + 3_600_000);
 
 async function keeps(t: Test, sessions: EndedSessions): Promise<void> {
-  t.same(await sessions.among(['a']), []);
+  t.same([...(await sessions.among(['a'])).keys()], []);
   await sessions.add('a', later());
-  t.same(await sessions.among(['b', 'a', 'c']), ['a']);
-  t.same(await sessions.among(['b']), []);
-  t.same(await sessions.among([]), []);
+  t.same([...(await sessions.among(['b', 'a', 'c'])).keys()], ['a']);
+  t.same([...(await sessions.among(['b'])).keys()], []);
+  t.same([...(await sessions.among([])).keys()], []);
   const uses = await Promise.all([1, 2, 3].map(() => sessions.addOnce('id-token-1', later())));
   t.same(uses.sort(), [false, false, true], 'an ID token is used once');
 }
@@ -29,10 +29,10 @@ t.test('a process keeps ended sessions until they would have expired', async (t)
     void written.push([id, expiresAt !== null]);
   const sessions = endedSessionsBook({ clock, write });
   await sessions.add('a', new Date(clock.now().getTime() + 1_000));
-  t.same(await sessions.among(['a']), ['a']);
+  t.same([...(await sessions.among(['a'])).keys()], ['a']);
   await clock.advance(1_000);
   await sessions.add('b', later());
-  t.same(await sessions.among(['a']), []);
+  t.same([...(await sessions.among(['a'])).keys()], []);
   t.same(written, [
     ['a', true],
     ['a', false],
@@ -47,7 +47,7 @@ t.test('uses of ID tokens are refused when the book is full, and logouts are not
   const full = endedSessionsBook({ clock, left });
   await t.rejects(full.addOnce('another', end), { code: 'server_busy' });
   await full.add('session', later());
-  t.same(await full.among(['session']), ['session']);
+  t.same([...(await full.among(['session'])).keys()], ['session']);
   await clock.advance(1_000);
   t.equal(await full.addOnce('another', later()), true, 'after their expiry');
 });
@@ -61,7 +61,7 @@ t.test('the embedded queue keeps ended sessions over a restart', async (t) => {
   await before.close();
   const after = await open();
   t.teardown(() => after.close());
-  t.same(await after.endedSessions.among(['a']), ['a']);
+  t.same([...(await after.endedSessions.among(['a'])).keys()], ['a']);
   t.equal(await after.endedSessions.addOnce('id-token-1', later()), false, 'used before the restart');
 });
 
@@ -75,7 +75,7 @@ t.test('Redis keeps ended sessions for all hosts', async (t) => {
     return sessions;
   };
   await keeps(t, open());
-  t.same(await open().among(['a']), ['a'], 'another host');
+  t.same([...(await open().among(['a'])).keys()], ['a'], 'another host');
   t.equal(await open().addOnce('id-token-1', later()), false, 'used on another host');
   await t.rejects(open(unreachable).addOnce('id-token-3', later()), { code: 'queue_unavailable' });
   const other = new Redis(redis.url);
@@ -84,7 +84,7 @@ t.test('Redis keeps ended sessions for all hosts', async (t) => {
   await sessions.among(['a']);
   await other.config('RESETSTAT');
   const many = Array.from({ length: 500 }, (_, index) => `stream-${index}`);
-  t.same(await sessions.among([...many, 'a']), ['a']);
+  t.same([...(await sessions.among([...many, 'a'])).keys()], ['a']);
   const stats = await other.info('commandstats');
   t.match(stats, /cmdstat_mget:calls=1,/, 'one command for all');
   t.notMatch(stats, /cmdstat_(?:get|exists):/);

@@ -2,14 +2,13 @@ import type { Request, Response } from 'express';
 import type { CheckReport } from '../../daemon/readiness.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { pipelineStates } from '../../pipelines/pipelines-route.ts';
 import { paths, withFlash } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { ageText, type Mark, type Moment, momentOf, triesText } from '../record-text.ts';
 import { goTo, show } from '../show.ts';
 import { stateMark } from '../views/overview-view.ts';
-import { action, page, seenBy, type Visit } from '../visit.ts';
+import { action, page, requireAdmin, seenBy, type Visit } from '../visit.ts';
 
 const maxEvents = 50;
 
@@ -22,7 +21,7 @@ export const adminPage: PageRoute<ConsoleParts> = {
 
 async function showAdmin(visit: Visit<unknown>): Promise<void> {
   const { visitor, access, parts } = visit;
-  requireAdminToken(visitor.token, access);
+  requireAdmin(visitor, access);
   const { queue, notifier } = parts;
   const notifiers = await Promise.all(
     [...access.notifierIds].map(async (id) => {
@@ -127,7 +126,7 @@ export const reloadAction: PageRoute<ConsoleParts> = {
     action(
       parts,
       async (visit) => {
-        requireAdminToken(visit.visitor.token, visit.access);
+        requireAdmin(visit.visitor, visit.access);
         await parts.reload();
         goTo(visit, withFlash(paths.admin(), 'reloaded'));
       },
@@ -143,7 +142,7 @@ export const redeliverAction: PageRoute<ConsoleParts> = {
     action<{ notifierId: string }>(
       parts,
       async (visit) => {
-        requireAdminToken(visit.visitor.token, visit.access);
+        requireAdmin(visit.visitor, visit.access);
         const { notifierId } = visit.req.params;
         const { delivered, left, ended } = await parts.notifier.redeliver(notifierId, parts.draining);
         parts.log.info({ notifier: notifierId, delivered, left, ended }, 'undelivered events sent again');

@@ -2,21 +2,20 @@ import { acts, type AuditRecord } from '../../../core/audit/record.ts';
 import { WaybillError } from '../../../core/lib/errors.ts';
 import { auditQuery, nextOfAudit, readAudit } from '../../daemon/audit-route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
-import { requireAdminToken } from '../../pipelines/pipeline-access.ts';
 import { paths } from '../paths.ts';
 import type { ConsoleParts } from '../ports.ts';
 import { dayOf, type Mark, momentOf } from '../record-text.ts';
 import { show } from '../show.ts';
-import { page, seenBy } from '../visit.ts';
+import { page, requireAdmin, seenBy } from '../visit.ts';
 
-/** Lists the audit trail of this host, for the admin token. */
+/** Lists the audit trail of this host, for admins. */
 export const auditPage: PageRoute<ConsoleParts> = {
   method: 'get',
   path: `/${paths.audit()}`,
   handle: (parts) =>
     page(parts, async (visit) => {
       const { req, visitor, access } = visit;
-      requireAdminToken(visitor.token, access);
+      requireAdmin(visitor, access);
       const { audit } = parts;
       if (audit == null)
         throw new WaybillError('not_found', 'this daemon keeps no audit trail', {

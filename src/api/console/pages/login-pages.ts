@@ -7,9 +7,11 @@ import { clientOf } from '../../http/request-log.ts';
 import type { Handler } from '../../http/route.ts';
 import type { PageRoute } from '../../pages/page-routes.ts';
 import { sendPage } from '../../pages/send-page.ts';
-import { afterLogin, flashOf, paths, withFlash } from '../paths.ts';
+import { addressOf, claimsOfAnswer, newAttempt } from '../openid-login.ts';
+import { afterLogin, flashOf, paths } from '../paths.ts';
+import { type ConsoleLogin, personOf, tokenOfPerson } from '../people.ts';
 import type { ConsoleParts } from '../ports.ts';
-import { action, readForm, requireOwnSite } from '../visit.ts';
+import { noteVisitor, readForm, requireOwnSite, userActor } from '../visit.ts';
 
 const login = `/${paths.login()}`;
 
@@ -47,16 +49,88 @@ export const loginAction: PageRoute<ConsoleParts> = {
     }) as Handler,
 };
 
-export const logoutAction: PageRoute<ConsoleParts> = {
-  method: 'post',
-  path: `/${paths.logout()}`,
-  audit: 'logout',
+/** Leads to the login page of the issuer. */
+export const loginStart: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.loginStart()}`,
   handle: (parts) =>
-    action(parts, async ({ req, res, visitor }) => {
-      await parts.sessions.end(req, res, visitor);
-      res.redirect(303, withFlash(`${parts.http.basePath}${paths.login()}`, 'logged_out'));
-    }),
+    (async (req: Request, res: Response) => {
+      const login = requireLogin(parts);
+      const next = afterLogin(parts.http.basePath, nextOf(req));
+      await orShowLogin(req, res, parts, next, async () => {
+        const attempt = newAttempt(next);
+        const address = await addressOf(attempt, login, parts);
+        const expiresAt = new Date(parts.clock.now().getTime() + attemptMs);
+        await parts.attempts.set(req, res, attempt, expiresAt);
+        res.setHeader('Cache-Control', 'no-store');
+        res.redirect(303, address);
+      });
+    }) as Handler,
 };
+
+/** Receives the browser from the issuer, and begins the session. */
+export const loginCallback: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.loginCallback()}`,
+  audit: 'login',
+  handle: (parts) =>
+    (async (req: Request, res: Response) => {
+      const login = requireLogin(parts);
+      const attempt = await parts.attempts.read(req);
+      const next = afterLogin(parts.http.basePath, attempt?.next ?? null);
+      await orShowLogin(req, res, parts, next, async () => {
+        parts.attempts.clear(req, res);
+        const { searchParams } = new URL(req.originalUrl, 'http://localhost');
+        const person = personOf(await claimsOfAnswer(searchParams, attempt, login, parts), login);
+        requestContext(req).actor = userActor(person);
+        const token = tokenOfPerson(person, login, parts.configured.get().pipelineIds);
+        if (token === null)
+          throw new WaybillError(
+            'login_refused',
+            `you are logged in at ${login.host} as ${person.name}, but you have no role in this console`,
+            { hint: 'ask the operator of this server for a role' },
+          );
+        noteVisitor(req, token);
+        await parts.sessions.begin(req, res, token, person);
+        // Not a redirect: the issuer caused this request, so browsers would send no strict cookie.
+        res.setHeader('Refresh', `0; url=${next}`);
+        showLogin(res, parts, { next, isLoggedIn: true });
+      });
+    }) as Handler,
+};
+
+/** Lifetime of a login that was started, in milliseconds. */
+const attemptMs = 600_000;
+
+function requireLogin({ configured }: ConsoleParts): ConsoleLogin {
+  const { login } = configured.get();
+  if (login !== null) return login;
+  throw new WaybillError('not_found', 'this console has no login with an issuer', { hint: 'use a token' });
+}
+
+/** Shows refusals on the login page, and counts those of the issuer as failed logins. */
+async function orShowLogin(
+  req: Request,
+  res: Response,
+  parts: ConsoleParts,
+  next: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  const client = clientOf(req);
+  await parts.loginLimit.admit(client);
+  try {
+    await work();
+  } catch (error) {
+    if (!(error instanceof WaybillError)) throw error;
+    if (error.code !== 'login_refused' && error.code !== 'issuer_unavailable') throw error;
+    if (error.code === 'login_refused') await parts.loginLimit.failed(client);
+    parts.log.warn({ client, reason: error.message }, 'login to the console failed');
+    requestContext(req).fields['code'] = error.code;
+    const { retryAfterSeconds: seconds, message, hint = null } = error;
+    if (seconds !== undefined) res.setHeader('Retry-After', seconds);
+    showLogin(res, parts, { next, problem: { message, hint }, status: statusOf[error.code] });
+  }
+}
 
 /** Throws `too_many_logins` before comparing the token, otherwise `unauthorized` or `token_expired`. */
 async function tokenOf(req: Request, value: string, parts: ConsoleParts): Promise<Token> {
@@ -82,20 +156,38 @@ function nextOf({ originalUrl }: Request): string | null {
 
 function showLogin(
   res: Response,
-  { site }: ConsoleParts,
-  {
-    next,
-    error = null,
-    flash = null,
-    status = 200,
-  }: { next: string; error?: string | null; flash?: string | null; status?: number },
+  { site, configured }: ConsoleParts,
+  { next, status = 200, ...view }: LoginView & { next: string; status?: number },
 ): void {
+  const { login } = configured.get();
+  const start = login === null ? '' : `${login.publicUrl}${paths.loginStart()}?`;
   const page = {
     title: 'Log in',
     template: 'console/login',
     nav: 'console',
     styles: ['console'],
-    view: { next, error, flash },
+    view: {
+      next,
+      error: null,
+      flash: null,
+      problem: null,
+      isLoggedIn: false,
+      issuer:
+        login === null
+          ? null
+          : { name: login.name ?? login.host, href: `${start}${new URLSearchParams({ next }).toString()}` },
+      ...view,
+    },
   };
   sendPage(res, site, page, { status });
+}
+
+interface LoginView {
+  /** Why the token was refused. */
+  error?: string | null;
+  flash?: string | null;
+  /** Why the login with the issuer failed. */
+  problem?: { message: string; hint: string | null } | null;
+  /** The page then only leads on to `next`. */
+  isLoggedIn?: boolean;
 }

@@ -13,6 +13,7 @@ export const statusOf: Record<ErrorCode, number> = {
   unsafe_permissions: 500,
   reload_refused: 422,
   form_expired: 403,
+  login_refused: 403,
   too_many_logins: 429,
   audit_unavailable: 503,
   unreachable: 500,

@@ -12,7 +12,7 @@ import { loadSecrets, type Secrets } from '../../../core/lib/secrets.ts';
 import type { KeyPath } from '../../../core/lib/settings/check.ts';
 import { requireTrustedKeys } from '../../../core/signing/trusted-keys.ts';
 import { openToOthers } from '../../../core/storage/sftp/location.ts';
-import { exitCodeFor } from '../../exit-codes.ts';
+import { exitCodes } from '../../exit-codes.ts';
 import { type Output, plural, printError } from '../../output/output.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
 import type { checkConfigCommand } from './commands.ts';
@@ -44,7 +44,7 @@ export async function checkConfig(options: CheckOptions, { output }: Io): Promis
       next: error.hint ?? null,
     });
     printError(error, { color: options.color });
-    return exitCodeFor(error.code);
+    return exitCodes[error.code];
   } finally {
     // An abandoned probe can keep a connection open for minutes if its server does not answer.
     if (options.probe) setImmediate(() => process.stdout.write('', () => process.exit()));

@@ -4,7 +4,7 @@ import { formatSize } from '../../../core/lib/settings/units.ts';
 import { unpublishListed } from '../../../core/publish/root-index/listed-changes.ts';
 import type { UnpublishReport } from '../../../core/publish/unpublish/unpublication.ts';
 import { atDestination } from '../../../core/releases/place.ts';
-import { exitCodeFor } from '../../exit-codes.ts';
+import { exitCodes } from '../../exit-codes.ts';
 import { type Output, plural } from '../../output/output.ts';
 import { auditedAndNotified } from '../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../setup/command.ts';
@@ -65,7 +65,7 @@ async function attempt(
       atDestination(context, destination, { readOnly: dryRun }, async (root) =>
         unpublishListed(context, root, destination, request, (warning) => void found.push(warning)),
       ).catch((error: unknown) => {
-        if (error instanceof WaybillError && exitCodeFor(error.code) === 1) return error;
+        if (error instanceof WaybillError && exitCodes[error.code] === 1) return error;
         throw error;
       }),
     (outcome) => (outcome instanceof WaybillError ? outcome : null),

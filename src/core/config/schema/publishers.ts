@@ -10,12 +10,24 @@ const loopback = /^http:\/\/(127\.0\.0\.1|localhost|\[::1\])(:|\/|$)/i;
 function parseIssuer(text: string): Verdict<string> {
   const verdict = parseEndpoint(text);
   if (!verdict.ok) return verdict;
-  if (/^https:/i.test(text) || loopback.test(text)) return { ok: true, value: text };
+  if (isHttpsOrLoopback(text)) return { ok: true, value: text };
   return { ok: false, reason: 'plain http is accepted on loopback addresses only' };
 }
 
+export function isHttpsOrLoopback(url: string): boolean {
+  return /^https:/i.test(url) || loopback.test(url);
+}
+
+export const issuer = text(
+  'an https URL such as https://token.actions.githubusercontent.com',
+  'URL',
+  parseIssuer,
+);
+
+export const claimSettingName = { form: /^[\u0021-\u007e]{1,200}$/, expected: 'the name of a claim' };
+
 const claimValue = text('text; numbers in quotes', 'text');
-const claimRule = new Setting<ClaimRule, false, ClaimRule>(
+export const claimRule = new Setting<ClaimRule, false, ClaimRule>(
   {
     kind: 'either',
     forms: [
@@ -37,7 +49,7 @@ export const trustedPublisher = map(
       .required()
       .description('Name of the publisher, for logs, run records and the scope of idempotency keys.')
       .example('site-ci'),
-    issuer: text('an https URL such as https://token.actions.githubusercontent.com', 'URL', parseIssuer)
+    issuer: issuer
       .required()
       .description(
         'Issuer of the ID tokens, exactly as in their claim iss. Its keys are fetched by OpenID Connect discovery.',
@@ -50,7 +62,7 @@ export const trustedPublisher = map(
       .required()
       .description('Audience that the ID tokens must have. The URL of the daemon is a good choice.')
       .example('https://publish.example.org'),
-    claims: mapOf({ form: /^[\u0021-\u007e]{1,200}$/, expected: 'the name of a claim' }, claimRule)
+    claims: mapOf(claimSettingName, claimRule)
       .required()
       .description(
         'Claims that an ID token must have, all of them: a text is compared exactly, a list means one of its texts, and in {glob: PATTERN} a * stands for any characters but /. Names that can change owners, such as repository, need an id next to them.',

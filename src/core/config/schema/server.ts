@@ -12,6 +12,7 @@ import {
   proxyRange,
   size,
 } from '../../lib/settings/kinds.ts';
+import { loginSchema } from './console-login.ts';
 import { defaultKeep, queueSchema, stagingSchema } from './staging.ts';
 
 /** `server.console`. */
@@ -25,8 +26,9 @@ export const consoleSchema = map({
       'Environment variable, or file in secrets.directory, with the secret that encrypts session cookies: at least 32 characters. Without it, each process generates its own, and a restart ends all sessions. All API hosts behind one address need the same secret.',
     )
     .example('WAYBILL_SESSION_KEY'),
+  login: loginSchema,
 }).description(
-  'Pages on which operators follow and control runs in a browser. Users sign in with a token of upload_tokens or the token of server.admin_token_env.',
+  'Pages on which operators follow and control runs in a browser. Users log in with a token of upload_tokens, the token of server.admin_token_env, or an account of an OpenID Connect issuer.',
 );
 
 /** `server.metrics`. */

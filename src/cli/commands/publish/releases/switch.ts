@@ -3,7 +3,7 @@ import { refreshIfListed } from '../../../../core/publish/root-index/root-index.
 import { type TidiedPath, tidyDestination } from '../../../../core/publish/unpublish/retire-releases.ts';
 import { atDestination, placeOf } from '../../../../core/releases/place.ts';
 import { switchAt, type Switched, type SwitchRequest } from '../../../../core/releases/switch.ts';
-import { exitCodeFor } from '../../../exit-codes.ts';
+import { exitCodes } from '../../../exit-codes.ts';
 import { type Output, plural } from '../../../output/output.ts';
 import { audited, auditedAndNotified } from '../../../setup/audited.ts';
 import type { Io, OptionsFor } from '../../../setup/command.ts';
@@ -101,7 +101,7 @@ async function outcomeOf(destinationPath: string, work: () => Promise<Switched>)
   try {
     return { destinationPath, ...(await work()), error: null };
   } catch (error) {
-    if (!(error instanceof WaybillError) || exitCodeFor(error.code) !== 1) throw error;
+    if (!(error instanceof WaybillError) || exitCodes[error.code] !== 1) throw error;
     return { destinationPath, from: null, to: null, error: errorRecord(error) };
   }
 }

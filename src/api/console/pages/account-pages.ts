@@ -1,0 +1,52 @@
+import type { PageRoute } from '../../pages/page-routes.ts';
+import { paths, withFlash } from '../paths.ts';
+import type { ConsoleParts } from '../ports.ts';
+import { momentOf } from '../record-text.ts';
+import { show } from '../show.ts';
+import { action, page, seenBy, type Visit } from '../visit.ts';
+
+/** Shows the rights of the visitor, and ends all sessions. */
+export const accountPage: PageRoute<ConsoleParts> = {
+  method: 'get',
+  path: `/${paths.account()}`,
+  handle: (parts) =>
+    page(parts, (visit) => {
+      const { session, token } = visit.visitor;
+      const { person = null, scopes } = token;
+      show(visit, {
+        title: 'Account',
+        template: 'account',
+        crumbs: [{ label: 'Account' }],
+        view: {
+          person,
+          tokenId: token.id,
+          pipelines: seenBy(visit.visitor, visit.access).map(({ pipeline_id: id }) => ({
+            id,
+            href: paths.pipeline(id),
+            rights: person?.roles.get(id) ?? rightsText(visit, id, [...scopes]),
+          })),
+          expires: momentOf(new Date(session.expiresMs).toISOString()),
+          logoutPath: paths.logout(),
+        },
+      });
+    }),
+};
+
+/** The scopes of a token. The admin token controls pipelines that are not its own. */
+function rightsText({ visitor }: Visit<unknown>, id: string, scopes: readonly string[]): string {
+  return visitor.isAdmin && !visitor.token.pipelines.has(id) ? 'admin' : scopes.join(', ');
+}
+
+export const logoutAction: PageRoute<ConsoleParts> = {
+  method: 'post',
+  path: `/${paths.logout()}`,
+  audit: 'logout',
+  handle: (parts) =>
+    action(parts, async ({ req, res, visitor }, form) => {
+      const isEverywhere = form.get('everywhere') !== null;
+      if (isEverywhere) await parts.sessions.endAll(req, res, visitor);
+      else await parts.sessions.end(req, res, visitor);
+      const flash = isEverywhere ? 'logged_out_everywhere' : 'logged_out';
+      res.redirect(303, withFlash(`${parts.http.basePath}${paths.login()}`, flash));
+    }),
+};
