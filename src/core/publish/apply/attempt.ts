@@ -3,8 +3,9 @@ import { stagingOf } from '../../catalog/lease/staging.ts';
 import { hasCode, WaybillError } from '../../lib/errors.ts';
 import { inParallel } from '../../lib/parallel.ts';
 import { namingBody } from '../../storage/body.ts';
+import type { Move } from '../../storage/capabilities.ts';
 import { joinKey, type Key, keyOf } from '../../storage/key.ts';
-import type { Move, ObjectHeaders } from '../../storage/storage.ts';
+import { canRename, type ObjectHeaders, type RenamingStorage } from '../../storage/storage.ts';
 import { type PathSet, recordedIn } from '../decision/records.ts';
 import type { PlannedOutput, Work } from '../plan.ts';
 import { type AttemptOptions, SavedFiles } from './saved-files.ts';
@@ -41,8 +42,8 @@ export class Attempt {
   async stage(): Promise<void> {
     const { storage, concurrency } = this.#options;
     const { writes } = this.#plan;
-    if (storage.facts.rename === 'none') return;
-    if (storage.facts.movesDirectories)
+    if (storage.rename === undefined) return;
+    if (storage.movesDirectories === true)
       this.#layout = layOutStaging(writes, await missingDirectories(storage, writes));
     await inParallel(writes.keys(), concurrency, async (index) => {
       this.#throwIfOver();
@@ -65,18 +66,18 @@ export class Attempt {
   async putInPlace(): Promise<void> {
     const { storage, concurrency } = this.#options;
     for (const group of this.#layout.groups)
-      if (storage.facts.rename === 'none')
+      if (canRename(storage)) await this.#moveInPlace(storage, group);
+      else
         await inParallel(group, concurrency, async (output) => {
           this.#throwIfOver();
           const key = keyOf(output.path);
           this.#written.add(key);
           await this.#changing(async () => this.#write(key, output, 'replace'), key);
         });
-      else await this.#moveInPlace(group);
   }
 
-  async #moveInPlace(group: readonly PlannedOutput[]): Promise<void> {
-    const { storage, lease } = this.#options;
+  async #moveInPlace(storage: RenamingStorage, group: readonly PlannedOutput[]): Promise<void> {
+    const { lease } = this.#options;
     for (const some of batchesOf(group)) {
       const moves = Array.from(this.#layout.movesOf(some), (move) => this.#move(move));
       lease.check();
@@ -91,7 +92,8 @@ export class Attempt {
       lease.check();
       this.#removed.add(key);
       const aside = this.#saved.movesTo(key);
-      if (aside !== undefined) await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
+      if (aside !== undefined && canRename(storage))
+        await this.#changing(async () => storage.rename([{ from: key, to: aside }]));
       await this.#changing(async () => storage.remove(key), aside === undefined ? key : undefined);
     });
   }
@@ -124,7 +126,7 @@ export class Attempt {
       await lease.fence();
       await this.#undoChanges();
       // Frees the space of the staged outputs first: on a full disk, the old state would not fit.
-      if (storage.facts.rename !== 'none') await storage.removeTree(stagingOf(lease.attemptId));
+      if (storage.rename !== undefined) await storage.removeTree(stagingOf(lease.attemptId));
       if (this.#isUncertain)
         log.warn(
           { storage: storage.label },
@@ -159,7 +161,7 @@ export class Attempt {
     await each(created, async (key) => storage.remove(key));
     await each(new Set([...this.#written, ...this.#removed]), async (key) => {
       const kept = this.#saved.of(key);
-      if (kept !== undefined) await storage.putBack(kept);
+      if (kept !== undefined) await storage.putBack?.(kept);
     });
     if (failures.length > 0) throw failures[0];
   }
@@ -173,7 +175,7 @@ export class Attempt {
       await work();
     } catch (error) {
       const isRefusal = error instanceof WaybillError && !error.retryable;
-      const isLocal = this.#options.storage.facts.localFiles !== null;
+      const isLocal = this.#options.storage.localFiles !== undefined;
       if (!isRefusal && !isLocal) this.#isUncertain = true;
       if (isRefusal && key !== undefined) this.#refused.add(key);
       throw error;

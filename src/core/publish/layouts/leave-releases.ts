@@ -146,7 +146,7 @@ export async function carryOutMove(
       concurrency: destination.fileConcurrency,
       duplicate: async ({ path }, to) => {
         const from = joinKey(releaseKey(left.current), path);
-        return (await whileHeld(storage, lease).duplicate(from, to)) !== null;
+        return (await whileHeld(storage, lease).duplicate?.(from, to)) != null;
       },
     });
     return true;
